@@ -27,6 +27,11 @@ class Write(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_f
 
     Of a new object name, uid and version are told nevertheless, for nobody else knows them.
     """
+    then_delete: msgspec.Raw = NOTHING
+    """For an update, the options of a deletion that follows at once where it is done, as kubelets take leave of pods.
+
+    The answer is then the deletion's.
+    """
 
 
 class Writes(msgspec.Struct, forbid_unknown_fields=True):

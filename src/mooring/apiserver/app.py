@@ -198,28 +198,54 @@ class Application:
 
     async def respond_together(self, requests: Sequence[Request]) -> list[Response]:
         """Answer writes of a group that differ in nothing but names and bodies. Never raises."""
-        first, user = requests[0], requests[0].user
-        exchange = self._exchange(first)
-        exchange.user = user
+        exchange, routes = self._exchange_of(requests)
         outcomes: Sequence[Response | Exception] | None = None
-        resolved = [self.routes.resolve(request.path) for request in requests]
-        found = [route for route in resolved if route is not None]
-        if len(found) == len(requests):
-            exchange.route = replace(found[0], name="")
-            try:
-                if await self._may_write_all(exchange):
-                    for _ in requests:
-                        self.limiter.check_rate(user)
-                    outcomes = await self.resources.write_together(requests, found)
-            except Exception as error:
-                outcomes = [error] * len(requests)
+        try:
+            if await self._may_write_all(exchange, len(requests)):
+                outcomes = await self.resources.write_together(requests, routes)
+        except Exception as error:
+            outcomes = [error] * len(requests)
         if outcomes is None:
             return await asyncio.gather(*map(self.respond_in_group, requests))
-        each = zip(requests, found, outcomes, strict=True)
+        each = zip(requests, routes, outcomes, strict=True)
         return [self._answered(exchange, outcome, request, route) for request, route, outcome in each]
 
-    async def _may_write_all(self, exchange: Exchange) -> bool:
-        """Whether somebody may do something to all objects of a sort, whatever their names are."""
+    async def respond_ending(self, writes: Sequence[Request], deletions: Sequence[Request]) -> list[Response]:
+        """The same for updates, each with the deletion that follows it: the answer to the last that was done."""
+        exchange, routes = self._exchange_of(writes)
+        last, last_routes = self._exchange_of(deletions)
+        outcomes: Sequence[tuple[Response | Exception, Response | Exception | None]] | None = None
+        try:
+            if await self._may_write_all(exchange, len(writes)) and await self._may_write_all(last, len(deletions)):
+                outcomes = await self.resources.end_together((writes, routes), (deletions, last_routes))
+        except Exception as error:
+            outcomes = [(error, None)] * len(writes)
+        if outcomes is None:
+            return await asyncio.gather(*map(self._respond_in_turn, writes, deletions))
+        answers = []
+        for number, (written, deleted) in enumerate(outcomes):
+            answer = self._answered(exchange, written, writes[number], routes[number])
+            if deleted is not None:
+                answer = self._answered(last, deleted, deletions[number], last_routes[number])
+            answers.append(answer)
+        return answers
+
+    async def _respond_in_turn(self, write: Request, deletion: Request) -> Response:
+        answer = await self.respond_in_group(write)
+        return await self.respond_in_group(deletion) if answer.status < 300 else answer
+
+    def _exchange_of(self, requests: Sequence[Request]) -> tuple[Exchange, list[ResourceRoute]]:
+        """The first of several requests, in the name of all, and where each goes; no route where one has none."""
+        exchange = self._exchange(requests[0])
+        exchange.user = requests[0].user
+        resolved = [self.routes.resolve(request.path) for request in requests]
+        routes = [route for route in resolved if route is not None]
+        if len(routes) == len(requests):
+            exchange.route = replace(routes[0], name="")
+        return exchange, routes
+
+    async def _may_write_all(self, exchange: Exchange, count: int) -> bool:
+        """Whether somebody may do something to all objects of a sort, whatever their names are, and so often."""
         request, route = exchange.request, exchange.route
         if route is None or route.streams or route.path or route.watch:
             return False
@@ -230,6 +256,8 @@ class Application:
         await self.authorizer.prepare(request.user, attributes)
         decision = self.authorizer.authorize(request.user, attributes)
         exchange.allowed_by = decision.reason or "RBAC"
+        for _ in range(count if decision.allowed else 0):
+            self.limiter.check_rate(request.user)
         return decision.allowed
 
     def _answered(

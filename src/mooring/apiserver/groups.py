@@ -31,9 +31,11 @@ RespondAlike = Callable[[Request, int], Awaitable[list[Response]]]
 """The same for so many equal writes."""
 RespondTogether = Callable[[Sequence[Request]], Awaitable[list[Response]]]
 """The same for writes that differ in names and bodies only."""
+RespondEnding = Callable[[Sequence[Request], Sequence[Request]], Awaitable[list[Response]]]
+"""The same for such writes, each with the deletion that follows it."""
 
 
-_Sort: TypeAlias = tuple[str, str, str, str, str, str]
+_Sort: TypeAlias = tuple[str, str, str, str, str, str, bool]
 _DECODER = msgspec.json.Decoder(Writes)
 _ENCODER = msgspec.json.Encoder()
 
@@ -41,10 +43,17 @@ _ENCODER = msgspec.json.Encoder()
 class WriteGroups:
     """Answers groups of writes."""
 
-    def __init__(self, respond: Respond, respond_alike: RespondAlike, respond_together: RespondTogether) -> None:
+    def __init__(
+        self,
+        respond: Respond,
+        respond_alike: RespondAlike,
+        respond_together: RespondTogether,
+        respond_ending: RespondEnding,
+    ) -> None:
         self._respond = respond
         self._respond_alike = respond_alike
         self._respond_together = respond_together
+        self._respond_ending = respond_ending
 
     async def handle(self, request: Request) -> Response:
         """Do all writes of a group; raises BadRequest for what is none."""
@@ -52,22 +61,15 @@ class WriteGroups:
             raise errors.method_not_allowed(request.method.lower(), PATH)
         if any(name.startswith("impersonate-") for name in request.headers):
             raise errors.bad_request("a group of writes cannot be sent on behalf of somebody else")
-        try:
-            writes = _DECODER.decode(request.body).items
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise errors.bad_request(f"the body is no group of writes: {error}") from None
-        if len(writes) > MOST_WRITES:
-            raise errors.request_entity_too_large(f"{len(writes)} writes, at most {MOST_WRITES} go into a group")
-        for index, write in enumerate(writes):
-            if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
-                raise errors.bad_request(f"items[{index}]: {write.method} {write.path[:200]} writes no object")
-            if write.accept.partition(";")[0] != JSON or "," in write.accept:
-                raise errors.bad_request(f"items[{index}].accept: answers in a group are JSON: {write.accept[:200]}")
+        writes = _read(request.body)
         answers: dict[int, Answer] = {}
 
         async def answer(indexes: list[int], are_equal: bool) -> None:
             requests = [_single(request, writes[index]) for index in indexes]
-            if len(indexes) == 1:
+            if writes[indexes[0]].then_delete != NOTHING:
+                deletions = [_deletion(request, writes[index]) for index in indexes]
+                responses = await self._respond_ending(requests, deletions)
+            elif len(indexes) == 1:
                 responses = [await self._respond(requests[0])]
             elif are_equal:
                 responses = await self._respond_alike(requests[0], len(indexes))
@@ -77,6 +79,25 @@ class WriteGroups:
 
         await asyncio.gather(*(answer(*part) for part in _parted(writes)))
         return Response(200, _ENCODER.encode(Answers([answers[index] for index in range(len(writes))])))
+
+
+def _read(body: bytes) -> list[Write]:
+    """The writes of a group; raises BadRequest and RequestEntityTooLarge."""
+    try:
+        writes = _DECODER.decode(body).items
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise errors.bad_request(f"the body is no group of writes: {error}") from None
+    if len(writes) > MOST_WRITES:
+        raise errors.request_entity_too_large(f"{len(writes)} writes, at most {MOST_WRITES} go into a group")
+    for index, write in enumerate(writes):
+        if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
+            raise errors.bad_request(f"items[{index}]: {write.method} {write.path[:200]} writes no object")
+        if write.accept.partition(";")[0] != JSON or "," in write.accept:
+            raise errors.bad_request(f"items[{index}].accept: answers in a group are JSON: {write.accept[:200]}")
+        if write.then_delete != NOTHING and not (write.method == "PUT" and _IN_NAMESPACE.fullmatch(write.path)):
+            why = "only an update (PUT) of an object in a namespace can be followed by its deletion"
+            raise errors.bad_request(f"items[{index}].thenDelete: {why}")
+    return writes
 
 
 def _parted(writes: Sequence[Write]) -> Iterator[tuple[list[int], bool]]:
@@ -89,7 +110,8 @@ def _parted(writes: Sequence[Write]) -> Iterator[tuple[list[int], bool]]:
     alike: dict[_Sort, list[int]] = {}
     for index, write in enumerate(writes):
         collection, subresource = _place(write.path)
-        sort = (write.method, collection, subresource, write.query, write.content_type, write.accept)
+        ends = write.then_delete != NOTHING
+        sort = (write.method, collection, subresource, write.query, write.content_type, write.accept, ends)
         if write.method == "POST" and _MADE_UP in bytes(write.body):
             equal.setdefault((sort, bytes(write.body), write.unread), []).append(index)
         else:
@@ -123,6 +145,14 @@ def _single(group: Request, write: Write) -> Request:
         user=group.user,
         is_unread=write.unread,
     )
+
+
+def _deletion(group: Request, write: Write) -> Request:
+    """The deletion that follows a write, of the object itself."""
+    subresource = _place(write.path)[1]
+    path = write.path.removesuffix(f"/{subresource}") if subresource else write.path
+    deletion = Write("DELETE", path, accept=write.accept, body=write.then_delete, unread=write.unread)
+    return _single(group, deletion)
 
 
 def _answer(response: Response) -> Answer:

@@ -123,7 +123,8 @@ class ApiServer:
         self._node_authorizer = NodeAuthorizer(store, self._authorizer)
         self._audit = AuditLog(config.audit_log, clock) if config.audit_log else None
         self.app = self._application(registry)
-        groups = WriteGroups(self.app.respond_in_group, self.app.respond_alike, self.app.respond_together)
+        app = self.app
+        groups = WriteGroups(app.respond_in_group, app.respond_alike, app.respond_together, app.respond_ending)
         self.app.paths[WRITES] = groups.handle
         resources, network = self.app.resources, config.services
         allocation = resources.context.allocation = ServiceAllocation(resources.context, network.node_ports)

@@ -107,6 +107,7 @@ class GroupedTransport:
                 await asyncio.gather(*map(self._send_alone, group))
                 return
             for each, answer in zip(group, _answers(response, len(group)), strict=True):
+                answer.has_deleted = bool(each.request.then_delete)
                 if not each.answer.done():
                     each.answer.set_result(answer)
         except BaseException as error:  # whoever waits must hear of it, whatever it is
@@ -143,7 +144,7 @@ def _goes_with_others(request: Request) -> bool:
 
 
 def _sort(request: Request) -> tuple[str, ...]:
-    """What writes of one lane have in common: method, resource and subresource.
+    """What writes of one lane have in common: method, resource and subresource, and whether a deletion follows.
 
     >>> _sort(Request("PUT", "/api/v1/namespaces/default/pods/web-1/status"))
     ('PUT', 'pods', 'status')
@@ -152,7 +153,8 @@ def _sort(request: Request) -> tuple[str, ...]:
     parts = parts[3:] if parts[1] == "api" else parts[4:]
     if len(parts) > 2 and parts[0] == "namespaces":
         parts = parts[2:]
-    return (request.method, parts[0] if parts else "", *parts[2:])
+    method = f"{request.method} DELETE" if request.then_delete else request.method
+    return (method, parts[0] if parts else "", *parts[2:])
 
 
 def _next_group(waiting: deque[_Waiting]) -> list[_Waiting]:
@@ -178,6 +180,7 @@ def _together(group: list[_Waiting]) -> Request:
             JSON if request.is_unread else request.headers.get("accept", JSON),
             msgspec.Raw(request.body) if request.body else NOTHING,
             request.is_unread,
+            msgspec.Raw(request.then_delete) if request.then_delete else NOTHING,
         )
         for request in requests
     ]

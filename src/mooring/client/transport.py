@@ -26,6 +26,8 @@ class Request:
     """Whether it does no harm twice, although it is no read."""
     is_unread: bool = False
     """Whether nobody reads the answer to a write that succeeds, so that it need not have the object."""
+    then_delete: bytes = b""
+    """The options of a deletion that is to follow an update that succeeds, where it can be sent with it."""
 
     @property
     def target(self) -> str:
@@ -43,6 +45,8 @@ class Response:
     body: bytes
     warnings: Sequence[str] = ()
     """The texts of `Warning` headers."""
+    has_deleted: bool = False
+    """Whether the deletion was sent that was to follow, so that this is the answer to it."""
 
 
 class Stream(Protocol):

@@ -81,6 +81,12 @@ def write_config_map(method: str, name: str, **fields: Any) -> dict[str, Any]:
     return {"method": method, "path": path, "body": {"metadata": {"name": name}, **fields}}
 
 
+def write_status(name: str, then_delete: dict[str, Any]) -> dict[str, Any]:
+    body = {"metadata": {"name": name}, "status": {"phase": "Succeeded"}}
+    path = f"/api/v1/namespaces/default/pods/{name}/status"
+    return {"method": "PUT", "path": path, "body": body, "thenDelete": then_delete}
+
+
 async def sent(server: ApiServer, *writes: Any, user: UserInfo = ADMIN, behalf: str = "") -> tuple[int, Any]:
     headers = {"impersonate-user": behalf} if behalf else {}
     request = Request(
@@ -193,6 +199,8 @@ async def test_each_write_is_counted_and_audited(server: ApiServer, tmp_path: Pa
         (["x"], "Expected `object`"),
         ([{**create("a"), "accept": "application/vnd.kubernetes.protobuf"}], "items[0].accept: answers in a group"),
         ([{**create("a"), "accept": "application/yaml, application/json"}], "items[0].accept: answers in a group"),
+        ([{**create("a"), "thenDelete": {}}], "items[0].thenDelete: only an update (PUT) of an object in a namespace"),
+        ([{"method": "PUT", "path": "/api/v1/nodes/n/status", "thenDelete": {}}], "items[0].thenDelete: only an upd"),
     ],
     ids=[
         "a read",
@@ -203,6 +211,8 @@ async def test_each_write_is_counted_and_audited(server: ApiServer, tmp_path: Pa
         "no objects",
         "protobuf",
         "YAML",
+        "a deletion behind a creation",
+        "a deletion of an object without a namespace",
     ],
 )
 async def test_what_is_no_group_of_writes_is_refused_as_a_whole(
@@ -211,6 +221,28 @@ async def test_what_is_no_group_of_writes_is_refused_as_a_whole(
     status, answer = await sent(server, *writes)
     assert status in {400, 413}
     assert told in answer["message"]
+
+
+async def test_an_update_and_the_deletion_that_follows_are_both_counted_and_audited(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    assert await codes(server, create("a"), create("b")) == [201, 201]
+    ends = [write_status(name, {"gracePeriodSeconds": 0}) for name in ("a", "b", "c")]
+    assert await codes(server, *ends, write_status("d", {})) == [200, 200, 404, 404]
+    page = await server.app.metrics.page()
+    assert isinstance(page.body, bytes)
+    shown = [line for line in page.body.decode().splitlines() if line.startswith("apiserver_request_total")]
+    counted = {
+        (verb, code): sum(
+            float(line.split()[-1]) for line in shown if f'code="{code}"' in line and f'verb="{verb}"' in line
+        )
+        for verb, code in (("PUT", 200), ("PUT", 404), ("DELETE", 200), ("DELETE", 404))
+    }
+    assert counted == {("PUT", 200): 2, ("PUT", 404): 2, ("DELETE", 200): 2, ("DELETE", 404): 0}
+    await server.close()
+    lines = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    audited = [(line["verb"], line["objectRef"]["name"]) for line in lines if line["verb"] in {"update", "delete"}]
+    assert sorted(audited) == [("delete", "a"), ("delete", "b"), *(("update", name) for name in "abcd")]
 
 
 async def test_what_reaches_into_a_node_is_refused_in_a_group(server: ApiServer) -> None:

@@ -1,7 +1,6 @@
 """Writes of one sort in a group are judged one after the other: with the same outcome as each of them alone."""
 
 import json
-import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,20 +9,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.http import Request
+from group_writes import (
+    PODS,
+    SOMEBODY,
+    Json,
+    allow,
+    deletion,
+    got,
+    make_namespaces,
+    moved,
+    nameless,
+    pod,
+    status,
+    written,
+)
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.security import users
 from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.1")
-ADMIN = UserInfo(username="kubernetes-admin", groups=["system:masters", "system:authenticated"])
-SOMEBODY = users.authenticated("somebody")
-Json = dict[str, Any]
-_PODS = "/api/v1/namespaces/default/pods"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-_MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|agent-[a-z0-9]{5}")
-_OWN = {"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "time"}
 
 
 @pytest.fixture
@@ -34,12 +38,6 @@ async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
         yield opened
     finally:
         await opened.close()
-
-
-def pod(name: str, **meta: Any) -> Json:
-    spec = {"containers": [{"name": "c", "image": "app:1"}], "nodeName": "n", "automountServiceAccountToken": False}
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **meta}, "spec": spec}
-    return {"method": "POST", "path": _PODS, "body": body}
 
 
 def numbered(number: int) -> Json:
@@ -60,22 +58,6 @@ def daemon(number: int) -> Json:
     return write
 
 
-def status(name: str, phase: str = "Running", version: str = "", **fields: Any) -> Json:
-    meta = {"name": name, **({"resourceVersion": version} if version else {})}
-    conditions = [{"type": "Ready", "status": "True"}]
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
-    return {
-        "method": "PUT",
-        "path": f"{_PODS}/{name}/status",
-        "body": {**body, "spec": {}, "status": {"phase": phase, "conditions": conditions, **fields}},
-    }
-
-
-def deletion(name: str, **options: Any) -> Json:
-    body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
-    return {"method": "DELETE", "path": f"{_PODS}/{name}", "body": body}
-
-
 def event(name: str, **fields: Any) -> Json:
     regarding = {"kind": "Pod", "namespace": "default", "name": name}
     told = {"eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "k", "reportingInstance": "k"}
@@ -87,31 +69,6 @@ def event(name: str, **fields: Any) -> Json:
 def lease(name: str, holder: str) -> Json:
     body = {"metadata": {"name": name, "namespace": "default"}, "spec": {"holderIdentity": holder}}
     return {"method": "PUT", "path": f"{_LEASES}/{name}", "body": body}
-
-
-async def written(server: ApiServer, *writes: Json, user: UserInfo = ADMIN) -> list[Json]:
-    body = json.dumps({"items": writes}, separators=(",", ":")).encode()  # as our client writes it
-    response = await server.app.respond(Request(method="POST", path="/writes", body=body, user=user))
-    assert isinstance(response.body, bytes)
-    assert response.status == 200, response.body
-    items: list[Json] = json.loads(response.body)["items"]
-    return items
-
-
-async def got(server: ApiServer, path: str) -> Json:
-    response = await server.app.respond(Request(method="GET", path=path, user=ADMIN))
-    assert isinstance(response.body, bytes)
-    found: Json = json.loads(response.body)
-    return found
-
-
-def nameless(value: Any, namespaces: tuple[str, ...]) -> Any:
-    """An answer without what no two objects have in common."""
-    if isinstance(value, dict):
-        return {name: nameless(each, namespaces) for name, each in value.items() if name not in _OWN}
-    if isinstance(value, str):
-        return next((value.replace(each, "…") for each in namespaces if each in value), _MADE_UP.sub("…", value))
-    return [nameless(each, namespaces) for each in value] if isinstance(value, list) else value
 
 
 ROUNDS: dict[str, Callable[[], Iterator[list[Json]]]] = {
@@ -144,29 +101,14 @@ ROUNDS: dict[str, Callable[[], Iterator[list[Json]]]] = {
 async def test_writes_together_come_to_what_each_comes_to_alone(server: ApiServer) -> None:
     for number, (name, rounds) in enumerate(ROUNDS.items()):
         both = (f"together-{number}", f"alone-{number}")
-        for namespace in both:
-            await written(server, {"method": "POST", "path": "/api/v1/namespaces", "body": _namespace(namespace)})
-            account = {"metadata": {"name": "default"}}
-            accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-            await written(server, {"method": "POST", "path": accounts, "body": account})
+        await make_namespaces(server, *both)
         for writes in rounds():
-            answers = await written(server, *(_in(both[0], write) for write in writes))
-            singly = [(await written(server, _in(both[1], write)))[0] for write in writes]
+            answers = await written(server, *(moved(both[0], write) for write in writes))
+            singly = [(await written(server, moved(both[1], write)))[0] for write in writes]
             assert nameless(answers, both) == nameless(singly, both), name
         listed = [(await got(server, f"/api/v1/namespaces/{each}/pods")).get("items") for each in both]
         together, alone = (sorted(map(json.dumps, nameless(each or [], both))) for each in listed)
         assert together == alone, name
-
-
-def _namespace(name: str) -> Json:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-
-
-def _in(namespace: str, write: Json) -> Json:
-    """A write in another namespace."""
-    text = json.dumps(write).replace("namespaces/default/", f"namespaces/{namespace}/")
-    moved: Json = json.loads(text.replace('"namespace": "default"', f'"namespace": "{namespace}"'))
-    return moved
 
 
 _NAMES = st.sampled_from(["a", "b", "c"])
@@ -195,19 +137,19 @@ async def test_whatever_is_written_together_every_answer_is_true(server: ApiServ
         gone = [
             w
             for w, a in zip(writes, answers, strict=True)
-            if w["path"] == f"{_PODS}/{name}" and a["code"] == 200 and w["body"]["gracePeriodSeconds"] == 0
+            if w["path"] == f"{PODS}/{name}" and a["code"] == 200 and w["body"]["gracePeriodSeconds"] == 0
         ]
         if made and not gone:
-            assert (await got(server, f"{_PODS}/{name}"))["kind"] == "Pod"
+            assert (await got(server, f"{PODS}/{name}"))["kind"] == "Pod"
         if not made:
-            assert (await got(server, f"{_PODS}/{name}"))["kind"] == "Status"
+            assert (await got(server, f"{PODS}/{name}"))["kind"] == "Status"
 
 
 async def test_two_writes_of_one_object_are_both_done(server: ApiServer) -> None:
     await written(server, pod("a"))
     answers = await written(server, status("a", podIP="10.0.0.1"), status("a", podIP="10.0.0.2"))
     assert [answer["code"] for answer in answers] == [200, 200]
-    assert (await got(server, f"{_PODS}/a"))["status"]["podIP"] == "10.0.0.2"
+    assert (await got(server, f"{PODS}/a"))["status"]["podIP"] == "10.0.0.2"
 
 
 async def test_an_answer_that_nobody_reads_has_no_object(server: ApiServer) -> None:
@@ -217,7 +159,7 @@ async def test_an_answer_that_nobody_reads_has_no_object(server: ApiServer) -> N
     for name, answer in zip("ab", answers, strict=False):
         told = answer["body"]["metadata"]
         assert answer["body"].keys() == {"metadata"}
-        assert told == {field: (await got(server, f"{_PODS}/{name}"))["metadata"][field] for field in told}
+        assert told == {field: (await got(server, f"{PODS}/{name}"))["metadata"][field] for field in told}
         assert told.keys() == {"name", "namespace", "uid", "resourceVersion"}
     assert answers[2]["body"]["reason"] == "AlreadyExists"
     for writes in (
@@ -226,26 +168,11 @@ async def test_an_answer_that_nobody_reads_has_no_object(server: ApiServer) -> N
     ):
         answers = await written(server, *({**write, "unread": True} for write in writes))
         assert answers == [{"code": 200, "body": None}] * 2
-    assert (await got(server, _PODS))["items"] == []
+    assert (await got(server, PODS))["items"] == []
 
 
 async def test_a_right_to_some_names_is_a_right_to_those(server: ApiServer) -> None:
-    group = "/apis/rbac.authorization.k8s.io/v1"
-    rules = [
-        {"verbs": ["post"], "nonResourceURLs": ["/writes"]},
-        {"verbs": ["update"], "apiGroups": [""], "resources": ["pods/status"], "resourceNames": ["a"]},
-    ]
-    role = {"metadata": {"name": "some"}, "rules": rules}
-    subject = {"kind": "User", "name": "somebody", "apiGroup": "rbac.authorization.k8s.io"}
-    refers = {"kind": "ClusterRole", "name": "some", "apiGroup": "rbac.authorization.k8s.io"}
-    binding = {"metadata": {"name": "some"}, "roleRef": refers, "subjects": [subject]}
-    made = await written(
-        server,
-        {"method": "POST", "path": f"{group}/clusterroles", "body": role},
-        {"method": "POST", "path": f"{group}/clusterrolebindings", "body": binding},
-        pod("a"),
-        pod("b"),
-    )
-    assert [each["code"] for each in made] == [201] * 4
+    await allow(server, {"verbs": ["update"], "apiGroups": [""], "resources": ["pods/status"], "resourceNames": ["a"]})
+    await written(server, pod("a"), pod("b"))
     answers = await written(server, status("a"), status("b"), user=SOMEBODY)
     assert [answer["code"] for answer in answers] == [200, 403]

@@ -81,6 +81,38 @@ async def test_sorts_of_writes_do_not_go_together() -> None:
     assert sorted(server.paths) == ["/api/v1/namespaces/prod/pods", "/api/v1/namespaces/prod/pods/p/status", "/writes"]
 
 
+def ended(name: str) -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace="prod", uid=f"uid of {name}"))
+
+
+async def test_a_last_status_and_the_deletion_behind_it_are_one_write_of_a_group() -> None:
+    server = Server()
+    ends = (server.client.end_unread(ended(name)) for name in ("a", "b", "c"))
+    outcomes = await asyncio.gather(*ends, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), errors.Conflict, type(None)]
+    assert server.paths == ["/writes"]
+    [first, *_] = server.groups[0]
+    assert (first["method"], first["path"]) == ("PUT", "/api/v1/namespaces/prod/pods/a/status")
+    assert first["thenDelete"] == {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "gracePeriodSeconds": 0,
+        "preconditions": {"uid": "uid of a"},
+    }
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "c")], ids=["alone", "for a server without groups"])
+async def test_a_last_status_and_the_deletion_behind_it_are_two_requests(names: tuple[str, ...]) -> None:
+    server = Server(turned_away=errors.path_not_found())
+    await asyncio.gather(*(server.client.end_unread(ended(name)) for name in names))
+    sent = [(request.method, request.path) for request in server.transport.requests if request.path != "/writes"]
+    pods = "/api/v1/namespaces/prod/pods"
+    assert sorted(sent) == sorted(
+        each for name in names for each in (("PUT", f"{pods}/{name}/status"), ("DELETE", f"{pods}/{name}"))
+    )
+    assert [method for method, _ in sent] == ["PUT"] * len(names) + ["DELETE"] * len(names)
+
+
 async def test_a_write_that_nobody_waits_for_any_more_is_not_sent() -> None:
     server = Server()
     tasks = [asyncio.create_task(server.client.create(config_map(name))) for name in ("a", "c", "d")]

@@ -73,6 +73,11 @@ class Deletion:
         """Whether nothing is left of the object then."""
         return isinstance(self.write, Delete)
 
+    @property
+    def value(self) -> bytes:
+        """What is to be stored of the object while it waits; nothing where nothing changes."""
+        return self.write.value if isinstance(self.write, Put) else b""
+
 
 class Deleting:
     """`delete` and `deletecollection`."""
@@ -165,13 +170,22 @@ class Deleting:
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
 
     async def judged(
-        self, call: Call, options: DeleteOptions, kv: KeyValue, *, is_admitted: bool = False
+        self,
+        call: Call,
+        options: DeleteOptions,
+        kv: KeyValue,
+        *,
+        is_admitted: bool = False,
+        known: Resource | None = None,
     ) -> "Deletion":
-        """What the deletion of an object comes to; raises a `StatusError` when it is refused."""
+        """What the deletion of an object comes to; raises a `StatusError` when it is refused.
+
+        `known` is the object, where it was decoded already and nobody else has it.
+        """
         stored = call.stored
         if call.name in _IMMORTAL and stored.hub.type is Namespace:
             raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
-        obj = stored.decode(kv.value, kv.mod_revision)
+        obj = known if known is not None else stored.decode(kv.value, kv.mod_revision)
         self._context.guard(call.request.user, None, obj, call.subresource)
         _check_preconditions(call, obj, options)
         if not is_admitted and not _is_pending(obj, options):

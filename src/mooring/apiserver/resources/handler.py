@@ -21,7 +21,7 @@ from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.pods import Pods
 from mooring.apiserver.resources.reading import Reading
 from mooring.apiserver.resources.scaling import Scaling
-from mooring.apiserver.resources.together import Outcome, Together
+from mooring.apiserver.resources.together import Outcome, PairOutcome, Together
 from mooring.apiserver.resources.watching import Watching
 from mooring.apiserver.resources.writing import Writing
 from mooring.apiserver.routes import MANY, ResourceRoute
@@ -141,7 +141,33 @@ class Resources:
         self, requests: Sequence[Request], routes: Sequence[ResourceRoute]
     ) -> Sequence[Outcome] | None:
         """Do writes that differ in nothing but names and bodies; None where each has to be done by itself."""
-        first, kind, verb = routes[0], routes[0].kind, routes[0].verb(requests[0])
+        verb = routes[0].verb(requests[0])
+        calls = self._calls(requests, routes, verb)
+        if calls is None:
+            return None
+        try:
+            return await self._together.write(verb, calls)
+        except StoreError as error:
+            raise status_of(error) from None
+
+    async def end_together(
+        self,
+        writes: tuple[Sequence[Request], Sequence[ResourceRoute]],
+        deletions: tuple[Sequence[Request], Sequence[ResourceRoute]],
+    ) -> Sequence[PairOutcome] | None:
+        """Update objects, and delete each at once; None where each has to be done by itself."""
+        calls = self._calls(*writes, "update")
+        last = self._calls(*deletions, "delete") if calls else None
+        if not calls or not last:
+            return None
+        try:
+            return await self._together.end(list(zip(calls, last, strict=True)))
+        except StoreError as error:
+            raise status_of(error) from None
+
+    def _calls(self, requests: Sequence[Request], routes: Sequence[ResourceRoute], verb: str) -> list[Call] | None:
+        """Requests of one sort that can be done together; None where they cannot."""
+        first, kind = routes[0], routes[0].kind
         if kind.custom or not kind.stored or self.context.scheme.deprecation_warning(kind):
             return None
         stored = self.context.stored(kind)
@@ -150,13 +176,10 @@ class Resources:
             Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
             for request, route in zip(requests, routes, strict=True)
         ]
-        if not self._together.concerns(calls[0], verb):
+        if first.verb(requests[0]) != verb or not self._together.concerns(calls[0], verb):
             return None
         self._check_verb(first, verb)
-        try:
-            return await self._together.write(verb, calls)
-        except StoreError as error:
-            raise status_of(error) from None
+        return calls
 
     def _check_verb(self, route: ResourceRoute, verb: str) -> None:
         """Raises MethodNotAllowed for a verb that the resource does not have, or not at this place."""

@@ -7,20 +7,29 @@ faster. Policies and webhooks that want to hear of a sort keep it away from here
 
 from asyncio import gather
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
+from typing import Generic, TypeVar
 
 import msgspec
 
 from mooring.admission.policy.attributes import Sort
 from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
-from mooring.api.meta_v1 import Resource
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import DeleteOptions, Resource
 from mooring.apiserver.http import Response
 from mooring.apiserver.resources.context import Call, HandlerContext
-from mooring.apiserver.resources.deleting import Deleting
+from mooring.apiserver.resources.deleting import Deleting, Deletion
 from mooring.apiserver.resources.parameters import delete_options, write_options
 from mooring.apiserver.resources.writing import Writing, Written, ttl_of, write_of
-from mooring.store.kv import Delete, Event, Put, Write
+from mooring.store.kv import JUST_WRITTEN, Delete, Event, KeyValue, Put, Write
 
+C = TypeVar("C")
+R = TypeVar("R")
 Outcome = Response | Exception
+Pair = tuple[Call, Call]
+"""A write, and the deletion of what was written."""
+PairOutcome = tuple[Outcome, Outcome | None]
+"""What became of both; nothing of the deletion where the write was refused."""
 _OPERATIONS = {"create": CREATE, "update": UPDATE, "delete": DELETE}
 _SORTS = frozenset(
     {
@@ -35,12 +44,21 @@ _SORTS = frozenset(
 """Group, resource, verb and subresource of what many are written of, and what nothing else depends on."""
 
 
-class _Draft(msgspec.Struct, frozen=True):
-    """A write that was judged, and how its outcome is told. Without a write it has happened already."""
+class _Draft(msgspec.Struct, Generic[R], frozen=True):
+    """What was judged, and how its outcome is told. Without writes it has happened already."""
 
+    writes: Sequence[Write]
+    told: Callable[[Sequence[int]], Awaitable[R]]
+    """What the client is told, given the revisions of the writes."""
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """An object as it is stored, and as it is to be stored, with what has to be written; None where nothing has."""
+
+    kv: KeyValue
+    new: Resource
+    value: bytes
     write: Write | None
-    told: Callable[[int], Awaitable[Response]]
-    """What the client is told, given the revision."""
 
 
 class Together:
@@ -62,33 +80,48 @@ class Together:
 
     async def write(self, verb: str, calls: Sequence[Call]) -> list[Outcome]:
         """Do all writes that can be done; what became of each, in the same order."""
+        return await self._all(calls, self._judges[verb], self._alone[verb])
+
+    async def end(self, pairs: Sequence[Pair]) -> list[PairOutcome]:
+        """The same for updates, each with the deletion that follows at once where the update is done."""
+        outcomes = await self._all(pairs, self._ended, self._end_alone)
+        return [(each, None) if isinstance(each, Exception) else each for each in outcomes]
+
+    async def _all(
+        self,
+        calls: Sequence[C],
+        judge: Callable[[C], Awaitable[_Draft[R] | None]],
+        alone: Callable[[C], Awaitable[R]],
+    ) -> list[R | Exception]:
         await self._context.store.revision()  # once for all of them
-        judge, alone = self._judges[verb], self._alone[verb]
-        outcomes: dict[int, Outcome] = {}
-        drafts: list[tuple[int, _Draft, Write]] = []
+        outcomes: dict[int, R | Exception] = {}
+        drafts: list[tuple[int, _Draft[R]]] = []
         for index, call in enumerate(calls):
             try:
                 draft = await judge(call)
-                if draft is not None and draft.write is None:
-                    outcomes[index] = await draft.told(0)
-                elif draft is not None and draft.write is not None:
-                    drafts.append((index, draft, draft.write))
+                if draft is not None and draft.writes:
+                    drafts.append((index, draft))
+                elif draft is not None:
+                    outcomes[index] = await draft.told(())
             except Exception as error:
                 outcomes[index] = error
         if drafts:
-            results = await self._context.store.write_all([write for _, _, write in drafts])
-            for (index, draft, _), result in zip(drafts, results, strict=True):
-                if isinstance(result, Event):
-                    outcomes[index] = await draft.told(result.revision)
+            writes = [write for _, draft in drafts for write in draft.writes]
+            results = iter(await self._context.store.write_all(writes))
+            for index, draft in drafts:
+                found = list(islice(results, len(draft.writes)))
+                revisions = [result.revision for result in found if isinstance(result, Event)]
+                if len(revisions) == len(found):
+                    outcomes[index] = await draft.told(revisions)
         left = [index for index in range(len(calls)) if index not in outcomes]
-        found = await gather(*(alone(calls[index]) for index in left), return_exceptions=True)
-        for index, each in zip(left, found, strict=True):
+        done = await gather(*(alone(calls[index]) for index in left), return_exceptions=True)
+        for index, each in zip(left, done, strict=True):
             if isinstance(each, BaseException) and not isinstance(each, Exception):
                 raise each
             outcomes[index] = each
         return [outcomes[index] for index in range(len(calls))]
 
-    async def _created(self, call: Call) -> _Draft | None:
+    async def _created(self, call: Call) -> _Draft[Response] | None:
         writing, stored = self._writing, call.stored
         options = write_options(call.request, "CreateOptions")
         if options.dry_run:
@@ -99,11 +132,25 @@ class Together:
         value = stored.encode(obj)
         put = Put(stored.key(obj.metadata.namespace, obj.metadata.name), value, expect=0, ttl=ttl_of(obj))
         meta = obj.metadata
-        return _Draft(
-            put, lambda revision: writing.respond(call, Written(value, revision, created=True, metadata=meta))
-        )
 
-    async def _updated(self, call: Call) -> _Draft | None:
+        def told(revisions: Sequence[int]) -> Awaitable[Response]:
+            return writing.respond(call, Written(value, revisions[0], created=True, metadata=meta))
+
+        return _Draft((put,), told)
+
+    async def _updated(self, call: Call) -> _Draft[Response] | None:
+        change = await self._changed(call)
+        if change is None:
+            return None
+        value, before = change.value, change.kv.mod_revision
+
+        def told(revisions: Sequence[int]) -> Awaitable[Response]:
+            return self._writing.respond(call, Written(value, revisions[0] if revisions else before))
+
+        return _Draft((change.write,) if change.write is not None else (), told)
+
+    async def _changed(self, call: Call) -> _Change | None:
+        """What an update comes to; None where it cannot be judged here."""
         writing, stored, part = self._writing, call.stored, call.subresource
         options = write_options(call.request, "UpdateOptions")
         kv = self._context.store.peek(stored.key(call.namespace, call.name))
@@ -117,26 +164,64 @@ class Together:
         old, new = await writing.judged(call, options, kv, replaced, part)
         value = stored.encode(new)
         if value == kv.value:
-            return _Draft(None, lambda _: writing.respond(call, Written(value, kv.mod_revision)))
+            return _Change(kv, new, value, None)
         write = write_of(kv, new, value)
         if isinstance(write, Delete) or self._context.ledger.change(stored.hub, new, old, part) is not None:
             return None
-        return _Draft(write, lambda revision: writing.respond(call, Written(value, revision)))
+        return _Change(kv, new, value, write)
 
-    async def _deleted(self, call: Call) -> _Draft | None:
-        deleting = self._deleting
-        options = delete_options(call.request)
-        kv = self._context.find_known(call)
+    async def _deleted(self, call: Call) -> _Draft[Response] | None:
+        kv, options = self._context.find_known(call), delete_options(call.request)
+        deletion = await self._deletion(call, options, kv)
+        if deletion is None:
+            return None
+
+        def told(revisions: Sequence[int]) -> Awaitable[Response]:
+            written = Written(deletion.value or kv.value, revisions[0] if revisions else kv.mod_revision)
+            return self._deleting.respond(call, options, written, deletion.obj, gone=deletion.is_last)
+
+        return _Draft((deletion.write,) if deletion.write is not None else (), told)
+
+    async def _deletion(
+        self, call: Call, options: DeleteOptions, kv: KeyValue, known: Resource | None = None
+    ) -> Deletion | None:
+        """What a deletion comes to; None where it cannot be judged here."""
         if options.dry_run:
             return None
-        deletion = await deleting.judged(call, options, kv)
-        obj, write = deletion.obj, deletion.write
+        deletion = await self._deleting.judged(call, options, kv, known=known)
         if deletion.is_last and self._context.ledger.change(call.stored.hub, None, deletion.before, "") is not None:
             return None
-        value = write.value if isinstance(write, Put) else kv.value
+        return deletion
 
-        def told(revision: int) -> Awaitable[Response]:
-            written = Written(value, revision or kv.mod_revision)
-            return deleting.respond(call, options, written, obj, gone=deletion.is_last)
+    async def _ended(self, pair: Pair) -> _Draft[PairOutcome] | None:
+        call, last = pair
+        change = await self._changed(call)
+        if change is None:
+            return None
+        revision = JUST_WRITTEN if change.write is not None else change.kv.mod_revision
+        kv = KeyValue(change.kv.key, change.value, change.kv.create_revision, revision)
+        try:
+            options = delete_options(last.request)
+            if options.preconditions and options.preconditions.resource_version:
+                return None  # which is not known yet
+            deletion = await self._deletion(last, options, kv, change.new)
+        except StatusError:
+            return None  # the update is to be done nevertheless
+        if deletion is None:
+            return None
 
-        return _Draft(write, told)
+        async def told(revisions: Sequence[int]) -> PairOutcome:
+            at = revisions[0] if change.write is not None else change.kv.mod_revision
+            response = await self._writing.respond(call, Written(change.value, at))
+            written = Written(deletion.value or change.value, revisions[-1] if revisions else at)
+            return response, await self._deleting.respond(last, options, written, deletion.obj, gone=deletion.is_last)
+
+        return _Draft([write for write in (change.write, deletion.write) if write is not None], told)
+
+    async def _end_alone(self, pair: Pair) -> PairOutcome:
+        call, last = pair
+        response = await self._writing.update(call)
+        try:
+            return response, await self._deleting.delete(last)
+        except Exception as error:
+            return response, error
