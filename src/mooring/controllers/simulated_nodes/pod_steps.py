@@ -31,7 +31,7 @@ class Step:
     again_at: datetime | None = None
     """When to look again, if nothing happens before."""
     remove: bool = False
-    """The pod has ended after its deletion: remove it."""
+    """The pod has ended after its deletion: remove it, once its status is written."""
     told: str = ""
     """The event that tells of it: Started, BackOff, Failed (to pull an image), Killing."""
 
@@ -232,13 +232,12 @@ def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
     stops = deleted + timedelta(seconds=min(rules.stop_seconds, grace))
     if now < stops:
         return Step(again_at=stops)
+    waits_for_others = grace == 0 and bool(meta.finalizers)  # it goes with its last finalizer
     if not has_ended(pod) and (pod.status.container_statuses or meta.finalizers):
         # Whoever watches sees how it ended, and that it is no longer ready, before it goes.
         end = _end(pod, _all(pod, 0 if pod.spec.restart_policy == "Always" else 143), now)
-        return Step(end.status, told="Killing")
-    if grace == 0 and meta.finalizers:
-        return NOTHING  # it goes with its last finalizer
-    return Step(remove=True)
+        return Step(end.status, remove=not waits_for_others, told="Killing")
+    return NOTHING if waits_for_others else Step(remove=True)
 
 
 def _deadline(pod: Pod) -> datetime | None:

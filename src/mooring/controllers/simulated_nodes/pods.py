@@ -113,10 +113,10 @@ class SimulatedPods(Controller):
             return None if self._programs.look(pod, node, lambda: self._addresses.allocate(*place)) else _RETRY_SECONDS
         runs = PodRuns(self._commands, pod, rules)
         step = reject(pod, rejection, now) if rejection is not None else next_step(pod, rules, runs, now)
-        if step.remove:
-            await self._remove(pod, step)
-        elif step.status is not None and not await self._write(pod, node, step):
+        if step.status is not None and not await self._write(pod, node, step):
             return _RETRY_SECONDS
+        if step.status is None and step.remove:
+            await self._remove(pod)
         return None if step.again_at is None else max((step.again_at - now).total_seconds(), 0.001)
 
     def _rejection(self, pod: Pod, node: Node, now: datetime) -> tuple[Rejection | None, float | None]:
@@ -141,7 +141,10 @@ class SimulatedPods(Controller):
             # A whole status is several times cheaper than a patch; should somebody else have written, it is made anew.
             # Whoever writes a status leaves the specification as it is, so it need not be sent.
             written = structs.replace(pod, spec=_NO_SPEC, status=structs.replace(pod.status, **status))
-            await self.client.update_unread(written, subresource="status")
+            if step.remove:
+                await self.client.end_unread(written)
+            else:
+                await self.client.update_unread(written, subresource="status")
         except errors.NotFound:
             self._pod_deleted(pod)
         else:
@@ -161,9 +164,8 @@ class SimulatedPods(Controller):
             return None
         return fields | {"pod_ip": address, "pod_ips": [PodIP(ip=address)]}
 
-    async def _remove(self, pod: Pod, step: Step) -> None:
+    async def _remove(self, pod: Pod) -> None:
         meta = pod.metadata
-        self._tell(pod, step)
         try:
             await self.client.delete_unread(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
         except errors.NotFound:
