@@ -95,6 +95,13 @@ class Outcome:
             return self.error.message
         return self.diagnosis.message() if self.diagnosis is not None else ""
 
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """Equal for outcomes with the same `evaluations`, as pods that look alike have them one after the other."""
+        judged = self.judgement
+        statuses = [slot.status for slot in judged.filters]
+        return self.profile, self.feasible, judged.filters, statuses, judged.refusal, judged.asked, judged.scores
+
     def evaluations(self) -> Iterator[EvaluationCount]:
         """To be read before the cluster changes."""
         yield from self._preparations()

@@ -81,6 +81,11 @@ class SchedulerMetrics(Collector):
         self.victims = Histograms(
             "scheduler_preemption_victims", "How many pods were chosen as victims.", (), exponential(1, 2, 7)
         )
+        self._likeness: tuple[object, ...] = ()
+        self._counts: list[tuple[Labels, int]] = []
+        """The evaluations of the last pod, ..."""
+        self._alike = 0
+        """... and of how many pods they are not in `evaluations` yet."""
         self._gauges: list[tuple[str, str, Sequence[str], Gauges]] = []
         self._counters: list[tuple[str, str, Sequence[str], Gauges]] = []
 
@@ -96,13 +101,23 @@ class SchedulerMetrics(Collector):
     def judged(self, outcome: Outcome, seconds: float) -> None:
         """A pod was filtered and scored."""
         profile = outcome.profile.name
-        values = self.evaluations.values
-        for plugin, point, code, number in outcome.evaluations():
-            key = (plugin, point, profile, str(code))
-            values[key] = values.get(key, 0) + number
+        likeness = outcome.likeness
+        if likeness != self._likeness:
+            self._add_alike()
+            self._likeness = likeness
+            self._counts = [
+                ((plugin, point, profile, str(code)), number) for plugin, point, code, number in outcome.evaluations()
+            ]
+        self._alike += 1
         if outcome.error is not None and outcome.error.plugin:
             self.evaluations.add((outcome.error.plugin, "Filter", profile, str(outcome.error.code)))
         self.algorithm_durations.observe((), seconds)
+
+    def _add_alike(self) -> None:
+        """Add up what pods have had that were judged alike, one after the other."""
+        for labels, number in self._counts:
+            self.evaluations.add(labels, number * self._alike)
+        self._alike = 0
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """An attempt has ended."""
@@ -125,6 +140,7 @@ class SchedulerMetrics(Collector):
         self._counters.append((name, about, labels, read))
 
     def collect(self) -> Iterator[Metric]:
+        self._add_alike()
         for counts in (self.attempts, self.evaluations, self.incoming, self.preemption_attempts):
             yield counts.family()
         for durations in (

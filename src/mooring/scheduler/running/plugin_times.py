@@ -60,20 +60,22 @@ class PluginTimes:
         return _Timed(plugin, lambda call, point: self._timed(call, name, point))
 
     def _timed(self, call: Callable[..., Any], plugin: str, point: str) -> Callable[..., Any]:
-        spent, ran = self._spent, self.ran
+        spent, calls, key = self._spent, self._calls, (plugin, point)
+        calls.setdefault(key, 0)
 
         def timed(*arguments: Any) -> Any:
-            answer: object = None
             begun = perf_counter()
             try:
                 answer = call(*arguments)
             except BaseException as problem:
-                answer = problem
+                self.ran(plugin, point, problem, perf_counter() - begun)
                 raise
-            finally:
-                seconds = perf_counter() - begun
-                spent[point] += seconds
-                ran(plugin, point, answer, seconds)
+            seconds = perf_counter() - begun
+            spent[point] += seconds
+            if calls[key] % _COUNTED:  # as `ran` does it, but for one call less
+                calls[key] += 1
+            else:
+                self.ran(plugin, point, answer, seconds)
             return answer
 
         return timed
