@@ -27,8 +27,8 @@ _RENEW_SECONDS, _LONGEST_RENEW_SECONDS = 10, 20
 _RENEWALS_PER_SECOND = 250
 _STATUS_SECONDS = 300
 """How often a status is written although nothing has changed."""
-_AT_A_TIME = 64
-"""Enough for heartbeats to come through on a busy server."""
+_AT_A_TIME = 256
+"""Enough for heartbeats to come through on a busy server, as for pods (``pods.py``)."""
 _MOST_IMAGES = 50
 _IMAGES_SECONDS = 30.0
 """How often nodes list new images: as often as kubelets look which ones they have."""
