@@ -13,7 +13,6 @@ the same process call `respond` and spare sockets, TLS and HTTP. ``server.py`` p
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import parse_qs
@@ -34,6 +33,7 @@ from mooring.apiserver.connection import ConnectionLostError
 from mooring.apiserver.deadlines import Deadlines
 from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
+from mooring.apiserver.ending import Ending
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.extensions.policies import GROUP as POLICIES
 from mooring.apiserver.extensions.policies import PolicyStep
@@ -298,7 +298,7 @@ class Application:
                 raise errors.timeout(f"request did not complete within {seconds}s") from None
             if not isinstance(response.body, bytes):
                 exchange.streaming = exchange.verb != "list"  # of which long ones come in pieces, too, but soon end
-                at_end = place.hand_on() if exchange.streaming else ExitStack()
+                at_end = place.hand_on() if exchange.streaming else Ending()
                 response.body = Stream(response.body, exchange, at_end)
             return response
 

@@ -17,6 +17,7 @@ import errno
 import logging
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -26,14 +27,17 @@ from urllib.parse import unquote
 import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.utils import get_remote_addr
+from uvicorn.server import ServerState
 
-from mooring.apiserver.app import BROKEN, CLIENT, TAKE_OVER, Application, headers_by_name
+from mooring.apiserver.app import CLIENT, TAKE_OVER, Application, headers_by_name
 from mooring.apiserver.client import Client
 from mooring.apiserver.connection import CHUNK, Connection
+from mooring.apiserver.cycles import JOINED_BYTES, OLD, Cycle, Whole
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.http import Request, Response
 from mooring.apiserver.limits import Limits
-from mooring.apiserver.pushing import Push
+from mooring.apiserver.pushing import Flow, Push
 from mooring.apiserver.security.pki import KeyPair
 from mooring.apiserver.sending import Stream, head_of, headers_of, known_lines, lines_of
 from mooring.apiserver.tls_transport import TlsListener
@@ -43,10 +47,6 @@ _KEEP_ALIVE_SECONDS = 60
 _BACKLOG = 2048
 _HANG_UP_SECONDS = 0.1
 _IDLE_LOOK_SECONDS = 1.0
-_OLD = "1.0"
-"""A version of HTTP without chunks and without a second request: a body of unknown length ends with the connection."""
-_JOINED_BYTES = 64 * 1024
-"""Up to this size, copying the head and the body of a response into one piece is cheaper than two writes."""
 
 
 class ListenError(Exception):
@@ -96,101 +96,62 @@ def tls_context(server: KeyPair, authority: KeyPair) -> ssl.SSLContext:
     return context
 
 
-class Cycle(RequestResponseCycle):
-    """One request and its response, which is given as `Application` does: a head, then at least one piece of body."""
-
-    _head = b""
-
-    async def send(self, message: Any) -> None:
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        if self.disconnected:
-            return
-        if message["type"] == BROKEN:
-            if not self.response_complete:
-                self.response_complete = True
-                self.transport.abort()  # without its last chunk, no client takes the body for whole
-            return
-        if message["type"] == "http.response.start":
-            self.response_started = True
-            self.waiting_for_100_continue = False
-            self._head = self._head_of(message["status"], message["headers"])
-            return
-        head, self._head = self._head, b""
-        body, more = message["body"], message.get("more_body", False)
-        if self.scope["method"] == "HEAD":
-            body = b""
-        elif self.chunked_encoding:
-            body = _chunk(body, last=not more)
-        if head and len(body) <= _JOINED_BYTES:
-            self.transport.write(head + body)
-        else:
-            if head:
-                self.transport.write(head)
-            self.transport.write(body)
-        if not more:
-            self._complete()
-
-    def _head_of(self, status: int, given: list[tuple[bytes, bytes]]) -> bytes:
-        headers = [*self.default_headers, *given]
-        if not self.keep_alive:
-            headers.append((b"connection", b"close"))
-        has_length = any(name == b"content-length" for name, _ in given)
-        self.chunked_encoding = not has_length and self.scope["http_version"] != _OLD
-        if self.chunked_encoding and self.scope["method"] != "HEAD":
-            headers.append((b"transfer-encoding", b"chunked"))
-        return self.head(status, headers)
-
-    def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Exactly these headers, checked."""
-        return b"%b%b\r\n" % (STATUS_LINE[status], lines_of(headers))
-
-    def _complete(self) -> None:
-        self.response_complete = True
-        self.message_event.set()
-        if not self.keep_alive:
-            self.transport.close()
-        self.on_response()
-
-
-def _chunk(body: bytes, *, last: bool) -> bytes:
-    """A piece of a body whose length is not known beforehand."""
-    chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-    return chunk + b"0\r\n\r\n" if last else chunk
-
-
-class _NoEvent:
-    """In place of an event that nobody waits for."""
-
-    def set(self) -> None: ...
-
-
-class Whole:
-    """A request that has come whole, as far as uvicorn wants to know of it."""
-
-    __slots__ = ("disconnected", "http_version", "keep_alive", "response_complete")
-    message_event = _NoEvent()
-
-    def __init__(self, http_version: str, *, keep_alive: bool) -> None:
-        self.http_version = http_version
-        self.keep_alive = keep_alive
-        self.disconnected = False
-        self.response_complete = False
-
-
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
+    # All of a connection, for there are thousands of them; what uvicorn keeps in each is the class's, by `shared_by`.
+    __slots__ = (
+        "_awaited",
+        "_body",
+        "_client",
+        "_early",
+        "_header_bytes",
+        "_header_timer",
+        "_idle_since",
+        "_in_headers",
+        "_is_whole",
+        "_keeps_alive",
+        "_method",
+        "_pushing",
+        "_stall_timer",
+        "_too_large",
+        "_version",
+        "cycle",
+        "expect_100_continue",
+        "flow",
+        "headers",
+        "parser",
+        "pipeline",
+        "timeout_keep_alive_task",
+        "transport",
+        "url",
+    )
     application: Application
     limits = Limits()
     draining = False
     """Whether the server is about to stop: every answer asks its client to come back on another connection."""
     stopping = False
     """Whether the server stops: who was still shaking hands then comes too late."""
+    ws_protocol_class = client = None
+    logger = logging.getLogger("uvicorn.error")
+    access_logger = logging.getLogger("uvicorn.access")
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        super().connection_made(transport)
-        self._client = Client(self.client[0] if self.client else "", transport.get_extra_info("peercert"))
+    @classmethod
+    def shared_by(cls, config: uvicorn.Config, state: ServerState) -> None:
+        """What all connections of a server share."""
+        cls.config, cls.app, cls.timeout_keep_alive = config, config.loaded_app, config.timeout_keep_alive
+        cls.server_state, cls.connections, cls.tasks = state, state.connections, state.tasks
+        cls.loop = asyncio.get_running_loop()
+
+    def __init__(self) -> None:
+        self.cycle = cast("Any", None)
+        self.parser: Any = None
+        """Made when something comes, and forgotten while a watch lasts, behind which hardly ever something does."""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.url = b""
+        self.pipeline = cast("Any", ())
+        self.expect_100_continue = False
+        self.timeout_keep_alive_task: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
         self._awaited = self._is_whole = self._keeps_alive = False
         self._method, self._version, self._body = "", "", b""
@@ -201,6 +162,13 @@ class Protocol(HttpToolsProtocol):
         self._pushing: Push | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        self.connections.add(self)
+        self.transport = transport
+        self.flow = Flow(transport)
+        address = get_remote_addr(transport)
+        self._client = Client(address[0] if address else "", transport.get_extra_info("peercert"))
         self._expect_headers()
         _keep_alive(transport.get_extra_info("socket"))
         if self.stopping:
@@ -221,6 +189,9 @@ class Protocol(HttpToolsProtocol):
             if len(self._early) > CHUNK:
                 self.flow.pause_reading()
             return
+        if self.parser is None:
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # a request behind the last one
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -258,7 +229,7 @@ class Protocol(HttpToolsProtocol):
         parser = self.parser
         upgrades = parser.should_upgrade()  # behind such a request the parser does not go on
         self._version = parser.get_http_version()
-        self._keeps_alive = not upgrades and not self.draining and parser.should_keep_alive() and self._version != _OLD
+        self._keeps_alive = not upgrades and not self.draining and parser.should_keep_alive() and self._version != OLD
         self._method = parser.get_method().decode("ascii")
         self._body, self._is_whole, self._awaited = b"", False, True
         if upgrades or self.expect_100_continue:
@@ -304,7 +275,7 @@ class Protocol(HttpToolsProtocol):
             self._start_asgi_task(cycle, self.app)
         else:  # the client did not wait for the answer to its previous request
             self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
+            self.pipeline = deque([(cycle, self.app), *self.pipeline])
 
     def _address(self) -> tuple[str, bytes]:
         """The path and the query that are asked for; raises as httptools does."""
@@ -338,16 +309,17 @@ class Protocol(HttpToolsProtocol):
         try:
             exchange, response = await self.application.answer(request, query, self._client)
             body = response.body
-            if isinstance(body, bytes) and len(body) <= _JOINED_BYTES:
+            if isinstance(body, bytes) and len(body) <= JOINED_BYTES:
                 self.application.count(exchange, response)
                 if self.flow.write_paused and not whole.disconnected:
                     await self.flow.drain()
                 if not whole.disconnected:
                     self._send(exchange, response, body, whole)
             elif isinstance(body, Stream) and (pushed := body.pushed) and exchange.request.method == "GET":
-                framed = whole.http_version != _OLD
-                push = Push(self.transport, self.flow, body, pushed, self._pushed_all, in_chunks=framed)
-                await self._push(exchange, response, push)
+                framed = whole.http_version != OLD
+                done = partial(self._pushed_all, whole)
+                push = Push(self.transport, self.flow, body, pushed, done, in_chunks=framed)
+                await self._push(exchange, response, push, whole)
             else:
                 await self._send_in_pieces(exchange, response, whole)
         except BaseException as error:
@@ -367,7 +339,7 @@ class Protocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    async def _push(self, exchange: Exchange, response: Response, push: Push) -> None:
+    async def _push(self, exchange: Exchange, response: Response, push: Push, whole: Whole) -> None:
         """Watches: their task ends when they have begun."""
         self.application.count(exchange, response)
         if self.transport.is_closing():
@@ -377,14 +349,17 @@ class Protocol(HttpToolsProtocol):
         date = known_lines(tuple(self.server_state.default_headers))
         head = STATUS_LINE[response.status] + date + lines_of(headers_of(exchange, response))
         chunked = b"transfer-encoding: chunked\r\n" if push.in_chunks else b""
-        end = b"\r\n" if self.cycle.keep_alive else b"connection: close\r\n\r\n"
+        end = b"\r\n" if whole.keep_alive else b"connection: close\r\n\r\n"
         self.transport.write(head + chunked + end)
+        if cast("Any", self.cycle) is whole and not self._in_headers:  # nothing has come behind this request
+            self.parser = None
+            self.headers, self.url = [], b""
         await push.run()
 
-    def _pushed_all(self) -> None:
+    def _pushed_all(self, whole: Whole) -> None:
         self._pushing = None
-        self.cycle.response_complete = True
-        if self.cycle.keep_alive:
+        whole.response_complete = True
+        if whole.keep_alive:
             self.on_response_complete()
         else:
             self.transport.close()
@@ -516,9 +491,9 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         config = self.config
-        made = partial(self._protocol, config=config, server_state=self.server_state, app_state={})
         assert config.ssl is not None  # noqa: S101 - `HttpServer` gives it
-        self.servers = [cast("Any", TlsListener(listening, config.ssl, made)) for listening in sockets or ()]
+        self._protocol.shared_by(config, self.server_state)
+        self.servers = [cast("Any", TlsListener(each, config.ssl, self._protocol)) for each in sockets or ()]
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -6,13 +6,13 @@ knows. Limits on bytes and on slow connections are kept by ``server.py`` and by 
 """
 
 from collections import Counter, OrderedDict
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import msgspec
 
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
+from mooring.apiserver.ending import Ending
 from mooring.apiserver.security import users
 from mooring.base.clock import Clock
 
@@ -100,7 +100,7 @@ class RequestLimiter:
         self._open[kind] += 1
         return Place(self._open, kind)
 
-    def one_more_stream(self, user: UserInfo) -> ExitStack:
+    def one_more_stream(self, user: UserInfo) -> Ending:
         """A place for a stream until what is returned is closed; raises TooManyRequests when there is none."""
         name = user.username
         if self.streams.total() >= self.limits.streams:
@@ -108,7 +108,7 @@ class RequestLimiter:
         if self.streams[name] >= self.limits.user_streams and users.MASTERS not in user.groups:
             raise _too_many_streams(f"you have {self.limits.user_streams} streams open")
         self.streams[name] += 1
-        place = ExitStack()
+        place = Ending()
         place.callback(self._end_stream, name)
         return place
 
@@ -132,10 +132,10 @@ class Place(msgspec.Struct, eq=False):
         if self.kept:
             self.open[self.kind] -= 1
 
-    def hand_on(self) -> ExitStack:
+    def hand_on(self) -> Ending:
         """Keep the place beyond the `with`, until what is returned is closed."""
         self.kept = False
-        places = ExitStack()
+        places = Ending()
         places.callback(self._leave)
         return places
 

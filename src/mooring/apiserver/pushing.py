@@ -15,6 +15,25 @@ _KEPT_BYTES = 64 * 1024
 _END = b"0\r\n\r\n"
 
 
+class Flow(FlowControl):
+    """uvicorn's, with an event only where somebody has to wait."""
+
+    __slots__ = ("_is_writable_event", "_transport", "read_paused", "write_paused")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.read_paused = self.write_paused = False
+
+    async def drain(self) -> None:
+        if self.write_paused:
+            await self._is_writable_event.wait()
+
+    def pause_writing(self) -> None:
+        if not self.write_paused:
+            self.write_paused = True
+            self._is_writable_event = asyncio.Event()
+
+
 class Push:
     """The `Sink` of one response."""
 

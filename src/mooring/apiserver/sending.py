@@ -5,11 +5,11 @@ Called by ``app.py``; ``http_server.py`` has what a message of ASGI becomes on a
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
-from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any
 
 from mooring.api.answer_limits import limited_warnings
+from mooring.apiserver.ending import Ending
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.http import Pushed, Response, warning_header
 
@@ -50,7 +50,9 @@ known_lines = lru_cache(maxsize=256)(lines_of)
 class Stream:
     """A body in pieces that keeps its place among the requests until it ends, however it ends."""
 
-    def __init__(self, body: AsyncIterator[bytes], exchange: Exchange, at_end: ExitStack) -> None:
+    __slots__ = ("_body", "_exchange", "at_end")
+
+    def __init__(self, body: AsyncIterator[bytes], exchange: Exchange, at_end: Ending) -> None:
         self.at_end = at_end
         self._body = body
         self._exchange = exchange

@@ -32,6 +32,8 @@ class Topic:
 
     def behind(self, revision: int, limit: int) -> list[Event]:
         """The next events: `limit` of them, and those that share the last one's revision."""
+        if len(self.events) > 1 and self.events[-2].revision <= revision < self.events[-1].revision:
+            return self.events[-1:]  # what most are told, by far
         start = bisect_right(self.events, revision, key=_revision_of)
         end = start + limit
         while start < end < len(self.events) and self.events[end].revision == self.events[end - 1].revision:
@@ -115,6 +117,8 @@ class WatchHub:
 
 class LocalWatcher:
     """The `kv.Watcher` of the stores that keep their history in memory."""
+
+    __slots__ = ("_cursor", "_error", "_hub", "_told", "_topic", "_waiting")
 
     def __init__(self, hub: WatchHub, topic: Topic, after: int, error: RevisionError | None = None) -> None:
         self._hub = hub

@@ -218,6 +218,20 @@ async def test_a_watch_begins_before_there_is_news(connection: Connection) -> No
     assert (status, headers["transfer-encoding"]) == (200, "chunked")
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+async def test_a_request_behind_a_watch_is_answered_after_it(connection: Connection, pieces: int) -> None:
+    watch = f"GET {_MAPS}?watch=1&timeoutSeconds=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    sent = watch + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    begins = [0, len(watch), len(watch) + 10, len(sent)]  # in the last case, the second request comes in two
+    for begin, end in zip([0, *begins[-pieces:-1]], begins[-pieces:], strict=True):
+        connection.writer.write(sent[begin:end])
+        await asyncio.sleep(0.1)
+    assert (await connection.answer())[1]["transfer-encoding"] == "chunked"
+    assert await connection.chunks() == b""
+    assert (await connection.answer())[2] == b"ok"
+    assert (await connection.get("/healthz"))[2] == b"ok"
+
+
 async def test_a_client_that_takes_its_time_misses_nothing_of_a_watch(
     server: ApiServer, connection: Connection
 ) -> None:

@@ -89,6 +89,8 @@ class _Facts:
 class Selection:
     """The selectors of one request."""
 
+    __slots__ = ("_facts_of", "asks", "fields", "is_everything", "labels")
+
     def __init__(
         self, labels: Selector, fields: FieldSelector, facts_of: Callable[[KeyValue], _Facts], *, asks: bool = False
     ) -> None:

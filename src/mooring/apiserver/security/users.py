@@ -1,6 +1,7 @@
 """The names of users and groups that the server itself knows, and how a client certificate names its user."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from mooring.api.authentication_v1 import UserInfo
@@ -58,8 +59,14 @@ def service_account_groups(namespace: str) -> list[str]:
 
 def of_certificate(peer: Mapping[str, Any]) -> UserInfo | None:
     """The user whom a verified certificate names, as `ssl` shows it; None without a common name."""
+    return _of_subject(peer.get("subject", ()))
+
+
+@lru_cache(maxsize=1024)
+def _of_subject(subject: tuple[tuple[tuple[str, str], ...], ...]) -> UserInfo | None:
+    """All connections of a user share one; nobody changes it."""
     name, groups = "", []
-    for part in peer.get("subject", ()):
+    for part in subject:
         for key, value in part:
             if key == "commonName":
                 name = str(value)
