@@ -141,7 +141,10 @@ class JobController(Workload[Job]):
         outcome = await self.pod_control.create(key, job, job.spec.template, pods)
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error
-        return soonest(outcome.wait, wait, LOOK_AGAIN_SECONDS if missing == MOST_AT_ONCE else None)
+        if missing < MOST_AT_ONCE:
+            return soonest(outcome.wait, wait)
+        self.unfinished.add(key)
+        return soonest(outcome.wait, wait, LOOK_AGAIN_SECONDS)
 
     async def _drop(self, key: str, job: Job, pods: Sequence[Pod]) -> None:
         """Delete pods that shall not count."""

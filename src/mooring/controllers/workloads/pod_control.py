@@ -5,9 +5,9 @@ Pods are created in growing batches (1, 2, 4, …), so that a template which the
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from mooring.api import errors
 from mooring.api.core_v1 import Pod, PodTemplateSpec
@@ -19,6 +19,7 @@ from mooring.controllers.workloads.expectations import Expectations
 from mooring.controllers.workloads.ownership import controller_reference
 from mooring.controllers.workloads.refusals import Refusals
 
+T = TypeVar("T")
 LARGEST_BATCH = 500
 """Kubernetes' own burst; several groups of writes, so that the server need not wait for the next one."""
 
@@ -71,13 +72,11 @@ class PodControl:
         if held is not None:
             return Creation(error=held[0], wait=held[1])
         outcome = Creation()
-        size = 1
-        rest = list(pods)
-        while rest and outcome.error is None:
-            batch, rest = rest[:size], rest[size:]
+        for batch in growing(pods):
             for answer in await asyncio.gather(*map(self._client.create_briefly, batch), return_exceptions=True):
                 self._take(key, owner, answer, outcome)
-            size = min(size * 2, LARGEST_BATCH)
+            if outcome.error is not None:
+                break
         if outcome.error is None:
             self.refusals.forget(owner)
         elif isinstance(outcome.error, StatusError):
@@ -122,6 +121,18 @@ class PodControl:
     def forget(self, owner: Resource) -> None:
         """The workload is gone."""
         self.refusals.forget(owner)
+
+
+def growing(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The items in batches of 1, 2, 4, …
+
+    >>> [len(batch) for batch in growing(range(10))]
+    [1, 2, 4, 3]
+    """
+    start, size = 0, 1
+    while start < len(items):
+        yield items[start : start + size]
+        start, size = start + size, min(size * 2, LARGEST_BATCH)
 
 
 def told(error: Exception, owner: Resource) -> str:

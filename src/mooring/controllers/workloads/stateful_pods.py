@@ -52,6 +52,12 @@ def identity_labels(owner: StatefulSet, ordinal: int) -> dict[str, str]:
     return {POD_NAME_LABEL: pod_name(owner, ordinal), POD_INDEX_LABEL: str(ordinal)}
 
 
+def has_identity(owner: StatefulSet, ordinal: int, pod: Pod) -> bool:
+    """Whether a pod has these labels."""
+    labels = pod.metadata.labels
+    return labels.get(POD_NAME_LABEL) == pod_name(owner, ordinal) and labels.get(POD_INDEX_LABEL) == str(ordinal)
+
+
 def revision_of(pod: Pod) -> str:
     return pod.metadata.labels.get(POD_LABEL, "")
 

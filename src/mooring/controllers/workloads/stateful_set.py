@@ -6,6 +6,7 @@ update replaces pods from the highest number down to the partition, at most `max
 does what can be done now; the pods that it changes call for the next. Names and volumes are in ``stateful_pods.py``.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +23,7 @@ from mooring.client import PatchType
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import pod_states, revisions, stateful_pods
 from mooring.controllers.workloads.ownership import controller_reference
+from mooring.controllers.workloads.pod_control import growing
 from mooring.controllers.workloads.revisions import History, Revisions
 from mooring.controllers.workloads.workload import Workload, soonest
 
@@ -50,7 +52,8 @@ class _Pass:
         return running and states.is_ready(pod)
 
     def is_available(self, pod: Pod) -> bool:
-        return self.is_ready(pod) and pod_states.is_available(pod, self.owner.spec.min_ready_seconds, self.now)
+        seconds = self.owner.spec.min_ready_seconds
+        return self.is_ready(pod) and (not seconds or pod_states.is_available(pod, seconds, self.now))
 
 
 class StatefulSetController(Workload[StatefulSet]):
@@ -91,15 +94,16 @@ class StatefulSetController(Workload[StatefulSet]):
 
     def _look(self, key: str, owner: StatefulSet, pods: Sequence[Pod], history: History) -> _Pass:
         wanted = stateful_pods.ordinals(owner)
-        condemned = [pod for pod in pods if stateful_pods.ordinal_of(pod) not in wanted]
+        numbered = [(stateful_pods.ordinal_of(pod), pod) for pod in pods]
+        condemned = [(number, pod) for number, pod in numbered if number not in wanted]
         return _Pass(
             key=key,
             owner=owner,
             ref=controller_reference(self.client, owner),
             current=revisions.by_name(history.revisions, owner.status.current_revision) or history.update,
             update=history.update,
-            pods={stateful_pods.ordinal_of(pod): pod for pod in pods if stateful_pods.ordinal_of(pod) in wanted},
-            condemned=sorted(condemned, key=stateful_pods.ordinal_of, reverse=True),
+            pods={number: pod for number, pod in numbered if number in wanted},
+            condemned=[pod for _, pod in sorted(condemned, key=lambda entry: entry[0], reverse=True)],
             now=self.clock.now(),
         )
 
@@ -137,9 +141,9 @@ class StatefulSetController(Workload[StatefulSet]):
     async def _repair(self, look: _Pass) -> None:
         """Give pods back the labels that tell which of the set they are."""
         for ordinal, pod in look.pods.items():
-            wanted = stateful_pods.identity_labels(look.owner, ordinal)
             meta = pod.metadata
-            if meta.deletion_timestamp is None and not wanted.items() <= meta.labels.items():
+            if meta.deletion_timestamp is None and not stateful_pods.has_identity(look.owner, ordinal, pod):
+                wanted = stateful_pods.identity_labels(look.owner, ordinal)
                 body = {"metadata": {"uid": meta.uid, "labels": wanted}}
                 written = await self.client.patch(Pod, meta.name, body, meta.namespace)
                 self.expectations.wrote(look.key, self.pods.informer, written)
@@ -152,8 +156,7 @@ class StatefulSetController(Workload[StatefulSet]):
         for revision, numbers in ((look.current, old), (look.update, new)):
             if not numbers:
                 continue
-            for ordinal in numbers:
-                await self._create_claims(look, ordinal)
+            await self._create_claims(look, numbers)
             template, name = revisions.template_of(revision), revision.metadata.name
             pods = [stateful_pods.new_pod(owner, ordinal, template, name, look.ref) for ordinal in numbers]
             outcome = await self.pod_control.create(look.key, owner, template, pods)
@@ -181,7 +184,9 @@ class StatefulSetController(Workload[StatefulSet]):
 
     async def _replace_old(self, look: _Pass) -> None:
         """Delete pods of old revisions from the highest number down; they are made anew in another pass."""
-        owner = look.owner
+        owner, newest = look.owner, look.update.metadata.name
+        if all(stateful_pods.revision_of(pod) == newest for pod in look.pods.values()):
+            return
         pace = owner.spec.update_strategy.rolling_update
         allowed = 1
         if pace is not None and pace.max_unavailable is not None:
@@ -191,7 +196,7 @@ class StatefulSetController(Workload[StatefulSet]):
             if number < self._first_updated(owner):
                 return
             pod = look.pods.get(number)
-            if pod is None or stateful_pods.revision_of(pod) == look.update.metadata.name:
+            if pod is None or stateful_pods.revision_of(pod) == newest:
                 continue
             healthy = self._counts(look, pod)
             if pod.metadata.deletion_timestamp is not None or (healthy and missing >= allowed):
@@ -215,26 +220,41 @@ class StatefulSetController(Workload[StatefulSet]):
 
     # -- claims
 
-    async def _create_claims(self, look: _Pass, ordinal: int) -> None:
-        for claim in stateful_pods.claims(look.owner, ordinal, look.ref):
-            if self._claims.get(claim.metadata.name, claim.metadata.namespace) is not None:
-                continue
-            try:
-                await self.client.create(claim)
-            except errors.AlreadyExists:
-                continue
-            except StatusError as error:
-                told = f"create Claim {claim.metadata.name} in StatefulSet {look.owner.metadata.name} failed: {error}"
-                self.recorder.event(look.owner, "Warning", "FailedCreate", told)
-                raise
-            told = (
-                f"create Claim {claim.metadata.name} Pod {stateful_pods.pod_name(look.owner, ordinal)} "
-                f"in StatefulSet {look.owner.metadata.name} success"
-            )
-            self.recorder.event(look.owner, "Normal", "SuccessfulCreate", told)
+    async def _create_claims(self, look: _Pass, ordinals: Sequence[int]) -> None:
+        """Make the claims that pods lack, in growing batches; raises the first refusal."""
+        if not look.owner.spec.volume_claim_templates:
+            return
+        missing = [
+            (ordinal, claim)
+            for ordinal in ordinals
+            for claim in stateful_pods.claims(look.owner, ordinal, look.ref)
+            if self._claims.get(claim.metadata.name, claim.metadata.namespace) is None
+        ]
+        for batch in growing(missing):
+            answers = await asyncio.gather(*(self._create_claim(look, *each) for each in batch), return_exceptions=True)
+            for answer in answers:
+                if answer is not None:
+                    raise answer
+
+    async def _create_claim(self, look: _Pass, ordinal: int, claim: PersistentVolumeClaim) -> None:
+        try:
+            await self.client.create(claim)
+        except errors.AlreadyExists:
+            return
+        except StatusError as error:
+            told = f"create Claim {claim.metadata.name} in StatefulSet {look.owner.metadata.name} failed: {error}"
+            self.recorder.event(look.owner, "Warning", "FailedCreate", told)
+            raise
+        told = (
+            f"create Claim {claim.metadata.name} Pod {stateful_pods.pod_name(look.owner, ordinal)} "
+            f"in StatefulSet {look.owner.metadata.name} success"
+        )
+        self.recorder.event(look.owner, "Normal", "SuccessfulCreate", told)
 
     async def _settle_claims(self, look: _Pass) -> None:
         """See that claims have the owners that the retention policy gives them, before a pod is removed."""
+        if not look.owner.spec.volume_claim_templates:
+            return
         for pod in (*look.pods.values(), *look.condemned):
             condemned = stateful_pods.ordinal_of(pod) not in stateful_pods.ordinals(look.owner)
             for template in look.owner.spec.volume_claim_templates:
@@ -263,11 +283,12 @@ def new_status(look: _Pass, collisions: int | None) -> StatefulSetStatus:
     """The status that the pods make. An update whose pods are all there and ready becomes the current revision."""
     pods = [*look.pods.values(), *look.condemned]
     made = [stateful_pods.revision_of(pod) for pod in pods if pod.metadata.deletion_timestamp is None]
+    ready = [pod for pod in pods if look.is_ready(pod)]
     status = StatefulSetStatus(
         observed_generation=look.owner.metadata.generation,
         replicas=len(pods),
-        ready_replicas=sum(map(look.is_ready, pods)),
-        available_replicas=sum(map(look.is_available, pods)),
+        ready_replicas=len(ready),
+        available_replicas=sum(map(look.is_available, ready)) if look.owner.spec.min_ready_seconds else len(ready),
         current_replicas=made.count(look.current.metadata.name),
         updated_replicas=made.count(look.update.metadata.name),
         current_revision=look.current.metadata.name,

@@ -44,6 +44,8 @@ class Workload(Controller, Generic[W]):
         self.owner_kind = context.client.kind(cls).kind
         self.recorder = context.recorder(self.component)
         self.expectations = Expectations(self.clock)
+        self.unfinished: set[str] = set()
+        """Workloads that have more to do than they do at a time: they do not rest in between."""
         self._rests_until: dict[str, float] = {}
         self.pod_control = PodControl(context, self.name, self.recorder, self.pods.informer, self.expectations)
 
@@ -57,15 +59,17 @@ class Workload(Controller, Generic[W]):
         if owner is None:
             self.expectations.forget(key)
             self._rests_until.pop(key, None)
+            self.unfinished.discard(key)
             return None
         if not self.expectations.settled(key):
             return LOOK_AGAIN_SECONDS
         rest = self._rests_until.get(key, 0.0) - self.clock.monotonic()
         if rest > 0:
             return rest
+        self.unfinished.discard(key)
         again = await self.sync(key, owner)
         pods = self.pods.count(owner)
-        if pods > _MANY_PODS:
+        if pods > _MANY_PODS and key not in self.unfinished:
             self._rests_until[key] = self.clock.monotonic() + pods * _PAUSE_SECONDS
         return again
 

@@ -213,10 +213,11 @@ class ShapeFilter(FilterSlot):
         elif isinstance(verdicts, Status):
             self.status = verdicts.by(self.name)
         else:
-            codes = np.zeros(self._cluster.capacity, np.int32)
-            codes[rows] = verdicts.codes
             self.status = SUCCESS
-            self._take(Verdicts(codes, verdicts.reasons), self._cluster.labels.nodes, None)
+            if verdicts.codes.any():
+                codes = np.zeros(self._cluster.capacity, np.int32)
+                codes[rows] = verdicts.codes
+                self._take(Verdicts(codes, verdicts.reasons), self._cluster.labels.nodes, None)
 
     def verdicts(self, rows: Rows) -> Verdicts | Status | None:
         if self._state is None or (self._refreshed is not None and self._refreshed.refresh(self._state) is None):
