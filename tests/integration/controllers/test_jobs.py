@@ -10,6 +10,7 @@ import pytest
 from mooring.api.batch_v1 import CronJob, Job, JobCondition
 from mooring.api.core_v1 import Pod
 from mooring.api.events_v1 import Event
+from mooring.controllers.workloads import job, workload
 from mooring.controllers.workloads.job_tally import INDEX, TRACKING
 from mooring.testing.clock import MockClock
 from workload_cluster import Cluster, Tree, cluster, template
@@ -67,6 +68,20 @@ async def test_no_more_run_at_a_time_than_parallelism_says(tmp_path: Path) -> No
             await c.set_phase(pod, "Succeeded")
         await c.rest()
         assert ((await c.get(Job, "job")).status.succeeded, len(await living(c))) == (2, 2)
+
+
+async def test_a_job_with_many_pods_makes_them_part_by_part_without_a_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "MOST_AT_ONCE", 5)
+    monkeypatch.setattr(workload, "_MANY_PODS", 2)
+    async with cluster(tmp_path, CONTROLLERS, clock=MockClock(), runs=ends("")) as c:  # no time passes
+        await c.create(Job, "job", spec(completions=12, parallelism=12))
+
+        async def all_there() -> bool:
+            return len(await c.pods()) == 12
+
+        await c.until(all_there)
 
 
 async def test_without_completions_one_success_ends_it_when_the_others_have_ended(tmp_path: Path) -> None:
