@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
             runtime_config=parse_runtime_config(config.runtime_config),
             flags=shown_flags(),
         )
-        nodes = None if config.nodes is None else _nodes(config.nodes)
+        nodes = None if config.nodes is None else iter(_nodes(config.nodes))  # nobody keeps those that were created
         if config.kubeconfig:
             _check_replaceable(config.kubeconfig)
         crew: Callable[[Connect], Crew] | None = None
@@ -62,7 +62,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
         raise click.ClickException(str(error)) from error
 
 
-def _nodes(wanted: str) -> Sequence[Node]:
+def _nodes(wanted: str) -> list[Node]:
     """The nodes that `--nodes` means."""
     if wanted.isascii() and wanted.isdigit():
         if int(wanted) > _MOST_NODES:
@@ -91,7 +91,7 @@ def _check_replaceable(path: Path) -> None:
         raise click.UsageError(f"--kubeconfig {path}: the file is not Mooring's; name one that does not exist yet")
 
 
-async def _serve(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | None) -> None:
+async def _serve(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | None) -> None:
     stop = StopSignal()
     async with AsyncExitStack() as opened:
         if not await stop.unless(opened.enter_async_context(plane)):
@@ -107,7 +107,7 @@ async def _serve(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | 
         await plane.stop()
 
 
-async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | None) -> None:
+async def _start(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | None) -> None:
     await plane.start()
     if config.kubeconfig:
         write_private(config.kubeconfig, plane.server.kubeconfig().read_bytes())
@@ -123,11 +123,11 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | 
     await plane.wait_until_ready()
 
 
-async def _default_nodes(config: UpConfig, plane: ControlPlane) -> Sequence[Node]:
+async def _default_nodes(config: UpConfig, plane: ControlPlane) -> Iterator[Node]:
     """Without any node the first Deployment would wait for ever, which is no welcome."""
     if not config.workers.nodes or (await plane.client.list(Node, page_size=1)).items:
-        return ()
-    return numbered(DEFAULT_NODES)
+        return iter(())
+    return iter(numbered(DEFAULT_NODES))
 
 
 async def _show(plane: ControlPlane) -> None:

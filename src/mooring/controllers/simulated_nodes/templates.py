@@ -6,7 +6,7 @@ A manifest may say `simulation.mooring.dev/count: "100"` in its annotations: it 
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from mooring.api import errors, yaml_documents
@@ -91,7 +91,7 @@ def _copies(template: Node, count: int, *, single: bool = False) -> Iterator[Nod
         yield node
 
 
-async def create_nodes(client: Client, nodes: Sequence[Node], kubelet: Kubelet | None = None) -> None:
+async def create_nodes(client: Client, nodes: Iterable[Node], kubelet: Kubelet | None = None) -> None:
     """Register nodes, networks and status included; those that exist are left as they are."""
     networks, now, kubelet = Networks(), client.clock.now(), kubelet or Kubelet()
     known = set()
