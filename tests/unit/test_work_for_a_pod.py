@@ -169,7 +169,7 @@ def test_the_work_of_scheduler_and_controllers() -> None:
     schedule()
     _check(
         {
-            "taken into a cache": (count(take).calls // _PODS, 30),
+            "taken into a cache": (count(take).calls // _PODS, 52),
             "counted by its workload": (
                 count(lambda: count_pods(list(cache.objects.values()), PodTemplateSpec(), 0, _NOW)).calls // _PODS,
                 5,

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from mooring.api.meta_v1 import Resource
+from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.client.watch import WatchEvent
 
 T = TypeVar("T", bound=Resource)
@@ -117,6 +117,7 @@ class Cache(Generic[T]):
                 yield Change(old, None)
                 yield Change(None, new)
             elif old.metadata.resource_version != new.metadata.resource_version:
+                _inherit(old.metadata, new.metadata)
                 yield Change(old, new)
             else:
                 return
@@ -128,3 +129,12 @@ class Cache(Generic[T]):
             self.objects[key] = new
         for index in self._indexes.values():
             index.update(key, old, new)
+
+
+def _inherit(old: ObjectMeta, new: ObjectMeta) -> None:
+    """Take over from the last version of an object what is the same: others keep it as a key or in their tables."""
+    new.name, new.uid = old.name, old.uid
+    if new.labels == old.labels:
+        new.labels = old.labels
+    if new.annotations == old.annotations:
+        new.annotations = old.annotations

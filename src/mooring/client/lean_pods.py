@@ -1,17 +1,17 @@
-"""Pods read for caches without what their like have said before: specification, labels and owners by their bytes.
+"""Pods read for caches without what their like have said before: most of them is told apart by its bytes.
 
 Most of what a server sends of a pod is its template's, or who manages its fields, which caches have no use for. Neither
-is decoded again: a specification (apart from the node) is known by its bytes. Called by ``wire.py``; what is unusual is
-read the ordinary way.
+is decoded again: a specification (apart from the node) is known by its bytes, and so are the statuses of containers
+(apart from their ids) and all lists. What is empty is the same empty list or map in all pods. Called by ``wire.py``;
+what is unusual is read the ordinary way.
 """
 
-from operator import attrgetter
+from copy import copy
 from typing import Any
 
 import msgspec
-from msgspec import structs
 
-from mooring.api.core_v1 import Pod, PodSpec, PodStatus
+from mooring.api.core_v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus
 from mooring.api.from_tree import quantity_from
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.quantity import Quantity
@@ -20,9 +20,10 @@ from mooring.client.template_parts import TemplateParts
 _NOTHING = msgspec.Raw(b"")
 _NODE = b',"nodeName":"'
 """Nowhere else in a specification there is a field of this name."""
+_ID = b'"containerID":"'
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _Meta(msgspec.Struct, rename="camel", gc=False):
     """The metadata with what repeats unread."""
 
     name: str = ""
@@ -35,21 +36,43 @@ class _Meta(msgspec.Struct, rename="camel"):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
-    annotations: dict[str, str] = {}
-    finalizers: list[str] = []
+    annotations: msgspec.Raw = _NOTHING
+    finalizers: msgspec.Raw = _NOTHING
     labels: msgspec.Raw = _NOTHING
     owner_references: msgspec.Raw = _NOTHING
 
 
-class _Pod(msgspec.Struct):
+class _Status(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """What nearly every status consists of, with what repeats unread."""
+
+    observed_generation: int = 0
+    phase: str = ""
+    message: str = ""
+    reason: str = ""
+    nominated_node_name: str = ""
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    pod_ips: list[PodIP] | None = msgspec.field(default=None, name="podIPs")
+    start_time: str | None = None
+    qos_class: str = ""
+    conditions: msgspec.Raw = _NOTHING
+    host_ips: msgspec.Raw = msgspec.field(default=_NOTHING, name="hostIPs")
+    container_statuses: msgspec.Raw = _NOTHING
+
+
+_BLANK = _Status()
+
+
+class _Pod(msgspec.Struct, gc=False):
     metadata: _Meta
     spec: msgspec.Raw
-    status: PodStatus = msgspec.field(default_factory=PodStatus)
+    status: _Status | None = None
 
 
-_REPEATING = frozenset({"labels", "owner_references"})
-_OWN = tuple(name for name in _Meta.__struct_fields__ if name not in _REPEATING)
-_own_of = attrgetter(*_OWN)
+class _UnusualPod(msgspec.Struct, gc=False):
+    metadata: _Meta
+    spec: msgspec.Raw
+    status: PodStatus
 
 
 def _hook(cls: type, value: Any) -> Any:
@@ -58,26 +81,59 @@ def _hook(cls: type, value: Any) -> Any:
     raise NotImplementedError(f"no way to decode {cls}")
 
 
-_PODS = msgspec.json.Decoder(_Pod, dec_hook=_hook)
+_PODS = msgspec.json.Decoder(_Pod)
+_UNUSUAL_PODS = msgspec.json.Decoder(_UnusualPod, dec_hook=_hook)
 _SPECS = msgspec.json.Decoder(PodSpec, dec_hook=_hook)
-_LABELS = msgspec.json.Decoder(dict[str, str])
+_MAPS = msgspec.json.Decoder(dict[str, str])
+_TEXTS = msgspec.json.Decoder(list[str])
 _OWNERS = msgspec.json.Decoder(list[OwnerReference])
+_CONDITIONS = msgspec.json.Decoder(list[PodCondition])
+_HOST_IPS = msgspec.json.Decoder(list[HostIP])
+_CONTAINERS = msgspec.json.Decoder(list[ContainerStatus], dec_hook=_hook)
 
 
 def pod_of(raw: msgspec.Raw, parts: TemplateParts) -> Pod | None:
     """A pod, without managed fields and with shared parts; None if it has to be read the ordinary way."""
     try:
-        seen = _PODS.decode(raw)
+        seen = _seen(raw)
         spec, node = _spec(bytes(seen.spec), parts)
-        meta = ObjectMeta(**dict(zip(_OWN, _own_of(seen.metadata), strict=True)))
-        if seen.metadata.labels:
-            meta.labels = parts.known("labels", bytes(seen.metadata.labels), _LABELS)
-        if seen.metadata.owner_references:
-            meta.owner_references = parts.known("owner_references", bytes(seen.metadata.owner_references), _OWNERS)
+        spec = copy(spec)
+        spec.node_name = parts.words[node]
+        status = seen.status if isinstance(seen.status, PodStatus) else _status(seen.status or _BLANK, parts)
+        return Pod(metadata=_meta(seen.metadata, parts), spec=spec, status=status)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         return None
-    seen.status.conditions = parts.once("pod conditions", seen.status.conditions)
-    return Pod(metadata=meta, spec=structs.replace(spec, node_name=node), status=seen.status)
+
+
+def _seen(raw: msgspec.Raw) -> _Pod | _UnusualPod:
+    try:
+        return _PODS.decode(raw)
+    except msgspec.ValidationError:
+        return _UNUSUAL_PODS.decode(raw)
+
+
+def _meta(seen: _Meta, parts: TemplateParts) -> ObjectMeta:
+    words, known = parts.words, parts.known
+    created = seen.creation_timestamp
+    return ObjectMeta(
+        name=seen.name,
+        generate_name=words[seen.generate_name],
+        namespace=words[seen.namespace],
+        self_link=seen.self_link,
+        uid=seen.uid,
+        resource_version=seen.resource_version,
+        generation=seen.generation,
+        creation_timestamp=created and words[created],
+        deletion_timestamp=seen.deletion_timestamp,
+        deletion_grace_period_seconds=seen.deletion_grace_period_seconds,
+        labels=known("labels", bytes(seen.labels), _MAPS) if seen.labels else parts.no_map,
+        annotations=known("annotations", bytes(seen.annotations), _MAPS) if seen.annotations else parts.no_map,
+        owner_references=known("owners", bytes(seen.owner_references), _OWNERS)
+        if seen.owner_references
+        else parts.no_list,
+        finalizers=known("finalizers", bytes(seen.finalizers), _TEXTS) if seen.finalizers else parts.no_list,
+        managed_fields=parts.no_list,
+    )
 
 
 def _spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
@@ -92,3 +148,49 @@ def _spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
     if "\\" in name or not text.startswith(b'",', end) or text.find(_NODE, end) >= 0:
         raise ValueError("a node is named in an unusual way")
     return parts.known("spec", text[: begin + 1] + text[end + 2 :], _SPECS), name
+
+
+def _status(seen: _Status, parts: TemplateParts) -> PodStatus:
+    words, known, nothing = parts.words, parts.known, parts.no_list
+    started = seen.start_time
+    return PodStatus(
+        observed_generation=seen.observed_generation,
+        phase=words[seen.phase],
+        conditions=known("pod conditions", bytes(seen.conditions), _CONDITIONS) if seen.conditions else nothing,
+        message=seen.message,
+        reason=words[seen.reason],
+        nominated_node_name=words[seen.nominated_node_name],
+        host_ip=words[seen.host_ip],
+        host_ips=known("host IPs", bytes(seen.host_ips), _HOST_IPS) if seen.host_ips else nothing,
+        pod_ip=seen.pod_ip,
+        pod_ips=seen.pod_ips or nothing,
+        start_time=started and words[started],
+        init_container_statuses=nothing,
+        container_statuses=_containers(bytes(seen.container_statuses), parts) if seen.container_statuses else nothing,
+        qos_class=words[seen.qos_class],
+        ephemeral_container_statuses=nothing,
+        resource_claim_statuses=nothing,
+        allocated_resources=parts.no_map,
+        node_allocatable_resource_claim_statuses=nothing,
+        volume_health=nothing,
+    )
+
+
+def _containers(text: bytes, parts: TemplateParts) -> list[ContainerStatus]:
+    """The statuses of containers: alike but for the ids, where each container has one that is not its last field."""
+    first, *others = text.split(_ID)
+    ids: list[str] = []
+    rest = [first]
+    for other in others:
+        text_of_id, found, behind = other.partition(b'",')
+        if not found or b'"' in text_of_id or b"\\" in text_of_id:
+            return _CONTAINERS.decode(text)
+        ids.append(text_of_id.decode())
+        rest.append(behind)
+    alike = parts.known("containers", b"".join(rest), _CONTAINERS)
+    if len(ids) != len(alike):
+        return alike if not ids else _CONTAINERS.decode(text)
+    own = [copy(each) for each in alike]
+    for each, container_id in zip(own, ids, strict=True):
+        each.container_id = container_id
+    return own

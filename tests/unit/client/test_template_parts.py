@@ -13,7 +13,9 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.client import wire
+from mooring.client.cache import Cache
 from mooring.client.template_parts import TemplateParts
+from mooring.client.watch import WatchEvent
 
 LABELS = st.dictionaries(st.sampled_from(["app", "cpu", "tier"]), st.sampled_from(["1", "2", "web"]), max_size=2)
 CONDITIONS = st.lists(st.fixed_dictionaries({"type": st.just("Ready"), "status": st.sampled_from(["True", "False"])}))
@@ -46,6 +48,36 @@ def pod(tree: Any) -> Pod:
 _OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
 _MANAGED = {"manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}}
 _TEXTS = st.sampled_from(["", "a", '"nodeName":"n"', ',"nodeName":"n"', "\\", "ä", "spec.nodeName"])
+_STATES = st.sampled_from(
+    [{}, {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, {"terminated": {"exitCode": 1, "containerID": "c://2"}}]
+)
+_CONTAINERS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from("ab")},
+        optional={
+            "state": _STATES,
+            "containerID": st.sampled_from(["c://1", "c://2", "", '"', "\\", "ä", None]),
+            "ready": st.booleans(),
+            "allocatedResources": st.just({"cpu": "1000m"}),
+        },
+    ),
+    max_size=3,
+)
+_IPS = st.sampled_from([None, [], [{"ip": "10.0.0.1"}], [{"ip": "10.0.0.1"}, {"ip": "::1"}]])
+STATUSES = st.fixed_dictionaries(
+    {},
+    optional={
+        "phase": _TEXTS,
+        "conditions": CONDITIONS,
+        "podIP": _TEXTS,
+        "podIPs": _IPS,
+        "hostIPs": _IPS,
+        "startTime": st.sampled_from([None, "2026-01-01T00:00:00Z"]),
+        "containerStatuses": _CONTAINERS,
+        "initContainerStatuses": _CONTAINERS,
+        "resize": st.just("Proposed"),
+    },
+)
 SENT = st.fixed_dictionaries(
     {
         "metadata": st.fixed_dictionaries(
@@ -76,7 +108,7 @@ SENT = st.fixed_dictionaries(
                 "colour": st.just("red"),
             },
         ),
-        "status": st.fixed_dictionaries({}, optional={"phase": _TEXTS, "conditions": CONDITIONS, "podIP": _TEXTS}),
+        "status": STATUSES,
     },
 )
 
@@ -124,6 +156,29 @@ def test_pods_of_one_template_on_two_nodes_have_the_same_containers() -> None:
     assert first.spec.containers is second.spec.containers
     assert first.metadata.labels is second.metadata.labels
     assert (first.spec.node_name, second.spec.node_name) == ("n1", "n2")
+
+
+def test_versions_of_an_object_and_objects_alike_share_what_is_the_same() -> None:
+    kind = Scheme().kind("v1", "Pod")
+    assert kind is not None
+    cache: Cache[Pod] = Cache()
+
+    def taken(name: str, version: str) -> Pod:
+        containers = [{"name": "c", "containerID": f"c://{name}", "state": {"waiting": {"reason": "x"}}}]
+        meta = {"name": name, "uid": name, "resourceVersion": version, "annotations": {"own": name}}
+        tree = {"metadata": meta, "spec": {}, "status": {"phase": "Running", "containerStatuses": containers}}
+        sent = msgspec.Raw(json.dumps(tree, separators=(",", ":")).encode())
+        cache.apply([WatchEvent("MODIFIED", wire.item_of(sent, kind, Pod, None, managed_fields=False))])
+        return cache.objects[name]
+
+    first, other, second = taken("pod-1", "1"), taken("pod-2", "2"), taken("pod-1", "3")
+    assert first.metadata.name is second.metadata.name
+    assert first.metadata.annotations is second.metadata.annotations
+    states = [each.status.container_statuses[0] for each in (first, other)]
+    assert states[0].state is states[1].state
+    assert [each.container_id for each in states] == ["c://pod-1", "c://pod-2"]
+    assert first.metadata.finalizers is other.metadata.finalizers
+    assert (first.metadata.finalizers, first.metadata.labels) == ([], {})
 
 
 def test_only_so_many_parts_are_remembered() -> None:
