@@ -150,6 +150,7 @@ class LocalStore(ABC):
 
     def _publish(self, events: list[Event]) -> None:
         self._hub.publish(events)
+        self._state.fold(2 * len(events))  # so that what was there at the start is folded in time, too
         self._forget(self._state.wanted_floor())
 
     def _forget(self, floor: int) -> None:

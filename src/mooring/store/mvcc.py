@@ -4,6 +4,8 @@ Every store keeps one; it knows nothing of tasks, threads or disks. History is o
 
     floor = 3, revision = 6        history = [event 4, event 5, event 6]
 
+Events that are not new any more are folded (`folding`): they tell the same in less memory.
+
 To read at revision 4, take the present and undo events 6 and 5. To compact to 5, drop the first two; what event 4 and
 event 5 replaced can then no longer be asked for. In etcd a revision may have no event here (somebody wrote elsewhere)
 or several (one transaction), so places in history are looked up by revision.
@@ -17,12 +19,15 @@ from functools import lru_cache
 from operator import attrgetter
 
 from mooring.base.clock import Clock
+from mooring.store import folding
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import JUST_WRITTEN, Conflict, Delete, Event, KeyValue, Outcome, Page, Write, behind
 from mooring.store.sorted_keys import SortedKeys
 
 _revision_of = attrgetter("revision")
 _FEW, _PREFIXES = 64, 4096
+_NEW = 1000
+"""So many events are not folded: watchers are about to read them."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class Mvcc:
         self._live: dict[str, KeyValue] = {}
         self._keys = SortedKeys()
         self._history: list[Event] = []
+        self._folded = 0  # how many events of history, the first ones, are folded
         self._expiring: list[tuple[float, int, str]] = []  # a heap; an entry may be out of date
         self._few: dict[str, list[str]] = {}
         """The keys under prefixes that were asked for, where there are few; forgotten when one comes or goes."""
@@ -121,6 +127,17 @@ class Mvcc:
         self._history.append(event)
         self.history_bytes += _size(event)
 
+    def fold(self, count: int) -> None:
+        """Fold up to so many events that are not new any more."""
+        until = min(len(self._history) - _NEW, self._folded + count)
+        while self._folded < until:
+            event = self._history[self._folded]
+            self._folded += 1
+            if event.previous and event.current:
+                size = _size(event)
+                folding.fold(event, self.event_at(event.previous.mod_revision, event.key))
+                self.history_bytes += _size(event) - size
+
     def restore(self, event: Event) -> list[int]:
         """Take over an event from below the floor; returns the revisions that need not be stored any longer."""
         self._replace(event)
@@ -135,6 +152,7 @@ class Mvcc:
         place = self._place(floor)
         dropped = self._history[:place]
         del self._history[:place]
+        self._folded = max(self._folded - place, 0)
         self.floor = floor
         self.history_bytes -= sum(map(_size, dropped))
         return [revision for event in dropped for revision in _obsolete(event)]
@@ -265,13 +283,13 @@ def _end_of(prefix: str) -> str | None:
 
 
 def _exact(value: bytes) -> bytes:
-    """A value without the room that encoders leave behind what they have written: a quarter of all memory for values."""
+    """A value without the room that encoders leave behind what they have written: a quarter as much again."""
     return bytes(memoryview(value))
 
 
 def _size(event: Event) -> int:
     """What history holds because of an event; its new value is current, or counts with the event that replaced it."""
-    return len(event.previous.value) if event.previous else 0
+    return folding.held(event.previous) if event.previous else 0
 
 
 def _obsolete(event: Event) -> Iterator[int]:

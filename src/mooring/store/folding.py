@@ -1,0 +1,73 @@
+"""Values that only history holds, folded: kept as what tells them from the version that replaced them.
+
+A pod of 3 KB whose status was written becomes 80 bytes, so that history is long and takes little memory. `mvcc` folds
+events that are not new any more; whoever reads one of them again notices nothing but a few microseconds:
+
+    event 4: pod = A        event 7: A → B        event 9: B → C        (C is what the key holds now)
+    event 4: pod = A'       event 7: A' → B'      event 9: B' → C       A' leans on B', and B' on C
+"""
+
+import zlib
+from typing import Any, cast
+
+from msgspec import structs
+
+from mooring.store.kv import Event, KeyValue
+
+_SMALLEST = 256
+"""What is smaller stays as it is."""
+_LONGEST = 16
+"""So many versions lean on each other at most: to read the first of them, all have to be unfolded."""
+_WINDOW, _MEMORY = -14, 5
+"""Larger ones would take longer to set up than to use."""
+
+_kept = cast("Any", KeyValue.value).__get__
+
+
+class Folded(KeyValue, frozen=True, gc=False):
+    """A version of a key whose value is worked out when somebody asks for it."""
+
+    newer: KeyValue | None = None
+    """The version that this one leans on; None for one that stands alone."""
+    leaning: int = 0
+    """How many versions lean on this one, directly or not."""
+
+    @property  # type: ignore[misc] # it is read like the field, and never set
+    def value(self) -> bytes:
+        chain: list[Folded] = []
+        version: KeyValue | None = self
+        while isinstance(version, Folded):
+            chain.append(version)
+            version = version.newer
+        value = version.value if version else b""
+        for folded in reversed(chain):
+            value = zlib.decompressobj(_WINDOW, value).decompress(_kept(folded))
+        return value
+
+
+def held(kv: KeyValue) -> int:
+    """The bytes that a version takes, folded or not."""
+    return len(_kept(kv))
+
+
+def fold(event: Event, before: Event | None) -> None:
+    """Fold what an event replaced; `before` is the event that had made it, if that is still known."""
+    old, new = event.previous, event.current
+    if old is None or new is None or isinstance(old, Folded) or len(old.value) < _SMALLEST:
+        return
+    older = before.previous if before else None
+    leaning = older.leaning + 1 if isinstance(older, Folded) and older.newer is old else 0
+    alone = leaning >= _LONGEST
+    text = _folded(old.value, b"" if alone else new.value)
+    newer = None if alone else new
+    folded = Folded(old.key, text, old.create_revision, old.mod_revision, old.expires, newer, 0 if alone else leaning)
+    structs.force_setattr(event, "previous", folded)
+    if before:
+        structs.force_setattr(before, "current", folded)
+    if leaning and older:
+        structs.force_setattr(older, "newer", folded)
+
+
+def _folded(value: bytes, like: bytes) -> bytes:
+    folder = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, like)
+    return folder.compress(value) + folder.flush()
