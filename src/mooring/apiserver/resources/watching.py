@@ -27,7 +27,8 @@ from mooring.store.errors import Closed, Compacted, FutureRevision, StoreError
 from mooring.store.kv import Batch, Event, KeyValue, Watcher
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-_FRAMES = 4096
+_FRAMES = 1024
+"""So many frames are kept for other watchers of the same events, who ask for them right away."""
 _BOOKMARK_SECONDS = 60.0
 _MIN_SECONDS, _MAX_SECONDS = 1800, 3600
 _INITIAL_CHUNK = 500

@@ -5,6 +5,7 @@ A pod is looked at just long enough to find its phase and its node, so that coun
 
 import asyncio
 from collections import Counter
+from functools import lru_cache
 
 import msgspec
 
@@ -90,4 +91,10 @@ def _prefix(scheme: Scheme, name: str) -> str:
 
 def _glimpse(kv: KeyValue) -> tuple[str, bool]:
     pod = _decode(kv.value)
-    return pod.status.phase or "Pending", bool(pod.spec.node_name)
+    return _once(pod.status.phase or "Pending", bool(pod.spec.node_name))
+
+
+@lru_cache(maxsize=100)
+def _once(phase: str, has_node: bool) -> tuple[str, bool]:
+    """The same pair for all pods that are alike."""
+    return phase, has_node
