@@ -34,7 +34,7 @@ class LocalStore(ABC):
         self._closed = False
         self._ages: deque[tuple[float, int]] = deque()  # (when, the revision then), at most one a second
         self._maintenance: asyncio.Task[None] | None = None
-        self._freed = 0  # bytes that age has freed, and that the process may still have
+        self._given_back = 0  # of the bytes that history has freed; the process may still have the others
 
     async def write(self, write: Write) -> Outcome:
         return (await self.write_all((write,)))[0]
@@ -116,11 +116,9 @@ class LocalStore(ABC):
         floor = 0
         while self._ages and self._ages[0][0] <= now - self._limits.seconds:
             floor = self._ages.popleft()[1]
-        held = self._state.history_bytes
         self._forget(floor)
-        self._freed += held - self._state.history_bytes
-        if self._freed >= _GIVEN_BACK_BYTES:
-            self._freed = 0
+        if not 0 <= self._state.freed_bytes - self._given_back < _GIVEN_BACK_BYTES:  # below: history has begun anew
+            self._given_back = self._state.freed_bytes
             memory.give_back()
 
     def _start_maintenance(self) -> None:

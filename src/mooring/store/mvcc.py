@@ -47,6 +47,8 @@ class Mvcc:
         self.revision = 0
         self.floor = 0
         self.history_bytes = 0
+        self.freed_bytes = 0
+        """Of values that history has forgotten or folded, since the start."""
         self._limits = limits
         self._live: dict[str, KeyValue] = {}
         self._keys = SortedKeys()
@@ -136,7 +138,7 @@ class Mvcc:
             if event.previous and event.current:
                 size = _size(event)
                 folding.fold(event, self.event_at(event.previous.mod_revision, event.key))
-                self.history_bytes += _size(event) - size
+                self._shrink(size - _size(event))
 
     def restore(self, event: Event) -> list[int]:
         """Take over an event from below the floor; returns the revisions that need not be stored any longer."""
@@ -154,7 +156,7 @@ class Mvcc:
         del self._history[:place]
         self._folded = max(self._folded - place, 0)
         self.floor = floor
-        self.history_bytes -= sum(map(_size, dropped))
+        self._shrink(sum(map(_size, dropped)))
         return [revision for event in dropped for revision in _obsolete(event)]
 
     def wanted_floor(self) -> int:
@@ -182,6 +184,10 @@ class Mvcc:
         for entry in due:
             heapq.heappush(self._expiring, entry)
         return [Delete(key, expect=revision) for _, revision, key in due]
+
+    def _shrink(self, size: int) -> None:
+        self.history_bytes -= size
+        self.freed_bytes += size
 
     def _place(self, revision: int) -> int:
         """Where in history the events behind a revision begin."""
