@@ -237,6 +237,8 @@ class Draft:
         found = previous.mod_revision if previous else 0
         if write.expect is not None and write.expect != found:
             return Conflict(key, previous)
+        if previous:
+            key = previous.key  # which all versions share, and not one each
         revision = self._state.revision + len(self.events) + 1
         if isinstance(write, Delete):
             if previous is None:
