@@ -11,6 +11,7 @@ import signal
 from collections.abc import Generator, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import outside_data
 from etcd_servers import EtcdServers, etcd_cluster
@@ -24,6 +25,10 @@ def pytest_configure() -> None:
     # `nohup` and `&` leave Ctrl-C ignored, also in the commands under test.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Examples may take as long as they do: how long that is depends on what else the machine has to do.
+    patient = settings(settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("patient", patient)
+    settings.load_profile("patient")
 
 
 @pytest.hookimpl(wrapper=True)
