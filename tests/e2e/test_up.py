@@ -18,6 +18,10 @@ from mooring.client import Client
 from mooring.testing.builders import pod
 from running_up import COMMAND, RunningUp, is_alive, running_up, start_up, until, wait_until
 
+ONE_PROCESS = ("--single-process",)
+"""It starts sooner, for what has nothing to do with how many there are."""
+SERVER_ALONE = ("--without", "scheduler,controllers,nodes")
+
 
 async def _running(client: Client, name: str) -> Pod | None:
     found = await client.get(Pod, name, "default")
@@ -30,7 +34,7 @@ async def _create(client: Client, name: str) -> None:
     await client.create(wanted)
 
 
-@pytest.mark.parametrize("flags", [(), ("--single-process",)], ids=["in two processes", "in one process"])
+@pytest.mark.parametrize("flags", [(), ONE_PROCESS], ids=["in two processes", "in one process"])
 async def test_a_pod_is_scheduled_and_run_and_a_restart_finds_it(tmp_path: Path, flags: tuple[str, ...]) -> None:
     with running_up("--data-dir", str(tmp_path), "--nodes", "2", *flags) as plane:
         assert len(plane.children()) == (0 if flags else 1)
@@ -47,7 +51,7 @@ async def test_a_pod_is_scheduled_and_run_and_a_restart_finds_it(tmp_path: Path,
 
 
 async def test_nothing_is_left_of_an_ephemeral_one() -> None:
-    with running_up("--ephemeral", "--nodes", "1") as plane:
+    with running_up("--ephemeral", "--nodes", "1", *ONE_PROCESS) as plane:
         folder = plane.kubeconfig.parent
         async with plane.client() as client:
             await _create(client, "web")
@@ -58,7 +62,7 @@ async def test_nothing_is_left_of_an_ephemeral_one() -> None:
 
 
 async def test_pods_wait_while_the_scheduler_is_left_out(tmp_path: Path) -> None:
-    with running_up("--ephemeral", "--nodes", "1", "--without", "scheduler") as plane:
+    with running_up("--ephemeral", "--nodes", "1", "--without", "scheduler", *ONE_PROCESS) as plane:
         async with plane.client() as client:
             await _create(client, "web")
             await asyncio.sleep(0.5)
@@ -66,18 +70,18 @@ async def test_pods_wait_while_the_scheduler_is_left_out(tmp_path: Path) -> None
 
 
 def test_without_all_parts_there_is_one_process() -> None:
-    with running_up("--ephemeral", "--without", "scheduler,controllers,nodes") as plane:
+    with running_up("--ephemeral", *SERVER_ALONE) as plane:
         assert plane.children() == []
 
 
 async def test_the_kubeconfig_goes_where_it_is_wanted_and_there_are_nodes_to_begin_with(tmp_path: Path) -> None:
     wanted = tmp_path / "for-kubectl"
-    with running_up("--ephemeral", "--kubeconfig", str(wanted)) as plane:
+    with running_up("--ephemeral", "--kubeconfig", str(wanted), *ONE_PROCESS) as plane:
         assert plane.kubeconfig == wanted
         assert wanted.stat().st_mode & 0o777 == 0o600
         async with plane.client() as client:
             assert len((await client.list(Node)).items) == 3
-    with running_up("--ephemeral", "--kubeconfig", str(wanted)):  # its own file may be replaced
+    with running_up("--ephemeral", "--kubeconfig", str(wanted), *SERVER_ALONE):  # its own file may be replaced
         pass
 
 
@@ -162,6 +166,6 @@ def test_the_page_on_operations_names_the_files_of_a_data_directory(tmp_path: Pa
     page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
     files = re.search(r"^Everything is in the data directory: (.*?)\. One server", page, re.MULTILINE | re.DOTALL)
     assert files
-    with running_up("--data-dir", str(tmp_path)):
+    with running_up("--data-dir", str(tmp_path), *ONE_PROCESS):
         there = {path.name for path in tmp_path.iterdir() if path.suffix != ".kubeconfig"}
     assert there == {name.rstrip("/") for name in re.findall(r"`([^`]+)`", files[1])}
