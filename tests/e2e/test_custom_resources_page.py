@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "custom-resources.md"
 @pytest.mark.req("X.1", "X.3", "X.5", "X.6")
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     assert KUBECTL, "the page needs kubectl"
-    with running_up("--ephemeral") as plane, console(tmp_path) as shell:
+    with running_up("--ephemeral", "--single-process") as plane, console(tmp_path) as shell:
         shell.type(Step(f"export KUBECONFIG={plane.kubeconfig}", []))
         for step in steps(PAGE):
             shell.type(step)

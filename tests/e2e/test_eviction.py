@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.req("S.4"), pytest.mark.skipif(KUBECTL is None, reason
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningUp]:
-    with running_up("--data-dir", str(tmp_path_factory.mktemp("up")), "--nodes", "3") as running:
+    with running_up("--data-dir", str(tmp_path_factory.mktemp("up")), "--nodes", "3", "--single-process") as running:
         yield running
 
 

@@ -51,7 +51,7 @@ spec:
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with running_up("--data-dir", str(tmp_path_factory.mktemp("up")), "--nodes", "1") as plane:
+    with running_up("--data-dir", str(tmp_path_factory.mktemp("up")), "--nodes", "1", "--single-process") as plane:
         kubectl = Kubectl(plane.kubeconfig)
         if KUBECTL is not None:
             kubectl("apply", "-f", "-", stdin=PODS)

@@ -35,7 +35,7 @@ class BridgedStory(Story):
 def stock() -> Iterator[RunningUp]:
     if KUBECTL is None:
         pytest.skip("there is no kubectl on this machine")
-    with running_up("--ephemeral", "--nodes", "0", "--feature-gates", STOCK) as plane:
+    with running_up("--ephemeral", "--single-process", "--nodes", "0", "--feature-gates", STOCK) as plane:
         yield plane
 
 

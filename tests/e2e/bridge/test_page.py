@@ -15,7 +15,10 @@ PAGE = ROOT / "docs" / "bridge.md"
 @pytest.mark.req("B.2", "B.6", "B.10")
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     assert KUBECTL, "the page needs kubectl"
-    with running_up("--ephemeral", "--nodes", "3", "--feature-gates", STOCK) as plane, console(tmp_path) as shell:
+    with (
+        running_up("--ephemeral", "--single-process", "--nodes", "3", "--feature-gates", STOCK) as plane,
+        console(tmp_path) as shell,
+    ):
         shell.type(Step(f"export KUBECONFIG={plane.kubeconfig}", []))
         for step in steps(PAGE):
             shell.type(step)

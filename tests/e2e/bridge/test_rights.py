@@ -49,7 +49,7 @@ class Installed:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     assert KUBECTL, "needs kubectl"
-    with running_up("--ephemeral", "--nodes", "1", "--feature-gates", STOCK) as plane:
+    with running_up("--ephemeral", "--single-process", "--nodes", "1", "--feature-gates", STOCK) as plane:
         admin = Kubectl(plane.kubeconfig)
         for name in ("namespace", "rights"):
             admin("apply", "-n", NAMESPACE, "-f", str(DEPLOY / f"{name}.yaml"))
