@@ -55,7 +55,9 @@ def validate_object_meta(
     if metadata.finalizers:
         errors += _finalizers(metadata.finalizers, path.child("finalizers"))
     errors += _managed_fields(metadata.managed_fields, path)
-    return errors if any_finalizer else errors + _finalizer_names(metadata.finalizers, path)
+    if metadata.finalizers and not any_finalizer:
+        errors += _finalizer_names(metadata.finalizers, path)
+    return errors
 
 
 def validate_object_meta_update(
@@ -76,7 +78,9 @@ def validate_object_meta_update(
             errors += immutable(value, was, path, name)
     errors += _labels_and_owners(new, path)
     errors += _managed_fields(new.managed_fields, path)
-    return errors if any_finalizer else errors + _finalizer_names(new.finalizers, path)
+    if new.finalizers and not any_finalizer:
+        errors += _finalizer_names(new.finalizers, path)
+    return errors
 
 
 def immutable(new: object, old: object, path: Path, name: str) -> list[FieldError]:
@@ -159,8 +163,6 @@ def _finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
 
 def _finalizer_names(finalizers: list[str], path: Path) -> list[FieldError]:
     """Names without a domain are Kubernetes' own."""
-    if not finalizers:
-        return []
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         field_errors.invalid(path.child("finalizers").index(index), name, detail)

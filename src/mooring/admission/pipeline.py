@@ -13,7 +13,6 @@ admission of its own; binding a pod is in ``pod/binding.py``.
 
 import os
 import struct
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -70,7 +69,7 @@ def finish_create(obj: T, request: Request) -> Admitted[T]:
     if fields:
         fields.drop(obj, None)
     strategy.prepare_for_create(obj, request)
-    problems = field_errors.gathered(partial(strategy.validate_create, obj, request))
+    problems = field_errors.gathered(strategy.validate_create, obj, request)
     problems += fields.problems(obj, None) if fields else []
     if problems:
         raise _invalid(strategy, obj, problems)
@@ -119,7 +118,7 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
     if fields:
         fields.drop(new, old)
     strategy.prepare_for_update(new, old, request)
-    problems = field_errors.gathered(partial(strategy.validate_update, new, old, request))
+    problems = field_errors.gathered(strategy.validate_update, new, old, request)
     problems += fields.problems(new, old) if fields else []
     if problems:
         raise _invalid(main, new, problems)

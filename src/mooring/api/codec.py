@@ -21,7 +21,7 @@ from mooring.api.from_tree import FieldValidation, WrongFieldsError, quantity_fr
 from mooring.api.json_tree import MAX_BYTES, DecodeError, Members, TooLargeError, check_limits, json_tree
 from mooring.api.protobuf import envelope, tree_of
 from mooring.api.protobuf_table import Unsupported
-from mooring.api.quantity import Quantity
+from mooring.api.quantity import Quantity, parse
 from mooring.api.quoting import quoted
 from mooring.api.yaml_documents import Document, YamlError
 from mooring.api.yaml_documents import read as read_yaml
@@ -190,7 +190,7 @@ class _TypeMeta(msgspec.Struct, rename="camel"):
 
 def _decoded(cls: type, value: Any) -> Any:
     if cls is Quantity:
-        return quantity_from(value)
+        return parse(value.strip()) if value.__class__ is str else quantity_from(value)
     raise NotImplementedError(f"no way to decode {cls}")
 
 

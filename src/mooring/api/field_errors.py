@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
-from typing import Any
+from typing import Any, ParamSpec
 
 import msgspec
 
@@ -24,6 +24,8 @@ from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector, OwnerReference
 from mooring.api.quantity import Quantity
 from mooring.api.quoting import quoted
+
+_P = ParamSpec("_P")
 
 OMITTED = "<omitted>"
 OMIT_VALUE = object()
@@ -105,12 +107,11 @@ class OverBudgetError(Exception):
         self.first = first
 
 
-class _Budget:
+class _Budget(msgspec.Struct, eq=False):
     """What one validation may cost. Errors are paid by the character, and something for each."""
 
-    def __init__(self) -> None:
-        self.first: list[FieldError] = []
-        self._left = _BUDGET
+    first: list[FieldError] = []
+    left: int = _BUDGET
 
     def add(self, error: FieldError) -> None:
         if len(self.first) <= MAX_CAUSES:
@@ -119,8 +120,8 @@ class _Budget:
             raise OverBudgetError(self.first)
 
     def has(self, cost: int) -> bool:
-        self._left -= cost
-        return self._left >= 0
+        self.left -= cost
+        return self.left >= 0
 
 
 _budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
@@ -137,11 +138,11 @@ def spend(cost: int, path: Path) -> None:
         raise OverBudgetError([*budget.first[: MAX_CAUSES - 1], FieldError(ErrorType.TOO_LONG, path, OMITTED, detail)])
 
 
-def gathered(validate: Callable[[], list[FieldError]]) -> list[FieldError]:
+def gathered(validate: Callable[_P, list[FieldError]], *args: _P.args, **kwargs: _P.kwargs) -> list[FieldError]:
     """What a validation finds, or the first of it where it finds so much, or takes so long, that it is stopped."""
     token = _budget.set(_Budget())
     try:
-        return validate()
+        return validate(*args, **kwargs)
     except OverBudgetError as error:
         return error.first
     finally:

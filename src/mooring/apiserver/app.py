@@ -536,10 +536,13 @@ def _status_body(status: Status, request: Request) -> tuple[bytes, str]:
 
 
 def headers_by_name(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by name; one that came several times has all its values (those of impersonation on lines)."""
+    """Headers by name, which ASGI has in lower case; one that came several times has all its values.
+
+    Those of impersonation are on lines.
+    """
     headers: dict[str, str] = {}
     for raw_name, raw_value in raw:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
         if name in headers:
             value = f"{headers[name]}{_BREAK if name.startswith('impersonate-') else ', '}{value}"
         headers[name] = value

@@ -25,6 +25,9 @@ PRODUCED = (JSON, YAML, PROTOBUF)
 Format = Literal["json", "yaml", "protobuf"]
 TakeOver = Callable[[Connection], Awaitable[None]]
 _LONGEST_REMEMBERED = 256
+_PATCHES = frozenset(f"application/{way}+json" for way in ("json-patch", "merge-patch", "strategic-merge-patch"))
+_COMMON = _PATCHES | {JSON, PROTOBUF}
+"""What most clients say of their bodies."""
 _NOT_TRUE = frozenset({"0", "false"})
 
 
@@ -56,7 +59,8 @@ class Request(msgspec.Struct, kw_only=True):
     @property
     def content_type(self) -> str:
         """The media type of the body without its parameters; empty when none was given."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        header = self.headers.get("content-type", "")
+        return header if header in _COMMON else header.partition(";")[0].strip().lower()
 
     @property
     def upgrade(self) -> str:

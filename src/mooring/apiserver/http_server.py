@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -223,7 +224,7 @@ class Protocol(HttpToolsProtocol):
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
-        if len(self.url) + sum([len(name) + len(value) for name, value in self.headers]) > self.limits.header_bytes:
+        if len(self.url) + sum(map(len, chain.from_iterable(self.headers))) > self.limits.header_bytes:
             self._too_large = True
             raise ValueError(_TOO_LARGE)  # httptools stops, and `data_received` calls `send_400_response`
         parser = self.parser
@@ -250,7 +251,7 @@ class Protocol(HttpToolsProtocol):
     def _begin(self) -> None:
         """Begin to work on a request, of which all has come that comes for now."""
         self._awaited = False
-        previous = cast("RequestResponseCycle | Whole | None", self.cycle)  # there is none before the first request
+        previous: Any = self.cycle  # there is none before the first request
         is_next = previous is None or previous.response_complete
         path, query = self._address()
         if is_next and self._is_whole and len(self._body) <= self.limits.body_bytes:

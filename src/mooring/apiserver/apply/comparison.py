@@ -5,8 +5,9 @@ to the fields of structs, the keys of maps, the items of keyed lists and the val
 field however large it is.
 """
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from mooring.apiserver.apply import field_set
 from mooring.apiserver.apply.field_set import SELF, Fields
@@ -21,21 +22,18 @@ _KEY_DEFAULTS = {"protocol": "TCP"}
 """Keys of lists that may be left out, with their defaults (ports of containers and services)."""
 
 
-@dataclass(slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """The fields that are only in the new tree, different in both, and only in the old tree."""
 
-    added: Fields = field(default_factory=dict)
-    modified: Fields = field(default_factory=dict)
-    removed: Fields = field(default_factory=dict)
-    _changed: Fields | None = None
+    added: Fields
+    modified: Fields
+    removed: Fields
+    changed: Fields
+    """What was added or modified."""
 
-    @property
-    def changed(self) -> Fields:
-        """What was added or modified; asked for every manager when all has been compared."""
-        if self._changed is None:
-            self._changed = field_set.union(self.added, self.modified)
-        return self._changed
+    def touches(self, fields: Fields) -> bool:
+        """Whether something in a set may have changed: what has no part of the object in common with it has not."""
+        return not (fields.keys().isdisjoint(self.changed) and fields.keys().isdisjoint(self.removed))
 
 
 class MissingKeyError(ValueError):
@@ -44,9 +42,13 @@ class MissingKeyError(ValueError):
 
 def compare(old: dict[str, Any], new: dict[str, Any], node: Node) -> Comparison:
     """What has changed between two objects."""
-    result = Comparison()
-    _compare_maps(old, new, node, (result.added, result.modified, result.removed))
-    return result
+    added, modified, removed = sinks = _nothing()
+    _compare_maps(old, new, node, sinks)
+    return Comparison(added, modified, removed, field_set.union(added, modified))
+
+
+def _nothing() -> Sinks:
+    return {}, {}, {}
 
 
 def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) -> None:
@@ -60,7 +62,7 @@ def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) 
         return
     if old == new and type(old) is type(new):
         return
-    below: Sinks = ({}, {}, {})
+    below = _nothing()
     if node is None or node.is_atomic or type(old) is not type(new):
         modified[element] = {}
     elif isinstance(new, dict):
@@ -75,23 +77,24 @@ def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) 
 
 
 def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: Sinks) -> None:
-    for name in dict.fromkeys((*old, *new)):
-        before, after = old.get(name, _ABSENT), new.get(name, _ABSENT)
+    added, _, removed = sinks
+    for name, value in new.items():
+        before, after = old.get(name), value
         if before == after:
             continue
-        if before is None:
-            before = _ABSENT if after is _ABSENT else _empty_like(after)
         if after is None:
-            after = _ABSENT if before is _ABSENT else _empty_like(before)
-        if before is after:
-            continue  # both absent
-        element = f"f:{name}"
-        if before is _ABSENT and after.__class__ not in _HOLDERS:
-            sinks[0][element] = {}
-        elif after is _ABSENT and before.__class__ not in _HOLDERS:
-            sinks[2][element] = {}
+            after = _empty_like(before)
+        elif before is None:
+            before = _empty_like(after) if name in old else _ABSENT
+        if before is _ABSENT:
+            added[f"f:{name}"] = whole(after, node.child(name)) if after.__class__ in _HOLDERS else {}
+        elif after is _ABSENT:
+            removed[f"f:{name}"] = whole(before, node.child(name)) if before.__class__ in _HOLDERS else {}
         else:
-            _compare(element, before, after, node.child(name), sinks)
+            _compare(f"f:{name}", before, after, node.child(name), sinks)
+    for name, before in old.items():
+        if before is not None and name not in new:
+            removed[f"f:{name}"] = whole(before, node.child(name)) if before.__class__ in _HOLDERS else {}
 
 
 def _empty_like(value: Any) -> Any:

@@ -38,6 +38,7 @@ _OWNED_BY_SERVER = frozenset(
 )
 _REMEMBERED, _REMEMBERED_BYTES = 512, 16 * 1024
 _NO_METADATA = ObjectMeta()
+_NOBODY = ManagedFieldsEntry()
 _SERVERS_OWN = {
     name: getattr(_NO_METADATA, name)
     for name, told in zip(ObjectMeta.__struct_fields__, ObjectMeta.__struct_encode_fields__, strict=True)
@@ -77,7 +78,7 @@ class FieldManagers:
     @staticmethod
     def forgets(new: Resource) -> bool:
         """Whether a client asks, with one empty entry, to forget who owns what; then there are no entries left."""
-        if not _is_reset(new.metadata.managed_fields):
+        if len(new.metadata.managed_fields) != 1 or new.metadata.managed_fields[0] != _NOBODY:
             return False
         new.metadata.managed_fields = []
         return True
@@ -88,13 +89,12 @@ class FieldManagers:
         new.metadata.managed_fields = list(given)
         trees = _Trees(self, kind, old, new, manager.subresource)
         change = trees.comparison(kind)
-        if not (change.added or change.modified or change.removed):
+        if not (change.changed or change.removed):
             return
         mine = _entry(manager, UPDATE, kind, {})
         entries = _without_losses(given, trees, except_for=_identity(mine))
         before = _find(given, _identity(mine))
-        owned = union(_fields(before), change.changed) if before else change.changed
-        owned = difference(owned, change.removed)
+        owned = difference(union(_fields(before), change.changed), change.removed)
         if owned:
             entries.append(_renewed(before, mine, owned))
         new.metadata.managed_fields = _in_order(_capped(entries))
@@ -232,8 +232,7 @@ class Applier:
         if not self._force:
             _check_conflicts(others, trees)
         change = trees.comparison(kind)
-        unchanged = not (change.added or change.modified or change.removed)
-        if not unchanged:
+        if change.changed or change.removed:
             others = _without_losses(others, trees)
         if self._claimed:
             others.append(_renewed(before, mine, self._claimed))
@@ -359,7 +358,10 @@ def _without_losses(
             continue
         change = trees.comparison_for(entry)
         owned = _fields(entry)
-        left = difference(difference(owned, change.changed), change.removed) if change else owned
+        if change is None or not change.touches(owned):
+            kept.append(entry)
+            continue
+        left = difference(difference(owned, change.changed), change.removed)
         if left == owned:
             kept.append(entry)
         elif left:
@@ -459,10 +461,6 @@ def _identity(entry: ManagedFieldsEntry) -> tuple[str, ...]:
 
 def _find(entries: Iterable[ManagedFieldsEntry], identity: tuple[str, ...]) -> ManagedFieldsEntry | None:
     return next((entry for entry in entries if _identity(entry) == identity), None)
-
-
-def _is_reset(entries: list[ManagedFieldsEntry]) -> bool:
-    return len(entries) == 1 and entries[0] == ManagedFieldsEntry()
 
 
 def _fields(entry: ManagedFieldsEntry | None) -> Fields:

@@ -58,6 +58,8 @@ def union(a: Fields, b: Fields) -> Fields:
     """What is in either set."""
     if not a or a == b:
         return b
+    if not b:
+        return a
     result = dict(a)
     for element, theirs in b.items():
         ours = result.get(element)

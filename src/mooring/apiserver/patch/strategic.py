@@ -91,6 +91,8 @@ def _merge_list(found: list[Any], patch: list[Any], node: Node | None, order: An
     else:
         known = set(map(_scalar, found))
         result = found + [item for item in dict.fromkeys(map(_scalar, patch)) if item not in known]
+    if order is None and not before and len(result) == len(patch):
+        return result  # nothing but what the patch says, in its order
     if order is None:  # then the patch itself says it: what is new comes first
         order = [item for item in patch if not (key and _PATCH in item)]
     return _ordered(result, [_identity(item, key) for item in order], [_identity(item, key) for item in before], key)

@@ -34,6 +34,8 @@ _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _NODES_KNOWN = 16384
 _LIMITED_NAMESPACES_KNOWN = 4096
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_ASKING = frozenset({Pod, PersistentVolumeClaim, Ingress, Namespace})
+"""Kinds for which more is asked than what their namespace says."""
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
@@ -111,6 +113,8 @@ class _NamespaceFacts:
 
     phase: str
     security: Mapping[str, str]
+    alone: Facts
+    """All that is asked for objects in it of most kinds."""
 
 
 class _Labels(msgspec.Struct):
@@ -141,6 +145,8 @@ class ClusterFacts:
     async def about(self, obj: Resource | None, namespace: str) -> Facts:
         """The facts for a write of `obj` in a namespace."""
         found = (self._known_namespace(namespace) or await self._namespace(namespace)) if namespace else None
+        if found and type(obj) not in _ASKING:
+            return found.alone
         phases = {namespace: found.phase} if found else {}
         security = found.security if found else {}
         if isinstance(obj, Pod):
@@ -218,7 +224,8 @@ class ClusterFacts:
         known = self._namespaces.get(name)
         if known is None or known[0] != kv.mod_revision:
             namespace = codec.decode_own(kv.value, Namespace)
-            facts = _NamespaceFacts(namespace.status.phase or "Active", security_labels(namespace.metadata.labels))
+            phase, security = namespace.status.phase or "Active", security_labels(namespace.metadata.labels)
+            facts = _NamespaceFacts(phase, security, Facts({name: phase}, security=security))
             known = self._namespaces[name] = (kv.mod_revision, facts)
         return known[1]
 

@@ -11,7 +11,7 @@ it as it is, but write it nevertheless, so that nobody who counts meanwhile over
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -138,14 +138,16 @@ class Ledger:
         self.in_doubt: Callable[[str], None] = lambda _: None
         """Called with a namespace whose quotas should be counted again; empty for all, as when a kind is new."""
 
-    async def write(
+    def write(
         self, write: Write, kind: Kind, new: Resource | None, old: Resource | None, subresource: str = ""
-    ) -> Outcome:
+    ) -> Awaitable[Outcome]:
         """Write an object that admission has let pass; raises Forbidden when a quota has no room for it."""
         change = self.change(kind, new, old, subresource)
         if change is None:
-            return await self._store.write(write)
-        namespace = (new or old or Resource()).metadata.namespace
+            return self._store.write(write)
+        return self._write_counted(write, change, (new or old or Resource()).metadata.namespace)
+
+    async def _write_counted(self, write: Write, change: Change, namespace: str) -> Outcome:
         entry = _Entry(write, change)
         turn = self.turn(namespace)
         if namespace in self._turns or turn.locked() or turn.is_crowded:

@@ -160,13 +160,16 @@ def check_object(obj: Resource, kind: Kind) -> None:
     """Put type and times as the server writes them; raises BadRequest when they are wrong."""
     check_type(obj, kind)
     metadata = obj.metadata
-    metadata.creation_timestamp = _time("metadata.creationTimestamp", metadata.creation_timestamp)
-    metadata.deletion_timestamp = _time("metadata.deletionTimestamp", metadata.deletion_timestamp)
+    if metadata.creation_timestamp is not None:
+        metadata.creation_timestamp = _time("metadata.creationTimestamp", metadata.creation_timestamp)
+    if metadata.deletion_timestamp is not None:
+        metadata.deletion_timestamp = _time("metadata.deletionTimestamp", metadata.deletion_timestamp)
     for entry in metadata.managed_fields:
-        entry.time = _time("metadata.managedFields.time", entry.time)
+        if entry.time is not None:
+            entry.time = _time("metadata.managedFields.time", entry.time)
 
 
-def _time(field: str, text: str | None) -> str | None:
+def _time(field: str, text: str) -> str | None:
     """A time in UTC to the second. Some clients write it otherwise when they send back what they have read."""
     if not text:
         return None

@@ -384,8 +384,10 @@ class Writing:
     def read(self, call: Call, options: WriteOptions) -> Resource:
         """The object in the body, in the newest version."""
         decoded = read_object(call.request, call.kind, options.validation)
-        call.warn(*decoded.warnings)
-        return self._context.scheme.convert(decoded.object, call.stored.hub)
+        if decoded.warnings:
+            call.warn(*decoded.warnings)
+        hub = call.stored.hub
+        return decoded.object if hub is call.kind else self._context.scheme.convert(decoded.object, hub)
 
     def _takes_long(self, call: Call, more: int = 0) -> bool:
         """Whether to do what concerns an object in a thread; `more` is the size of what is there already."""
