@@ -343,7 +343,10 @@ NAMES_ACCEPTED, ESTABLISHED, NON_STRUCTURAL, TERMINATING = (
 
 def condition_of(definition: CustomResourceDefinition, kind: str) -> CustomResourceDefinitionCondition | None:
     """The condition of a kind."""
-    return next((each for each in definition.status.conditions if each.type == kind), None)
+    for each in definition.status.conditions:  # asked for every custom object: a generator would cost more
+        if each.type == kind:
+            return each
+    return None
 
 
 def holds(definition: CustomResourceDefinition, kind: str) -> bool:

@@ -11,6 +11,11 @@ from mooring.base import logs
 log = logs.get(__name__)
 
 
+def is_kept() -> bool:
+    """Whether there is a line for every request."""
+    return log.isEnabledFor(logging.INFO)
+
+
 def write(exchange: Exchange) -> None:
     """Log a request that has been answered; errors of the server itself are shown without `-v` too."""
     level = logging.ERROR if exchange.code >= 500 else logging.INFO

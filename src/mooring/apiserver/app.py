@@ -238,7 +238,7 @@ class Application:
         """The first of several requests, in the name of all, and where each goes; no route where one has none."""
         exchange = self._exchange(requests[0])
         exchange.user = requests[0].user
-        resolved = [self.routes.resolve(request.path) for request in requests]
+        resolved = self.routes.resolve_alike([request.path for request in requests])
         routes = [route for route in resolved if route is not None]
         if len(routes) == len(requests):
             exchange.route = replace(routes[0], name="")
@@ -268,6 +268,10 @@ class Application:
         route: ResourceRoute | None = None,
     ) -> Response:
         """One of several answers, counted and logged under an id of its own."""
+        if isinstance(outcome, Response) and not self.audit and not access_log.is_kept():
+            exchange.route = route or exchange.route
+            self.count(exchange, outcome)  # in which nothing is its own but its numbers
+            return outcome
         own = request or replace(exchange.request)
         own.request_id = new_uid()
         each = replace(exchange, request=own, route=route or exchange.route)

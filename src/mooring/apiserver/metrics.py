@@ -178,7 +178,7 @@ def _where(exchange: Exchange) -> _Where:
     if route is None:
         method = exchange.request.method
         return (method if method in _METHODS else "other", "", "", "", "", "", "apiserver")
-    verb = "CONNECT" if route.subresource and route.streams else _VERBS.get(exchange.verb, exchange.verb.upper())
+    verb = "CONNECT" if route.subresource and route.streams else _VERBS.get(exchange.verb) or exchange.verb.upper()
     if verb == "PATCH" and exchange.request.content_type == _APPLY:
         verb = "APPLY"
     scope = "resource" if route.name or exchange.verb == "create" else "namespace" if route.namespace else "cluster"

@@ -5,6 +5,7 @@
 """
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -60,7 +61,7 @@ class ResourceRoute(msgspec.Struct, frozen=True):
             return "get" if self.name else "list"
         if request.method == "DELETE":
             return "delete" if self.name else "deletecollection"
-        return _VERBS.get(request.method, request.method.lower())
+        return _VERBS.get(request.method) or request.method.lower()
 
 
 class Routes:
@@ -71,6 +72,20 @@ class Routes:
         self._changes = scheme.changes
         self._collections: BoundedCache[str, ResourceRoute] = BoundedCache(_COLLECTIONS)
         """By their paths, those that objects can be right below."""
+
+    def resolve_alike(self, paths: Sequence[str]) -> list[ResourceRoute | None]:
+        """As `resolve`, for paths that differ in the names of objects alone, or not at all."""
+        first = self.resolve(paths[0])
+        behind = f"/{first.subresource}" if first and first.subresource else ""
+        before = paths[0].removesuffix(behind).rpartition("/")[0] + "/"
+        if first is None or not first.name or paths[0] != f"{before}{first.name}{behind}":
+            return [first if path == paths[0] else self.resolve(path) for path in paths]
+        routes: list[ResourceRoute | None] = []
+        for path in paths:
+            name = path[len(before) : len(path) - len(behind)]
+            alike = name and "/" not in name and path == f"{before}{name}{behind}"
+            routes.append(replace(first, name=name) if alike else self.resolve(path))
+        return routes
 
     def resolve(self, path: str) -> ResourceRoute | None:
         """As the function of that name."""

@@ -127,6 +127,8 @@ class CustomStrategy(Strategy[Dynamic]):
         return errors + self.rule_errors(tree, before, errors, request)
 
     def warnings(self, new: Dynamic, old: Dynamic | None, request: Request) -> list[str]:
+        if not new.metadata.finalizers:
+            return []
         known = old.metadata.finalizers if old else ()
         return [
             text for name in sorted(set(new.metadata.finalizers).difference(known)) for text in finalizer_warnings(name)
