@@ -43,10 +43,6 @@ class Index(Generic[T]):
         self._values_of = values_of
         self._found: dict[str, dict[str, T]] = {}
 
-    def __contains__(self, value: str) -> bool:
-        """Whether any object has this value."""
-        return value in self._found
-
     def get(self, value: str) -> list[T]:
         """The objects with this value."""
         return list(self._found.get(value, {}).values())
@@ -55,7 +51,7 @@ class Index(Generic[T]):
         return len(self._found.get(value, ()))
 
     def values(self) -> Collection[str]:
-        """All values that some object has."""
+        """All values that some object has, at any time that one looks."""
         return self._found.keys()
 
     def update(self, key: str, old: T | None, new: T | None) -> None:

@@ -7,9 +7,9 @@ Works on objects of every kind, by `<resource> <namespace/name>`. Before an owne
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.api import errors
@@ -35,6 +35,11 @@ class Kept:
     kind: Kind
     objects: Informer[Any]
     by_owner: Index[Any]
+    owners: Collection[str] = field(init=False)
+    """All that own any of them, by uid."""
+
+    def __post_init__(self) -> None:
+        self.owners = self.by_owner.values()
 
     @property
     def name(self) -> str:
@@ -123,7 +128,7 @@ class GarbageCollector(Controller):
 
     def _dependents(self, uid: str) -> Iterator[tuple[Kept, Resource]]:
         for kept in self._kept.values():
-            if uid in kept.by_owner:
+            if uid in kept.owners:
                 for dependent in kept.by_owner.get(uid):
                     yield kept, dependent
 

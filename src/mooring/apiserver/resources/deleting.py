@@ -21,6 +21,7 @@ from mooring.api.states import has_ended
 from mooring.apiserver.definitions.names import mark_for_deletion
 from mooring.apiserver.http import Accepted, Request, Response
 from mooring.apiserver.resources.context import Call, HandlerContext
+from mooring.apiserver.resources.ending_pods import given_time, glimpse
 from mooring.apiserver.resources.output import respond as responded
 from mooring.apiserver.resources.output import view_for
 from mooring.apiserver.resources.parameters import delete_options
@@ -177,7 +178,7 @@ class Deleting:
         *,
         is_admitted: bool = False,
         known: Resource | None = None,
-    ) -> "Deletion":
+    ) -> Deletion:
         """What the deletion of an object comes to; raises a `StatusError` when it is refused.
 
         `known` is the object, where it was decoded already and nobody else has it.
@@ -196,6 +197,19 @@ class Deleting:
         value = await stored.encoded(obj)
         put = None if value == kv.value else Put(kv.key, value, expect=kv.mod_revision)
         return Deletion(obj, before, put)
+
+    def begun(self, call: Call, options: DeleteOptions, kv: KeyValue) -> Deletion | None:
+        """The same of a pod on a node that is only given time, where nobody else has to be asked; None for all else."""
+        pod = glimpse(kv) if call.stored.hub.type is Pod else None
+        if pod is None:
+            return None
+        self._context.guard(call.request.user, None, pod, call.subresource)
+        _check_preconditions(call, pod, options)
+        grace = _grace_seconds(pod, options)
+        if not grace or _finalizers(pod, options) != pod.metadata.finalizers:
+            return None
+        value = given_time(kv.value, self._context.clock.now(), grace)
+        return Deletion(pod, pod, Put(kv.key, value, expect=kv.mod_revision))
 
     async def _admit(self, call: Call, obj: Resource, options: DeleteOptions) -> None:
         """Ask policies and webhooks whether an object may be deleted."""

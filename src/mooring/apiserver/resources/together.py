@@ -188,7 +188,9 @@ class Together:
         """What a deletion comes to; None where it cannot be judged here."""
         if options.dry_run:
             return None
-        deletion = await self._deleting.judged(call, options, kv, known=known)
+        deletion = self._deleting.begun(call, options, kv) if known is None else None
+        if deletion is None:
+            deletion = await self._deleting.judged(call, options, kv, known=known)
         if deletion.is_last and self._context.ledger.change(call.stored.hub, None, deletion.before, "") is not None:
             return None
         return deletion
