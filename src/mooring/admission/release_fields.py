@@ -25,6 +25,8 @@ from mooring.api.meta_v1 import Resource
 
 DETAIL = "may not be set while the minimum compatibility version is older than the field"
 _POD_SPEC = "core.v1.PodSpec"
+_FILLED_IN = frozenset({"exempt", "podReplacementPolicy"})
+"""Fields of 1.28 that the server sets itself: where they are too new they are left out, or nothing could be written."""
 _KINDS = 1024
 Names = tuple[str, ...]
 """The names of fields on the way to one, without indexes and keys."""
@@ -163,9 +165,9 @@ def _parts(
     parts = {name: _Part() for name in definitions}
     for name, fields in definitions.items():
         for each in fields.values():
-            if is_young(each):
+            if is_young(each) and each.name not in _FILLED_IN:
                 parts[name].young.add(each.name)
-            elif is_off(each):
+            elif is_young(each) or is_off(each):
                 parts[name].off.add(each.name)
             else:
                 values = enums.get(each.holds, {})

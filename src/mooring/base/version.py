@@ -39,13 +39,19 @@ class Version(NamedTuple):
 
 BINARY = Version(1, 37)
 """What this code implements."""
-OLDEST_EMULATION = Version(1, 29)
+OLDEST_EMULATION = Version(1, 27)
+"""Where the history of the API begins: nothing older can be told apart."""
 OLDEST_MIN_COMPATIBILITY = Version(1, 30)
 
 
 def oldest_compatible(emulation: Version = OLDEST_EMULATION) -> Version:
     """The oldest minimum compatibility version beside an emulated one: 1.30, or the release before that is emulated."""
-    return min(OLDEST_MIN_COMPATIBILITY, emulation.minus(1))
+    return min(OLDEST_MIN_COMPATIBILITY, before(emulation))
+
+
+def before(version: Version) -> Version:
+    """The release before, or the oldest that is known."""
+    return max(version.minus(1), OLDEST_EMULATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ class ComponentVersions:
             min_compatibility,
             oldest_compatible(emulating),
             emulating,
-            emulating.minus(1),
+            before(emulating),
         )
         return cls(binary, emulating, compatible)
 

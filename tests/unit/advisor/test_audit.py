@@ -376,7 +376,7 @@ def test_nothing_asked_is_an_inventory() -> None:
     [
         ({"disable": ["Nothing"]}, "unrecognized feature gate: Nothing"),
         ({"disable": [LABEL_KEYS_IN_POD_AFFINITY]}, "feature is locked to true"),
-        ({"to_emulation": "1.20"}, "1.29 to 1.37"),
+        ({"to_emulation": "1.20"}, "1.27 to 1.37"),
         ({"to_emulation": "soon"}, "is not a version"),
         ({"to_min_compatibility": "1.38"}, "out of range"),
         ({"disable": ["MatchLabelKeysInPodTopologySpread"]}, "depends on features that are disabled"),
@@ -411,9 +411,9 @@ def test_a_chosen_compatibility_is_kept_and_a_default_follows() -> None:
 
 
 def test_a_server_of_another_version_is_taken_as_the_nearest() -> None:
-    found, notes = component_of({"major": "1", "minor": "28+"}, {})
-    assert str(found.versions.emulation) == "1.29"
-    assert "1.28; it is judged as 1.29" in notes[0]
+    found, notes = component_of({"major": "1", "minor": "26+"}, {})
+    assert str(found.versions.emulation) == "1.27"
+    assert "1.26; it is judged as 1.27" in notes[0]
     assert "does not show its feature gates" in notes[1]
 
 

@@ -348,7 +348,7 @@ def test_a_baseline_leaves_out_what_was_there_before(manifests: Path, tmp_path: 
         (["--to-version", "1.39", "--from-version", "1.36"], "--to-version=1.39 is out of range"),
         (["--to-version", "1.36"], "say with --from-version"),
         (["--from-version", "1.36"], "need --to-version"),
-        (["--from-version", "1.36", "--to-version", "1.28", "--rehearse"], "--rehearse needs releases"),
+        (["--from-version", "1.36", "--to-version", "1.26", "--rehearse"], "the history knows 1.27 to 1.37"),
         (["--from-version", "1.36", "--to-version", "1.35", "--disable-gate", "X"], "the other --to flags"),
     ],
 )

@@ -43,6 +43,7 @@ class Case:
         Case("without flags it is the binary version and one below", None, None, "1.37 1.37 1.36"),
         Case("minimum compatibility follows the emulation version", "1.35", None, "1.37 1.35 1.34"),
         Case("so it does below the usual floor", "1.29", None, "1.37 1.29 1.28"),
+        Case("but not beyond what the history of the API knows", "1.27", None, "1.37 1.27 1.27"),
         Case("the first release with the flags has a minimum compatibility", "1.31", None, "1.37 1.31 1.30"),
         Case("both may be given", "1.36", "1.33", "1.37 1.36 1.33"),
         Case("minimum compatibility may equal the emulation version", "1.36", "1.36", "1.37 1.36 1.36"),
@@ -58,8 +59,8 @@ def test_versions_of_a_component(case: Case) -> None:
 @pytest.mark.parametrize(
     ("emulation", "min_compatibility", "named"),
     [
-        pytest.param("1.28", None, "1.29 to 1.37", id="emulation below the oldest"),
-        pytest.param("1.38", None, "1.29 to 1.37", id="emulation above the binary"),
+        pytest.param("1.26", None, "1.27 to 1.37", id="emulation below the oldest"),
+        pytest.param("1.38", None, "1.27 to 1.37", id="emulation above the binary"),
         pytest.param("1.35", "1.36", "1.30 to 1.35", id="minimum compatibility above the emulation"),
         pytest.param("1.35", "1.29", "1.30 to 1.35", id="minimum compatibility below the oldest"),
         pytest.param("1.29", "1.27", "1.28 to 1.29", id="minimum compatibility below the oldest emulation's"),

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from control_plane import ControlPlane
+from mooring.api.batch_v1 import Job
 from mooring.api.core_v1 import ConfigMap, Namespace, Pod
+from mooring.api.flowcontrol_v1 import PriorityLevelConfiguration
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
@@ -15,9 +17,10 @@ from mooring.testing.builders import pod
 from mooring.testing.clock import MockClock
 
 pytestmark = pytest.mark.req("S.4")
+JOB = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}
 
 
-@pytest.mark.parametrize("version", ["1.29", "1.31", "1.32", "1.33", "1.37"])
+@pytest.mark.parametrize("version", ["1.27", "1.28", "1.29", "1.31", "1.32", "1.33", "1.37"])
 async def test_all_controllers_start_and_work(version: str, tmp_path: Path) -> None:
     clock = MockClock()
     component = resolve(emulation=version)
@@ -28,9 +31,11 @@ async def test_all_controllers_start_and_work(version: str, tmp_path: Path) -> N
         try:
             await plane.create(Namespace, metadata={"name": "team"})
             await plane.create(ConfigMap, metadata={"name": "a", "namespace": "team"})
+            await plane.create(Job, metadata={"name": "work", "namespace": "team"}, spec=JOB)
             await plane.client.delete(Namespace, "team")
             await plane.run(5)
             assert "team" not in await plane.names(Namespace)
+            assert {"exempt", "catch-all"} <= set(await plane.names(PriorityLevelConfiguration))
         finally:
             await plane.stop()
 

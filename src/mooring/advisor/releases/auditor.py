@@ -2,8 +2,8 @@
 
     audit(dump([Path("cluster.yaml")]), Crossing.between("1.36", "1.34")).findings
 
-Nothing is changed and nothing is asked of a server. Where Mooring can emulate both releases, the engine of
-``mooring.advisor.audit`` is asked too, by ``played.py``: what admission refuses, and what becomes of pods.
+Nothing is changed and nothing is asked of a server. The engine of ``mooring.advisor.audit``, emulating both releases,
+is asked too, by ``played.py``: what admission refuses, and what becomes of pods.
 """
 
 from collections.abc import Iterable, Iterator

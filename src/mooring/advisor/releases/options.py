@@ -19,7 +19,7 @@ from mooring.base import component, gate_history, known_gates
 from mooring.base.component import Component
 from mooring.base.gate_history import FIRST, LAST
 from mooring.base.gates import FeatureGates
-from mooring.base.version import BINARY, OLDEST_EMULATION, ComponentVersions, Version, VersionError
+from mooring.base.version import BINARY, ComponentVersions, Version, VersionError
 
 _KUBELET_SKEW_OF_THREE = Version(1, 28)
 _NEVER = Version(0, 0)
@@ -213,19 +213,13 @@ class Crossing:
 
     # -- what Mooring can play itself
 
-    @property
-    def can_be_played(self) -> bool:
-        """Whether Mooring can emulate both releases."""
-        return min(self.start, self.end) >= OLDEST_EMULATION
-
     def question(self) -> Question:
         """The same question for `mooring audit`'s engine, which asks admission and the scheduler twice."""
         return Question(self.component(self.start), self.component(self.end))
 
     def component(self, version: Version) -> Component:
-        """Mooring as a release of Kubernetes, or the nearest that it can emulate: without what no release has."""
-        nearest = str(max(version, OLDEST_EMULATION))
-        found = component.resolve(emulation=nearest, min_compatibility=nearest)
+        """Mooring as a release of Kubernetes: without what no release has."""
+        found = component.resolve(emulation=version, min_compatibility=version)
         states = {
             name: replace(state, enabled=state.enabled and name not in known_gates.NOT_ON_IN_KUBERNETES)
             if name not in self.gates

@@ -1,4 +1,4 @@
-"""What Mooring's own engine says of the two releases, where it can emulate both: refusals, evictions, stuck pods.
+"""What Mooring's own engine says when it emulates the two releases: refusals, evictions, stuck pods.
 
 Admission, the scheduler's engine and the eviction rules are asked twice, as `mooring audit` does for gates. To ask all
 that of every object takes long, so admission of the release aimed at is asked first, once; only objects that it
@@ -52,8 +52,6 @@ def findings(
     now: datetime,
 ) -> Iterator[Finding]:
     """What is not told yet."""
-    if not crossing.can_be_played:
-        return
     question = crossing.question()
     options = audit_options.build(question)
     suspects = list(_suspects(snapshot, options, now))
@@ -104,7 +102,10 @@ def _suspects(snapshot: Snapshot, options: Options, now: datetime) -> Iterator[_
 
 
 def _told(suspect: _Suspect, reference: ObjectReference, options: Options, now: datetime) -> Iterator[Finding]:
-    """What is refused or dropped, and what that means for an object that is there, or is still to come."""
+    """What is refused, and what that means for an object that is there, or is still to come.
+
+    What is dropped the history has told, and only of fields that somebody has written.
+    """
     obj = suspect.object
     made = made_from(obj) if reference.stored else None
     stays = False
@@ -128,8 +129,6 @@ def _told(suspect: _Suspect, reference: ObjectReference, options: Options, now: 
         severity = "info" if stays else ""
         message = f"{refusal.partition(': ')[2]}: {text}"
         yield Finding(object=reference, field=field, effect=Effect.REFUSED, severity=severity, message=message)
-    for field in suspect.judgement.dropped:
-        yield Finding(object=reference, field=field, effect=Effect.FIELD_OFF, message="the server drops the field")
 
 
 def _only(suspects: Iterable[_Suspect], snapshot: Snapshot) -> Snapshot:

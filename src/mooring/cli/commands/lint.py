@@ -203,7 +203,7 @@ def _facts(source: ClusterSource, running: Component) -> tuple[Component, Cluste
 
 
 def _released(kubernetes: str) -> Component:
-    """Mooring as a release of Kubernetes, or as the nearest that it can emulate."""
+    """Mooring as a release of Kubernetes."""
     from mooring.advisor.releases import Crossing, CrossingError  # noqa: PLC0415 - few ask for it
 
     try:
