@@ -326,6 +326,22 @@ def test_every_format_says_the_same(manifests: Path) -> None:
 
 
 @pytest.mark.req("U.5")
+@pytest.mark.parametrize("output", ["table", "wide", "github", "markdown", "junit", "sarif", "json"])
+def test_no_name_or_value_begins_a_line_of_its_own(output: str, tmp_path: Path) -> None:
+    order = "\n::error file=a::told by nobody\x1b[31m"
+    trees = [
+        obj("v1", "Pod", stored=stored, metadata={"name": f"x{order}"}, spec={**POD_SPEC, "hostnameOverride": order})
+        for stored in (True, False)
+    ]
+    path = tmp_path / "pods.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": trees}))
+    text = run("--from", str(path), "--from-version", "1.36", "--to-version", "1.34", "-o", output)[1]
+    assert "\x1b" not in text
+    orders = [line for line in text.splitlines() if line.lstrip().startswith("::")]
+    assert all(line.startswith(f"::error file={path},line=1") for line in orders), orders
+
+
+@pytest.mark.req("U.5")
 def test_a_baseline_leaves_out_what_was_there_before(manifests: Path, tmp_path: Path) -> None:
     words = ["--from", str(manifests), "--from-version", "1.35", "--to-version", "1.31"]
     baseline = tmp_path / "baseline.json"
@@ -356,6 +372,17 @@ def test_wrong_calls_are_told(manifests: Path, words: list[str], why: str) -> No
     code, text = run("--from", str(manifests), *words)
     assert code == 2
     assert why in text
+
+
+@pytest.mark.req("U.2")
+def test_what_cannot_be_read_is_told_and_not_passed_over(manifests: Path) -> None:
+    manifests.write_text(manifests.read_text() + "---\nmetadata: {name: [b\n---\njust text\n")
+    words = ["--from", str(manifests), "--from-version", "1.36", "--to-version", "1.35"]
+    result = CliRunner().invoke(mooring, ["audit", *words])
+    assert result.stdout.splitlines()[-1] == "nothing is lost or refused; 2 could not be read or judged"
+    assert "not read: did not find expected" in result.stderr
+    notes = json.loads(CliRunner().invoke(mooring, ["audit", *words, "-o", "json"]).stdout)["notes"]
+    assert [note.partition(": ")[2][:8] for note in notes] == ["not read", "not read"]
 
 
 @pytest.mark.req("U.2")

@@ -10,7 +10,7 @@ from typing import Literal
 
 from mooring.advisor.audit.results import Audit, Effect, Finding, Observation, Rehearsal, Step
 from mooring.advisor.lint import findings as lint_findings
-from mooring.advisor.lint.reports import printable
+from mooring.advisor.lint.reports import one_line
 from mooring.advisor.lint.rules import Rule, Severity
 
 _MOST_LINES = 20
@@ -57,12 +57,12 @@ def as_lint_report(audit: Audit) -> lint_findings.Report:
 
 def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
     """For people. What one controller made, or is of one API version, shares a line, unless it is `wide`."""
-    yield f"{printable(audit.origin)}: {audit.objects} objects"
+    yield f"{one_line(audit.origin)}: {audit.objects} objects"
     yield f"  now   {audit.current.arguments()}"
     if audit.target is not None:
         yield f"  then  {audit.target.arguments()}"
     for note in audit.notes if wide else ():
-        yield f"  note  {printable(note)}"
+        yield f"  note  {one_line(note)}"
     shown = [f for f in audit.findings if wide or audit.target is None or f.effect is not Effect.UNAFFECTED]
     for feature in dict.fromkeys(f.feature for f in shown):
         yield ""
@@ -104,12 +104,12 @@ def _feature(audit: Audit, feature: str, found: Sequence[Finding], paint: Paint,
         same = [f for f in found if f.effect is effect]
         for group in _groups(same, wide=wide):
             first = group[0]
-            yield f"  {_mark(first, paint)}  {printable(_subjects(group))}"
+            yield f"  {_mark(first, paint)}  {one_line(_subjects(group))}"
             used = f"{first.field}: {first.value}" if first.value else first.field
             if used:
-                yield f"          {printable(used)}" + (f"  (from {first.needs} on)" if first.needs and wide else "")
+                yield f"          {one_line(used)}" + (f"  (from {first.needs} on)" if first.needs and wide else "")
             if first.message:
-                yield from (f"          {paint(printable(line), 'quiet')}" for line in first.message.split("\n"))
+                yield from (f"          {paint(one_line(line), 'quiet')}" for line in first.message.split("\n"))
 
 
 def _mark(finding: Finding, paint: Paint) -> str:
@@ -141,15 +141,15 @@ def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
     yield ""
     yield paint("What to do, in this order", "title")
     for number, step in enumerate(steps, 1):
-        yield f"  {number}. {printable(step.title)}"
+        yield f"  {number}. {one_line(step.title)}"
         if step.because:
             text = f'{step.proposal}: "{step.because}"' if step.proposal else step.because
             yield from textwrap.wrap(text, 110, initial_indent="     ", subsequent_indent="     ")
         for command in step.commands:
             note = f"  # {command.why}" if command.why and command.ready else ""
             if not command.ready:
-                yield f"     {paint('by hand', 'bad')}: {printable(command.why)}"
-            yield f"     $ {printable(command.run)}{paint(printable(note), 'quiet')}"
+                yield f"     {paint('by hand', 'bad')}: {one_line(command.why)}"
+            yield f"     $ {one_line(command.run)}{paint(one_line(note), 'quiet')}"
 
 
 def rehearsal_lines(rehearsal: Rehearsal, paint: Paint, *, wide: bool) -> Iterator[str]:
@@ -157,18 +157,18 @@ def rehearsal_lines(rehearsal: Rehearsal, paint: Paint, *, wide: bool) -> Iterat
     yield ""
     title = f"Rehearsal on a copy of {rehearsal.objects} objects, {rehearsal.seconds:.1f} s"
     yield paint(title, "title")
-    yield from (f"  note    {printable(note)}" for note in rehearsal.notes)
+    yield from (f"  note    {one_line(note)}" for note in rehearsal.notes)
     shown = rehearsal.broken if wide else rehearsal.broken[:_MOST_LINES]
     for each in shown:
         yield f"  {paint('broke', 'bad')}   {_observed(each)}"
     if len(shown) < len(rehearsal.broken):
         yield f"  … and {len(rehearsal.broken) - len(shown)} more, with -o wide"
     for each in rehearsal.differences:
-        yield f"  {paint('differs', 'bad')} {_observed(each)} (the prediction was: {printable(each.predicted)})"
+        yield f"  {paint('differs', 'bad')} {_observed(each)} (the prediction was: {one_line(each.predicted)})"
     if not rehearsal.differences:
         yield f"  {paint('all as predicted', 'good')}"
 
 
 def _observed(each: Observation) -> str:
     detail = f": {each.detail}" if each.detail else ""
-    return printable(f"{each.object}, {each.subject}: {each.observed}{detail}")
+    return one_line(f"{each.object}, {each.subject}: {each.observed}{detail}")

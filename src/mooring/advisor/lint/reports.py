@@ -27,8 +27,8 @@ Paint = Callable[[str, Severity], str]
 def lines(report: Report, paint: Paint) -> Iterator[str]:
     """A line a finding, as compilers write them; the further lines of a message are indented."""
     for finding in report.findings:
-        place = printable(f"{finding.file}:{finding.line}:{finding.column}")
-        subject = f"{printable(finding.object)}: " if finding.object else ""
+        place = one_line(f"{finding.file}:{finding.line}:{finding.column}")
+        subject = f"{one_line(finding.object)}: " if finding.object else ""
         first, *more = printable(_message(finding)).split("\n")
         yield f"{place}: {paint(f'{finding.severity} {finding.rule.id}', finding.severity)} {subject}{first}"
         for line in more:
@@ -198,6 +198,11 @@ def _count(number: int, thing: str) -> str:
 
 def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def one_line(text: str) -> str:
+    """On one line: what is in an object must not begin a line of its own, which CI may take for an order."""
+    return printable(text).replace("\n", "\\n")
 
 
 def _json(data: Any) -> str:

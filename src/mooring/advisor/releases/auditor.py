@@ -33,6 +33,7 @@ def audit(
     now = now or datetime.now(UTC)
     raw = snapshot.raw()
     notes = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
+    notes += [str(note) for note in snapshot.notes if note.is_unread]
     found: list[Finding] = []
     references: dict[Identity, ObjectReference] = {}
     with without_logs():

@@ -1,6 +1,6 @@
 """An audit of two releases as text for people. For CI it becomes a lint report, which has all the formats.
 
-Names and values come from objects that anybody may have written: control characters are shown, not sent to a terminal.
+Names and values come from objects that anybody may have written: control characters are shown, not sent to a terminal, nor ends of lines.
 Called by the command line.
 """
 
@@ -10,7 +10,7 @@ from itertools import groupby
 from mooring.advisor.audit import reports as audit_reports
 from mooring.advisor.audit.reports import Tone
 from mooring.advisor.lint import findings as lint_findings
-from mooring.advisor.lint.reports import printable
+from mooring.advisor.lint.reports import one_line
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases.results import Finding, ReleaseAudit
 
@@ -32,7 +32,7 @@ def as_lint_report(audit: ReleaseAudit) -> lint_findings.Report:
 
 def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
     """For people: the worst first. Of objects that a cluster has, those alike share a line unless it is `wide`."""
-    yield f"{printable(audit.origin)}: {audit.objects} objects, {audit.from_version} to {audit.to_version}"
+    yield f"{one_line(audit.origin)}: {audit.objects} objects, {audit.from_version} to {audit.to_version}"
     shown = sorted(
         (each for each in audit.findings if wide or each.level is not Severity.INFO),
         key=lambda each: (-each.level, each.rule.id),
@@ -54,11 +54,11 @@ def _group(group: Sequence[Finding], paint: Paint) -> Iterator[str]:
     owner = f" of {first.object.owner}" if first.object.owner else ""
     place = f" ({first.object.file}:{first.object.line})" if first.object.file else ""
     level = paint(f"{first.level!s:>7}", _TONES[first.level])
-    yield f"  {level}  {printable(f'{first.object}{more}{owner}{place}')}"
+    yield f"  {level}  {one_line(f'{first.object}{more}{owner}{place}')}"
     used = f"{first.field}: {first.value}" if first.value else first.field
     if used:
-        yield f"           {printable(used)}"
-    yield f"           {paint(printable(first.message), 'quiet')}"
+        yield f"           {one_line(used)}"
+    yield f"           {paint(one_line(first.message), 'quiet')}"
 
 
 def _groups(found: Sequence[Finding], *, wide: bool) -> list[list[Finding]]:
@@ -78,6 +78,9 @@ def summary(audit: ReleaseAudit) -> str:
     ]
     if audit.known:
         parts.append(f"{audit.known} known from before are left out")
+    unknown = len(audit.notes) - len(audit.unread)
+    if unknown:
+        parts.append(f"{unknown} could not be read or judged")
     if audit.unread:
         parts.append(f"not looked at, for want of rights: {', '.join(audit.unread)}")
     return "; ".join(parts)

@@ -102,14 +102,14 @@ class _Reading:
                 return
         for line, tree, problem in yaml_reading.read(documents.pieces(text), self._jobs):
             if problem:
-                self.notes.append(Note(f"{name}:{line}", f"not read: {problem}"))
+                self.notes.append(Note(f"{name}:{line}", f"not read: {problem}", is_unread=True))
             else:
                 yield line, tree
 
     def _take(self, name: str, line: int, item: documents.Item) -> None:
         tree, place = item.tree, f"{name}:{line}" + (f" {item.path}" if item.path else "")
         if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str) or not tree["kind"]:
-            self.notes.append(Note(place, "not read: an object says its apiVersion and kind"))
+            self.notes.append(Note(place, "not read: an object says its apiVersion and kind", is_unread=True))
             return
         metadata = tree.get("metadata") if isinstance(tree.get("metadata"), dict) else {}
         api_version = tree.get("apiVersion") if isinstance(tree.get("apiVersion"), str) else ""

@@ -45,6 +45,8 @@ class Note:
     place: str
     """`file:line`, or the path of a request."""
     text: str
+    is_unread: bool = False
+    """Whether nothing at all is known of what is there."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.text}"

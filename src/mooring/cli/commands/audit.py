@@ -19,7 +19,7 @@ from mooring.cli.support.cluster_source import (
     SchedulerChoice,
     cluster_source,
     scheduler_flags,
-    show_notes,
+    show_left_out,
 )
 from mooring.cli.support.gc_settings import garbage_waits
 from mooring.cli.support.lint_formats import FORMATS, print_report
@@ -198,7 +198,7 @@ def audit(
         if snapshot.forbidden and not snapshot.raw():  # nothing would break
             why = next(iter(snapshot.forbidden.values()))
             raise click.ClickException(f"nothing of {snapshot.origin} can be read: {why}")
-        show_notes(snapshot)
+        show_left_out(snapshot)
         found = _answer(snapshot, question, scheduler, source, rehearsal_seconds if rehearse else None)
     except (QuestionError, SchemeError) as error:
         raise click.UsageError(str(error)) from error

@@ -9,7 +9,7 @@ A live cluster is found as kubectl finds it. What goes wrong is told in a senten
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class ClusterSource:
         except BrokenProcessPool as error:
             raise click.ClickException("a process that reads was ended, perhaps for lack of memory") from error
         if not quiet:
-            show_notes(found)
+            show_left_out(found)
         return found
 
     async def read_live(self, kinds: "Collection[type[Resource]]" = (), *, raw: bool = True) -> "Snapshot":
@@ -216,11 +216,16 @@ def _try_out(choice: SchedulerChoice, path: Path) -> None:
         raise click.ClickException(f"{path}: {error}") from error
 
 
-def show_notes(snapshot: "Snapshot") -> None:
+def show_left_out(snapshot: "Snapshot") -> None:
     """Say on standard error what was left out."""
-    for note in snapshot.notes[:_NOTES_SHOWN]:
-        click.echo(f"Note: {note}", err=True)
-    if len(snapshot.notes) > _NOTES_SHOWN:
-        click.echo(f"Note: {len(snapshot.notes) - _NOTES_SHOWN} more notes", err=True)
+    show_notes(snapshot.notes)
     for plural, why in snapshot.forbidden.items():
         click.echo(f"Note: {plural} are left out: {why}", err=True)
+
+
+def show_notes(notes: Sequence[object]) -> None:
+    """Say the first of some notes on standard error, and how many more there are."""
+    for note in notes[:_NOTES_SHOWN]:
+        click.echo(f"Note: {note}", err=True)
+    if len(notes) > _NOTES_SHOWN:
+        click.echo(f"Note: {len(notes) - _NOTES_SHOWN} more notes", err=True)

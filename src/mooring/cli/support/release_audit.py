@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice
+from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, show_notes
 from mooring.cli.support.lint_formats import FORMATS, print_report
 from mooring.cli.support.live_server import asked
 from mooring.cli.support.output import print_data
@@ -102,6 +102,7 @@ def print_audit(found: "ReleaseAudit", output: str, fail_if: str, paint: "Paint"
     from mooring.advisor.releases import reports  # noqa: PLC0415 - as above
     from mooring.advisor.releases.results import RULES  # noqa: PLC0415 - as above
 
+    show_notes(found.notes)
     threshold = None if fail_if == _NEVER else Severity[fail_if.upper()]
     if output in ("json", "yaml"):
         print_data(found.tree(), output)
