@@ -86,6 +86,11 @@ DEPLOYMENT = {
 }
 
 
+def quoted(obj: object) -> str:
+    """An object as a field of a table."""
+    return '"' + json.dumps(obj).replace('"', '""') + '"'
+
+
 def audited(verb: str, resource: str, at: str, obj: object = None, **more: object) -> str:
     about = {
         "resource": resource,
@@ -105,6 +110,11 @@ def audited(verb: str, resource: str, at: str, obj: object = None, **more: objec
         "responseObject": obj,
     }
     return json.dumps(line) + "\n"
+
+
+def watched(*told: tuple[str, int, object]) -> str:
+    lines = ({"type": kind, "time": f"2026-01-01T00:00:0{at}Z", "object": obj} for kind, at, obj in told)
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 @dataclass(frozen=True)
@@ -134,8 +144,8 @@ FORMATS = (
                 "t.csv",
                 (
                     "time,event,kind,namespace,name,node,object\n"
-                    f'0,add,Deployment,x,web,,"{json.dumps(DEPLOYMENT).replace(chr(34), chr(34) * 2)}"\n'
-                    f'0.5,add,Pod,x,p,,"{json.dumps(POD).replace(chr(34), chr(34) * 2)}"\n'
+                    f"0,add,Deployment,x,web,,{quoted(DEPLOYMENT)}\n"
+                    f"0.5,add,Pod,x,p,,{quoted(POD)}\n"
                     "1,bind,Pod,x,p,n,\n2,remove,Deployment,x,web,,\n"
                 ),
             ),
@@ -160,6 +170,14 @@ FORMATS = (
             ),
         ),
         ("0 node n comes", "5 default/a comes for 3", "9 default/b comes for 20"),
+    ),
+    Format(
+        "openb, pods of two tables by when they were created",
+        tuple(
+            (f"{name}.csv", f"name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time\n{name},1,1,0,0,{at}\n")
+            for name, at in (("late", 9), ("early", 5))
+        ),
+        ("5 default/early comes", "9 default/late comes"),
     ),
     Format(
         "openb without times",
@@ -208,19 +226,45 @@ FORMATS = (
         ("0 node n comes", "2 x/p comes", "3 x/p is bound to n", "6 x/p leaves", "7 node n goes"),
     ),
     Format(
+        "an audit log in two pieces, the later one first",
+        (
+            ("audit.log", audited("create", "pods/binding", "04") + audited("delete", "pods", "05", BOUND)),
+            ("audit-1.log", audited("create", "nodes", "01", NODE) + audited("create", "pods", "03", POD)),
+        ),
+        ("0 node n comes", "2 x/p comes", "4 x/p leaves"),
+    ),
+    Format(
+        "an audit log in which many pods are deleted at once",
+        (
+            (
+                "audit.log",
+                audited("create", "pods", "01", POD)
+                + audited(
+                    "deletecollection", "pods", "02", {"kind": "PodList", "items": [POD, {**POD, "metadata": {}}]}
+                ),
+            ),
+        ),
+        ("0 x/p comes", "1 x/p leaves"),
+    ),
+    Format(
+        "a stream of watch events for each kind",
+        (
+            ("pods.json", watched(("ADDED", 3, POD), ("DELETED", 4, POD))),
+            ("nodes.json", watched(("ADDED", 1, NODE), ("DELETED", 5, NODE))),
+        ),
+        ("0 node n comes", "2 x/p comes", "3 x/p leaves", "4 node n goes"),
+    ),
+    Format(
         "a stream of watch events",
         (
             (
                 "events.json",
-                "".join(
-                    json.dumps({"type": kind, "time": f"2026-01-01T00:00:0{at}Z", "object": obj}) + "\n"
-                    for at, kind, obj in (
-                        (0, "ADDED", NODE),
-                        (1, "ADDED", POD),
-                        (2, "MODIFIED", BOUND),
-                        (3, "BOOKMARK", {}),
-                        (4, "DELETED", BOUND),
-                    )
+                watched(
+                    ("ADDED", 0, NODE),
+                    ("ADDED", 1, POD),
+                    ("MODIFIED", 2, BOUND),
+                    ("BOOKMARK", 3, {}),
+                    ("DELETED", 4, BOUND),
                 ),
             ),
         ),
@@ -246,6 +290,22 @@ def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
     parquet.write_table(table, tmp_path / "t.parquet")
     found, _ = read(tmp_path, ("t.csv", OWN + TWO_NODES + "1,add,Pod,p,cpu=1,30\n"))
     assert [told(event) for event in Trace((tmp_path / "t.parquet",)).events()] == found
+
+
+@pytest.mark.req("T.8")
+def test_a_parquet_file_that_is_damaged_inside_is_told(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "t.parquet"
+    names = [f"p{number}" for number in range(5000)]
+    columns = {"time": range(5000), "event": ["add"] * 5000, "kind": ["Pod"] * 5000, "name": names}
+    parquet.write_table(arrow.table({name: list(values) for name, values in columns.items()}), path)
+    content = bytearray(path.read_bytes())
+    content[100:-2000] = bytes(len(content) - 2100)
+    path.write_bytes(content)
+    with pytest.raises(TraceError, match=r"t\.parquet: cannot be read"):
+        list(Trace((path,)).events())
 
 
 @pytest.mark.req("T.1")
@@ -283,6 +343,11 @@ class Bad:
     expected: str
     left: Sequence[str] = ()
     """What is left of it when bad lines are skipped."""
+    header: str = OWN
+
+
+def pod_asking(cpu: str) -> dict[str, object]:
+    return {**POD, "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}
 
 
 BAD = (
@@ -318,6 +383,25 @@ BAD = (
     Bad("no pair", "1,add,Pod,p,cpu,\n", 't.csv:2: resources: "cpu" is not of the form name=value'),
     Bad("a negative duration", "1,add,Pod,p,cpu=1,-5\n", "t.csv:2: the duration is -5, a negative one"),
     Bad("a kind without its object", "1,add,Deployment,web,,\n", 't.csv:2: a Deployment needs the column "object"'),
+    Bad("a duration without end", "1,add,Pod,p,cpu=1,inf\n", "t.csv:2: the duration is inf, longer than any trace"),
+    Bad("a duration of ages", "1,add,Pod,p,cpu=1,1e300\n", "t.csv:2: the duration is 1e+300, longer than any trace"),
+    Bad("a node that is bound", "1,bind,Node,a,,\n", "t.csv:2: a Node can be added, changed and removed, or fail"),
+    Bad(
+        "a workload that fails", "1,fail,Deployment,web,,\n", "t.csv:2: a Deployment can be added, changed and removed"
+    ),
+    Bad(
+        "a priority without end",
+        "1,add,Pod,p,inf\n2,add,Pod,q,7\n",
+        "t.csv:2: the priority is inf, which is not from -2147483648 to 2147483647",
+        ("2 default/q comes",),
+        "time,event,kind,name,priority\n",
+    ),
+    Bad(
+        "an object that asks for less than nothing",
+        f"1,add,Pod,p,{quoted(pod_asking('-5'))}\n",
+        "t.csv:2: cpu is -5, a negative amount",
+        header="time,event,kind,name,object\n",
+    ),
     Bad("a field without end", '1,add,Pod,"p,,\n', "t.csv:2: "),
 )
 
@@ -326,10 +410,10 @@ BAD = (
 @pytest.mark.parametrize("case", BAD, ids=lambda case: case.name)
 def test_bad_line_is_named_or_skipped_and_counted(case: Bad, tmp_path: Path) -> None:
     with pytest.raises(TraceError) as raised:
-        read(tmp_path, ("t.csv", OWN + case.lines))
+        read(tmp_path, ("t.csv", case.header + case.lines))
     assert case.expected in str(raised.value)
     assert "--skip-bad" in str(raised.value)
-    found, trace = read(tmp_path, ("t.csv", OWN + case.lines), skips=True)
+    found, trace = read(tmp_path, ("t.csv", case.header + case.lines), skips=True)
     assert found == list(case.left)
     assert trace.complaints.skipped == 1
     assert any(case.expected in text for text in trace.complaints.told())
@@ -343,6 +427,13 @@ UNREADABLE = (
     ("a SimKube trace that is cut off", "t.sktrace", b"\x85\xa7version\x02\xa6conf", "not a trace of SimKube"),
     ("a SimKube trace of another version", "t.sktrace", msgspec.msgpack.encode({"version": 1}), "reads version 2"),
     ("an audit log that is cut off", "a.log", '{"kind": "Event", "sta', "a.log:1: "),
+    (
+        "watch events of another century",
+        "w.log",
+        watched(("ADDED", 1, NODE)) + watched(("ADDED", 2, POD)).replace("2026", "2126"),
+        "w.log:2: nothing happens for",
+    ),
+    ("openb without end", "p.csv", f"{OPENB[:-1]},creation_time,deletion_time\np,1,1,0,0,1,inf\n", "p.csv:2: "),
     ("an audit log without objects", "a.log", audited("create", "pods", "01"), "the audit level is too low"),
     ("a packed file that is cut off", "t.csv", gzip.compress(OWN.encode() * 99)[:-9], ""),
     ("a Parquet file that is cut off", "t.parquet", b"PAR1\x00\x00", "Parquet"),
@@ -425,8 +516,29 @@ def test_pods_of_a_node_that_fails_begin_again_elsewhere() -> None:
     replay, result = replayed(events, "n")
     assert result.placements == {"default/a": "m"}
     assert result.numbers["evicted"] == 1
-    assert replay.unknown == 1
+    assert result.notes == ["1 pods left that were not there: the first was default/unknown at 30 s"]
     assert replay.world.clock.monotonic() == pytest.approx(120, abs=1)
+
+
+ODD: tuple[tuple[str, Event], ...] = (
+    ("pods came that were there already, and were left out: the first was default/a at 5 s", PodArrives(5.0, pod("a"))),
+    (
+        "pods came with a node that was not there, and were left out: the first was default/b at 5 s",
+        PodArrives(5.0, pod("b", cpu="1", on="m")),
+    ),
+    ("pods left that were not there: the first was default/b at 5 s", PodLeaves(5.0, "default/b")),
+    ("nodes left that were not there: the first was m at 5 s", NodeGoes(5.0, "m")),
+    ("objects left that were not there: the first was x/web at 5 s", ObjectGoes(5.0, "Deployment", "x", "web")),
+)
+
+
+@pytest.mark.req("T.8")
+@pytest.mark.parametrize(("told", "event"), ODD, ids=[case[0].split(":")[0] for case in ODD])
+def test_events_without_sense_are_counted_and_change_nothing(told: str, event: Event) -> None:
+    _, result = replayed([PodArrives(0.0, pod("a", cpu="1")), event, event], "n")
+    assert result.notes == [f"2 {told}"]
+    assert result.numbers["arrived"] == result.numbers["running"] == 1
+    assert result.numbers["allocated cpu"] == 0.25
 
 
 def test_a_more_important_pod_displaces_one_that_comes_again() -> None:
@@ -495,7 +607,18 @@ def test_prices_are_read_from(text: str, expected: dict[str, float], tmp_path: P
 
 
 @pytest.mark.req("T.2")
-@pytest.mark.parametrize("text", ["m5.large,cheap\nx,1\ny,much\n", "a,b\nm5.large,-1\n", "[{", '[{"name": 1}]'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m5.large,cheap\nx,1\ny,much\n",
+        "a,b\nm5.large,-1\n",
+        "[{",
+        '[{"name": 1}]',
+        '[{"name": "a", "offerings": []}]',
+        '[{"name": "a", "offerings": [{"Price": -3}]}]',
+        '[{"name": "a", "offerings": [{"Price": 3, "Requirements": [3]}]}]',
+    ],
+)
 def test_prices_that_make_no_sense_are_told(text: str, tmp_path: Path) -> None:
     (tmp_path / "prices").write_text(text)
     with pytest.raises(TraceError, match="prices"):
@@ -580,6 +703,9 @@ WRONG_CALLS = (
     (("--draw", "--fill", "cpu=1e12"), "a cluster cannot be filled with 1e+12 times cpu"),
     (("--cordon", "a"), "--trace goes without changes"),
     (("--measures", "m.txt"), "the name ends in .csv, .json or .parquet"),
+    (("--measures", "nowhere/m.csv"), "nowhere/m.csv: there is no folder nowhere"),
+    (("--html", "nowhere/r.html"), "nowhere/r.html: there is no folder nowhere"),
+    (("--until", "nan"), "until: nan is no moment of a trace"),
 )
 
 
@@ -587,10 +713,11 @@ WRONG_CALLS = (
 @pytest.mark.parametrize(("words", "expected"), WRONG_CALLS, ids=[case[1] for case in WRONG_CALLS])
 def test_wrong_calls_are_told(words: tuple[str, ...], expected: str, tmp_path: Path) -> None:
     trace = tmp_path / "day.csv"
-    trace.write_text(OWN + TWO_NODES)
+    trace.write_text(OWN + TWO_NODES + "1,remove,Pod,p,,\n")
     told = CliRunner().invoke(mooring, ["simulate", "--trace", str(trace), *words])
     assert told.exit_code != 0
     assert expected in told.output
+    assert "Note:" not in told.output  # it is told before the replay, which may take long
 
 
 def test_pods_that_were_pending_before_are_not_newly_pending(tmp_path: Path) -> None:

@@ -114,6 +114,10 @@ def replay(
     from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
 
     try:
+        for path in wanted.measures:
+            files.check(path)
+        if html is not None:
+            files.check_folder(html)
         result = _replayed(wanted, snapshot, settings, seed)
         for path in wanted.measures:
             files.write(result, path)
@@ -172,11 +176,11 @@ def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", s
         running = Replay(snapshot, settings, options, tell, _checkpoints(wanted, snapshot, settings, seed))
         with suppress(KeyboardInterrupt):  # the result tells how far it got
             running.run(events)
-    for note in trace.complaints.told():
-        click.echo(f"Note: {note}", err=True)
     names = ", ".join(path.name for path in wanted.paths)
     result = result_of(running, origin, names, settings.description, trace.complaints.told())
     result.skipped = trace.complaints.skipped
+    for note in result.notes:
+        click.echo(f"Note: {note}", err=True)
     return result
 
 

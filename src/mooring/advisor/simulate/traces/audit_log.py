@@ -7,19 +7,24 @@ requests that failed are passed over.
 A stream of watch events (`{"type": "ADDED", "object": …}`), as `kubectl get pods --watch --output-watch-events -o json`
 prints it, has no times of its own; a field `"time"` in RFC 3339 beside `type` gives one, otherwise the times that
 objects tell are taken: when they were created, scheduled or deleted.
+
+Several files are read together by their times: the pieces of a log that was cut, logs of several servers, a stream for
+each kind.
 """
 
 import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 from msgspec import structs
 
-from mooring.advisor.simulate.traces.complaints import Complaints
+from mooring.advisor.simulate.traces.complaints import Complaints, Times
 from mooring.advisor.simulate.traces.events import (
     Event,
     NodeComes,
@@ -37,6 +42,9 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.states import has_ended
 
 _LONGEST_LINE = 16 * 1024 * 1024
+_NO_OBJECTS = ("BOOKMARK", "ERROR")
+_BEFORE = datetime.min.replace(tzinfo=UTC)
+"""The moment of a line before which no line has told one."""
 
 
 class _Reference(msgspec.Struct):
@@ -48,6 +56,14 @@ class _Reference(msgspec.Struct):
 
 class _Response(msgspec.Struct):
     code: int = 200
+
+
+class _Item(msgspec.Struct):
+    metadata: _Reference
+
+
+class _List(msgspec.Struct):
+    items: list[_Item]
 
 
 class _Line(msgspec.Struct, rename="camel"):
@@ -65,25 +81,59 @@ class _Line(msgspec.Struct, rename="camel"):
     time: str = ""
 
 
-def events(path: Path, complaints: Complaints) -> Iterator[Event]:
+def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
+    """What all of several files tell."""
     reading = _Reading()
-    decoder = msgspec.json.Decoder(_Line)
+    for moment, place, line in merge(*(_lines(path, complaints) for path in paths), key=itemgetter(0)):
+        try:
+            found = list(reading.read(line, moment))
+        except (ValueError, RecursionError) as problem:
+            complaints.bad(place, str(problem))
+            continue
+        yield from found
+
+
+def _lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime, str, _Line]]:
+    """The lines of a file with their moments and where they are."""
+    decoder, clock, number = msgspec.json.Decoder(_Line), _Clock(), 0
     try:
         with _opened(path) as stream:
-            number = 0
-            while line := stream.readline(_LONGEST_LINE):
+            while text := stream.readline(_LONGEST_LINE):
                 number += 1
-                if not line.strip():
+                place = f"{path}:{number}"
+                if not text.strip():
                     continue
                 try:
-                    found = list(reading.read(decoder.decode(line)))
+                    line = decoder.decode(text)
+                    if line.type:
+                        line.object = None if line.type in _NO_OBJECTS else from_tree_of(line.object)
+                    yield clock.moment(line, place), place, line
                 except (ValueError, msgspec.DecodeError, RecursionError) as problem:
-                    cut = " (the file seems to be cut off)" if not line.endswith(b"\n") else ""
-                    complaints.bad(f"{path}:{number}", f"{problem}{cut}")
-                    continue
-                yield from found
+                    cut = " (the file seems to be cut off)" if not text.endswith(b"\n") else ""
+                    complaints.bad(place, f"{problem}{cut}")
     except (OSError, EOFError) as problem:
         raise TraceError(f"{path}: cannot be read: {problem}") from problem
+
+
+class _Clock:
+    """The moments of a file's lines. A server's times may lag a little behind one another: they never go back."""
+
+    def __init__(self) -> None:
+        self._order = Times()
+        self._first = self._last = _BEFORE
+
+    def moment(self, line: _Line, place: str) -> datetime:
+        """Raises ValueError."""
+        text = (line.time or _told(line.object)) if line.type else line.stage_timestamp
+        if not text:
+            return self._last
+        found = max(times.parse(text), self._last)
+        if self._first == _BEFORE:
+            self._first = found
+        if wrong := self._order.problem((found - self._first).total_seconds(), place):
+            raise ValueError(wrong)
+        self._last = found
+        return found
 
 
 @contextmanager
@@ -98,40 +148,36 @@ class _Reading:
     """Makes events of lines, and knows which pods are there and bound."""
 
     def __init__(self) -> None:
-        self._start: datetime | None = None
-        self._last = 0.0
+        self._start = _BEFORE
         self._pods: dict[str, str] = {}
         """The pods that have come and not gone, with the node of those that have one."""
         self._nodes: dict[str, Node] = {}
 
-    def read(self, line: _Line) -> Iterator[Event]:
-        if line.type:
-            return self._watched(line)
-        return self._audited(line)
+    def read(self, line: _Line, moment: datetime) -> Iterator[Event]:
+        return self._watched(line, moment) if line.type else self._audited(line, moment)
 
-    def _at(self, text: str) -> float:
-        """Seconds since the first line. A server's times may lag a little behind one another: they never go back."""
-        if not text:
-            return self._last
-        moment = times.parse(text)
-        if self._start is None:
+    def _at(self, moment: datetime) -> float:
+        """Seconds since the first line that is about a pod or a node."""
+        if self._start == _BEFORE:
             self._start = moment
-        self._last = max(self._last, (moment - self._start).total_seconds())
-        return self._last
+        return (moment - self._start).total_seconds()
 
     # -- audit logs
 
-    def _audited(self, line: _Line) -> Iterator[Event]:
+    def _audited(self, line: _Line, moment: datetime) -> Iterator[Event]:
         about, code = line.object_ref, line.response_status
         if about is None or line.stage != "ResponseComplete" or (code is not None and not 200 <= code.code < 300):
             return
         if about.resource not in ("pods", "nodes"):
             return
-        at, name = self._at(line.stage_timestamp), f"{about.namespace}/{about.name}"
+        at, name = self._at(moment), f"{about.namespace}/{about.name}"
         if about.resource == "pods" and about.subresource == "binding":
             yield from self._binds(at, name, line.request_object)
         elif line.verb == "delete":
             yield from self._goes(at, about)
+        elif line.verb == "deletecollection":
+            for gone in _all_of(line.response_object):
+                yield from self._goes(at, structs.replace(about, namespace=gone.namespace, name=gone.name))
         elif line.verb in ("create", "update", "patch") and about.subresource in ("", "status"):
             if not isinstance(line.response_object, dict):
                 raise ValueError(f"{line.verb} of {about.resource} without its object: the audit level is too low")
@@ -156,13 +202,11 @@ class _Reading:
 
     # -- watches
 
-    def _watched(self, line: _Line) -> Iterator[Event]:
-        if line.type in ("BOOKMARK", "ERROR"):
-            return
-        obj = from_tree_of(line.object)
+    def _watched(self, line: _Line, moment: datetime) -> Iterator[Event]:
+        obj = line.object
         if not isinstance(obj, Pod | Node):
             return
-        at = self._at(line.time or _told(obj))
+        at = self._at(moment)
         if line.type != "DELETED":
             yield from self._comes(at, obj)
         elif isinstance(obj, Pod):
@@ -208,8 +252,18 @@ def seen_of(node: Node) -> tuple[object, ...]:
     return node.metadata.labels, spec.taints, spec.unschedulable, status.allocatable
 
 
-def _told(obj: Pod | Node) -> str:
+def _all_of(found: Any) -> list[_Reference]:
+    """Whom a list names. Raises ValueError."""
+    try:
+        return [item.metadata for item in msgspec.convert(found, _List).items]
+    except msgspec.ValidationError as problem:
+        raise ValueError("a deletion of many without its objects: the audit level is too low") from problem
+
+
+def _told(obj: Any) -> str:
     """The latest time that an object tells of itself."""
+    if not isinstance(obj, Resource):
+        return ""
     meta = obj.metadata
     told = [meta.creation_timestamp or "", meta.deletion_timestamp or ""]
     if isinstance(obj, Pod):

@@ -33,7 +33,6 @@ class Standing:
     events: int
     seconds: float
     """Of virtual time."""
-    unknown: int
     nodes: list[int]
     """In the order of their rows: the events that they came with, or -1, -2, … for those that were there before."""
     pods: list[StandingPod]

@@ -19,6 +19,13 @@ class TraceError(ValueError):
     """A trace that cannot be replayed. The message names the file and the line."""
 
 
+def lasting(seconds: float) -> float:
+    """How long a pod runs, if one can run so long. Raises ValueError."""
+    if not 0 <= seconds <= LONGEST:  # false for what is no number, too
+        raise ValueError(f"the duration is {seconds:g}, {'a negative one' if seconds < 0 else 'longer than any trace'}")
+    return seconds
+
+
 @dataclass(frozen=True, slots=True)
 class PodArrives:
     at: float

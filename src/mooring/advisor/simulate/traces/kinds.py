@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from mooring.advisor.simulate.traces import objects
 from mooring.advisor.snapshot.objects import newest_of, scheme
 from mooring.api import codec
 from mooring.api.codec import FieldValidation
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
+from mooring.constraints.requests import requests_of
 
 
 def from_tree_of(tree: Any) -> Resource:
@@ -20,4 +23,8 @@ def from_tree_of(tree: Any) -> Resource:
         obj.metadata.namespace = "default"
     if not obj.metadata.name:
         raise ValueError(f"a {obj.kind} without a name")
+    if isinstance(obj, Pod):
+        objects.check(requests_of(obj, pod_level=True))
+    elif isinstance(obj, Node):
+        objects.check(obj.status.allocatable)
     return obj

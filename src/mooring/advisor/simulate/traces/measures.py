@@ -70,6 +70,14 @@ class Curve:
 
 
 @dataclass(slots=True)
+class Oddity:
+    """Events of a kind that make no sense where they stand, and so change nothing."""
+
+    first: str
+    number: int = 0
+
+
+@dataclass(slots=True)
 class Tally:
     """What has been counted so far: all that a replay which is resumed has to know of what was."""
 
@@ -87,6 +95,8 @@ class Tally:
     used: dict[str, int] = field(default_factory=dict)
     stride: int = 1
     moments: int = 0
+    odd: dict[str, Oddity] = field(default_factory=dict)
+    """By what happens in them."""
 
 
 class Meter(Record):

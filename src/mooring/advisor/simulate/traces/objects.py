@@ -50,10 +50,15 @@ def node_of(name: str, resources: Mapping[str, str], labels: Mapping[str, str]) 
 
 def quantities(resources: Iterable[tuple[str, str]]) -> dict[str, Quantity]:
     found = {name: parse(amount) for name, amount in resources}
-    negative = next((name for name, amount in found.items() if amount.sign() < 0), None)
-    if negative is not None:
-        raise ValueError(f"{negative} is {found[negative]}, a negative amount")
+    check(found)
     return found
+
+
+def check(amounts: Mapping[str, Quantity]) -> None:
+    """Raises ValueError for less than nothing."""
+    negative = next((name for name, amount in amounts.items() if amount.sign() < 0), None)
+    if negative is not None:
+        raise ValueError(f"{negative} is {amounts[negative]}, a negative amount")
 
 
 def renamed(pod: Pod, name: str) -> Pod:

@@ -10,10 +10,11 @@ of pods, in the words of the paper's simulator. The lists are short and not in o
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from heapq import merge
 from pathlib import Path
 
 from mooring.advisor.simulate.traces.complaints import Complaints, Times
-from mooring.advisor.simulate.traces.events import Event, NodeComes, PodArrives
+from mooring.advisor.simulate.traces.events import Event, NodeComes, PodArrives, lasting
 from mooring.advisor.simulate.traces.objects import node_of, pod_of
 from mooring.advisor.simulate.traces.tables import lines
 
@@ -70,8 +71,7 @@ def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
                 yield event
         else:
             pod_tables.append(path)
-    for path in pod_tables:
-        yield from pods(path, complaints, frozenset(known))
+    yield from merge(*(pods(path, complaints, frozenset(known)) for path in pod_tables), key=_time)
 
 
 def is_nodes(path: Path) -> bool:
@@ -93,7 +93,7 @@ def _pod(row: Mapping[str, str]) -> PodArrives:
     started = created if started is None else started
     if deleted is not None and started is not None and deleted < started:
         raise ValueError(f"the pod is deleted at {deleted:g}, before it began at {started:g}")
-    lasts = deleted - started if deleted is not None and started is not None else None
+    lasts = lasting(deleted - started) if deleted is not None and started is not None else None
     resources = _resources(cpu, memory, cards * milli)
     annotations = {MODEL: row["gpu_spec"]} if row.get("gpu_spec") else {}
     return PodArrives(created or 0.0, pod_of(row["name"], "default", resources, annotations=annotations), lasts)

@@ -4,7 +4,7 @@ trace = Trace((Path("nodes.csv"), Path("pods.csv")))
 for event in trace.events(): …
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from pathlib import Path
 from typing import TypeAlias
@@ -14,7 +14,8 @@ from mooring.advisor.simulate.traces.complaints import Complaints
 from mooring.advisor.simulate.traces.events import Event, PodArrives, TraceError
 from mooring.api.core_v1 import Pod
 
-Reader: TypeAlias = Callable[[Path, Complaints], Iterator[Event]]
+Reader: TypeAlias = Callable[[tuple[Path, ...], Complaints], Iterator[Event]]
+"""Reads all files of a format together."""
 FORMATS = "Mooring's own, openb, SimKube's .sktrace, an audit log, a stream of watch events"
 
 
@@ -27,16 +28,15 @@ class Trace:
         self._skips = skips
         self.complaints = Complaints(skips=skips)
         """Of the reading that is going on, or was the last."""
-        self._readers = [(path, _reader(path)) for path in paths]
+        self._readers: dict[Reader, tuple[Path, ...]] = {}
+        for path in paths:
+            reader = _reader(path)
+            self._readers[reader] = (*self._readers.get(reader, ()), path)
 
     def events(self) -> Iterator[Event]:
         """Everything that happens, in the order of time. Raises TraceError."""
         self.complaints = Complaints(skips=self._skips)
-        tables_of_openb = tuple(path for path, reader in self._readers if reader is None)
-        streams = [reader(path, self.complaints) for path, reader in self._readers if reader is not None]
-        if tables_of_openb:
-            streams.insert(0, openb.events(tables_of_openb, self.complaints))
-        return streams[0] if len(streams) == 1 else merge(*streams, key=_time)
+        return _merged([read(paths, self.complaints) for read, paths in self._readers.items()])
 
     def pods(self) -> Iterator[Pod]:
         """The pods that come."""
@@ -58,22 +58,34 @@ class Workload:
         return Trace(self._trace.paths, skips=True).pods()
 
 
-def _reader(path: Path) -> Reader | None:
-    """How a file is read; None for tables of openb, which are read together."""
+def _merged(streams: list[Iterator[Event]]) -> Iterator[Event]:
+    return streams[0] if len(streams) == 1 else merge(*streams, key=_time)
+
+
+def _own(paths: Iterable[Path], complaints: Complaints) -> Iterator[Event]:
+    return _merged([own.events(path, complaints) for path in paths])
+
+
+def _simkube(paths: Iterable[Path], complaints: Complaints) -> Iterator[Event]:
+    return _merged([sktrace.events(path, complaints) for path in paths])
+
+
+def _reader(path: Path) -> Reader:
+    """How a file is read."""
     try:
         with path.open("rb") as stream:
             start = stream.read(4096)
     except OSError as problem:
         raise TraceError(f"{path}: {problem.strerror}") from problem
     if sktrace.is_one(path, start):
-        return sktrace.events
+        return _simkube
     if start.lstrip()[:1] == b"{":
         return audit_log.events
     columns = set(tables.header(path)) if start else set[str]()
     if columns >= own.NEEDED:
-        return own.events
+        return _own
     if columns >= openb.NODE_COLUMNS or columns >= openb.POD_COLUMNS:
-        return None
+        return openb.events
     raise TraceError(f"{path}: the format is not known; there are {FORMATS} (docs/traces.md)")
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -25,27 +26,39 @@ def as_csv(samples: list[Sample]) -> str:
     return text.getvalue()
 
 
+def check(path: Path) -> None:
+    """Whether measures can be written there, before there are any. Raises TraceError."""
+    if path.suffix not in (".csv", ".json", ".parquet"):
+        raise TraceError(f"{path}: the name ends in .csv, .json or .parquet")
+    if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise TraceError(f"{path}: {NO_PYARROW}")
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Raises TraceError when a file cannot be there."""
+    if not path.parent.is_dir():
+        raise TraceError(f"{path}: there is no folder {path.parent}")
+
+
 def write(result: Replayed, path: Path) -> None:
     """Raises TraceError."""
+    check(path)
     try:
         match path.suffix:
             case ".csv":
                 path.write_text(as_csv(result.samples), encoding="utf-8")
             case ".parquet":
                 _write_parquet(result.samples, path)
-            case ".json":
-                path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2))
             case _:
-                raise TraceError(f"{path}: the name ends in .csv, .json or .parquet")
+                path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2))
     except OSError as problem:
         raise TraceError(f"{path}: {problem.strerror}") from problem
 
 
 def _write_parquet(samples: list[Sample], path: Path) -> None:
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-        from pyarrow import parquet  # noqa: PLC0415 - as above
-    except ImportError as problem:
-        raise TraceError(f"{path}: {NO_PYARROW}") from problem
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+    from pyarrow import parquet  # noqa: PLC0415 - as above
+
     names = columns_of(samples)
     parquet.write_table(pa.table({name: [sample.get(name, 0) for sample in samples] for name in names}), path)

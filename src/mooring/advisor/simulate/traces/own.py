@@ -37,6 +37,7 @@ from mooring.advisor.simulate.traces.events import (
     PodArrives,
     PodBound,
     PodLeaves,
+    lasting,
 )
 from mooring.advisor.simulate.traces.kinds import from_tree_of
 from mooring.advisor.simulate.traces.objects import Amounts, node_of, pod_of
@@ -62,6 +63,7 @@ COLUMNS = (
 )
 NEEDED = frozenset({"time", "event", "kind", "name"})
 _EVENTS = ("add", "change", "remove", "fail", "bind")
+_LEAST_PRIORITY = -(2**31)
 _POD_AMOUNT = {"pods": "110"}
 
 
@@ -101,12 +103,15 @@ def _event(row: Mapping[str, str]) -> Event:
     namespace = row.get("namespace") or "default"
     if kind == "Pod":
         return _pod_event(row, at, what, namespace, name)
+    if not kind:
+        raise ValueError("the kind is empty; it is Pod or Node")
+    if what == "bind" or (what == "fail" and kind != "Node"):
+        or_fail = ", or fail" if kind == "Node" else ""
+        raise ValueError(f"a {kind[:40]} can be added, changed and removed{or_fail}; {what} is for others")
     if kind == "Node":
         if what in ("add", "change"):
             return NodeComes(at, _node(row, name))
         return NodeGoes(at, name, fails=what == "fail")
-    if not kind:
-        raise ValueError("the kind is empty; it is Pod or Node")
     if what == "remove":
         return ObjectGoes(at, kind, namespace, name)
     if not row.get("object"):
@@ -121,9 +126,7 @@ def _pod_event(row: Mapping[str, str], at: float, what: str, namespace: str, nam
         return PodBound(at, f"{namespace}/{name}", row.get("node", ""))
     if what != "add":
         raise ValueError(f"a pod can be added, bound and removed; {what} is for nodes")
-    lasts = _number(row["duration"], "duration") if row.get("duration") else None
-    if lasts is not None and not lasts >= 0:
-        raise ValueError(f"the duration is {lasts:g}, a negative one")
+    lasts = lasting(_number(row["duration"], "duration")) if row.get("duration") else None
     return PodArrives(at, _pod(row, namespace, name), lasts)
 
 
@@ -134,7 +137,7 @@ def _pod(row: Mapping[str, str], namespace: str, name: str) -> Pod:
             raise ValueError(f"the object is a {pod.kind}, not a Pod")
         pod = structs.replace(pod, metadata=structs.replace(pod.metadata, namespace=namespace, name=name))
     else:
-        priority = int(_number(row["priority"], "priority")) if row.get("priority") else 0
+        priority = _priority(row["priority"]) if row.get("priority") else 0
         resources = pairs(row.get("resources", ""), "resources")
         labels, annotations = (dict(pairs(row.get(column, ""), column)) for column in ("labels", "annotations"))
         pod = pod_of(name, namespace, resources, labels=labels, annotations=annotations, priority=priority)
@@ -172,6 +175,14 @@ def from_json(text: str) -> Resource:
         return from_tree_of(msgspec.json.decode(text))
     except msgspec.DecodeError as problem:
         raise ValueError(f"the object is not JSON: {problem}") from problem
+
+
+def _priority(text: str) -> int:
+    found = _number(text, "priority")
+    if not _LEAST_PRIORITY <= found < -_LEAST_PRIORITY:
+        which = f"from {_LEAST_PRIORITY} to {-_LEAST_PRIORITY - 1}"
+        raise ValueError(f"the priority is {found:g}, which is not {which}")
+    return int(found)
 
 
 def _number(text: str, column: str) -> float:

@@ -65,13 +65,15 @@ def _karpenter(text: str, path: Path) -> dict[str, float]:
     try:
         listed = msgspec.json.decode(text)
         return {str(each["name"]): _cheapest(each["offerings"]) for each in listed}
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as problem:
+    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError) as problem:
         raise TraceError(f"{path}: not a list of Karpenter's instance types: {problem!r}") from problem
 
 
 def _cheapest(offerings: list[dict[str, Any]]) -> float:
     """Of the offerings on demand if there are any. Older lists begin their words with small letters."""
     prices = [(_is_spot(each), float(each["Price"] if "Price" in each else each["price"])) for each in offerings]
+    if any(not price >= 0 for _, price in prices):
+        raise ValueError("a price is negative")
     return min(prices)[1]
 
 

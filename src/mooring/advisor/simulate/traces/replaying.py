@@ -33,7 +33,7 @@ from mooring.advisor.simulate.traces.events import (
     PodLeaves,
     TraceError,
 )
-from mooring.advisor.simulate.traces.measures import Meter, Tally
+from mooring.advisor.simulate.traces.measures import Meter, Oddity, Tally
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
@@ -55,6 +55,11 @@ class Options:
     prices: Prices = field(default_factory=Prices)
     keeps_placements: bool = False
     """Whether to remember where each pod went: for comparisons, at the price of memory."""
+
+    def __post_init__(self) -> None:
+        """Raises TraceError."""
+        if self.until is not None and not self.until >= 0:  # which is also said of what is no number
+            raise TraceError(f"until: {self.until:g} is no moment of a trace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,6 @@ class Replay:
         if checkpoints is not None and snapshot.all(Pod):
             raise TraceError(f"{_CANNOT}: the cluster has pods of its own")
         self.events = 0
-        self.unknown = 0
-        """Events about pods and nodes that are not there."""
         self.is_complete = False
         self.placements: dict[str, str] = {}
         self.recorded: dict[str, str] = {}
@@ -190,7 +193,6 @@ class Replay:
         return Standing(
             events=self.events,
             seconds=world.clock.monotonic(),
-            unknown=self.unknown,
             nodes=[self._came_with(info.name) for info in world.engine.cluster.node_infos()],
             pods=[StandingPod(came[key], pod.node, pod.created_at, pod.placed_at) for key, pod in world.pods.items()],
             leaving=[(due, came[key]) for due, _, key in sorted(self._leaving) if key in came],
@@ -210,7 +212,7 @@ class Replay:
         start, first = self.world.clock.start, self._snapshot.all(Node)
         lot = random.Random(f"{self.options.seed}/{standing.events}")  # noqa: S311 - simulations keep no secrets
         self._begin(self._snapshot.replace(remove=first), lot.getrandbits(32), standing.tally)
-        self.events, self.unknown = standing.events, standing.unknown
+        self.events = standing.events
         self.placements, self.recorded = standing.placements, standing.recorded
         world = self.world
         world.clock.start = start
@@ -308,7 +310,7 @@ class Replay:
             case PodLeaves(name=name):
                 found = world.pods.get(self._keys.get(name, ""))
                 if found is None:
-                    self.unknown += 1
+                    self._odd("pods left that were not there", name)
                 else:
                     self._remove(found)
             case NodeComes(node=node):
@@ -316,25 +318,30 @@ class Replay:
                 if self._checkpoints is not None:
                     self._nodes_came[node.metadata.name] = number
             case NodeGoes(name=name):
-                self.unknown += world.engine.cluster.node(name) is None
+                if world.engine.cluster.node(name) is None:
+                    self._odd("nodes left that were not there", name)
                 world.remove_node(name)
             case PodBound(name=name, node=node_name):
-                self.recorded[name] = node_name
+                if self.options.keeps_placements:
+                    self.recorded[name] = node_name
             case ObjectComes(object=obj):
                 if self._checkpoints is not None:
                     raise TraceError(f"{_CANNOT}: the trace has objects beside pods and nodes, a {obj.kind}")
                 self._applying.apply(Add((obj,)))
-            case ObjectGoes():
+            case ObjectGoes(namespace=namespace, name=name):
                 try:
-                    self._applying.apply(Remove(event.kind, event.namespace, event.name))
+                    self._applying.apply(Remove(event.kind, namespace, name))
                 except ScenarioError:
-                    self.unknown += 1
+                    self._odd("objects left that were not there", f"{namespace}/{name}")
         return None
 
     def _arrives(self, event: PodArrives, number: int) -> SimulatedPod | None:
-        key = pod_key(event.pod)
+        key, node = pod_key(event.pod), event.pod.spec.node_name
         if key in self.world.pods:
-            self.unknown += 1
+            self._odd("pods came that were there already, and were left out", event.name)
+            return None
+        if node and self.world.engine.cluster.node(node) is None:
+            self._odd("pods came with a node that was not there, and were left out", event.name)
             return None
         self._keys[event.name] = key
         if event.lasts is not None:
@@ -364,6 +371,11 @@ class Replay:
         """A pod that had to go, and has no controller, comes again if the trace still has it."""
         if pod.owner is None and pod.key not in self.world.pods and self._keys.get(pod.name) == pod.key:
             self.world.create(pod.pod, None)
+
+    def _odd(self, what: str, who: str) -> None:
+        """An event makes no sense here, and changes nothing."""
+        first = f"{who} at {self.world.clock.monotonic():g} s"
+        self.tally.odd.setdefault(what, Oddity(first)).number += 1
 
     def _progress(self) -> None:
         if self._tell_progress is not None:

@@ -41,6 +41,7 @@ class Replayed(msgspec.Struct, rename="camel", kw_only=True):
 def result_of(replay: Replay, cluster: str, workload: str, scheduler: str, notes: list[str] | None = None) -> Replayed:
     """What is known, whether the replay has ended or was interrupted."""
     recorded, placements = replay.recorded, replay.placements
+    odd = [f"{each.number:,} {what}: the first was {each.first}" for what, each in replay.tally.odd.items()]
     elsewhere = sum(placements.get(pod, "") != node for pod, node in recorded.items()) if recorded else None
     return Replayed(
         cluster=cluster,
@@ -52,9 +53,9 @@ def result_of(replay: Replay, cluster: str, workload: str, scheduler: str, notes
         allocated={resource: curve.points() for resource, curve in replay.tally.curves.items()},
         samples=replay.tally.samples,
         pending=_pending(replay),
-        placements=placements if replay.options.keeps_placements else {},
-        elsewhere=elsewhere if replay.options.keeps_placements else None,
-        notes=notes or [],
+        placements=placements,
+        elsewhere=elsewhere,
+        notes=[*(notes or []), *odd],
     )
 
 

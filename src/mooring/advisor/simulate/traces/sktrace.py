@@ -23,6 +23,7 @@ from mooring.advisor.simulate.traces.events import (
     PodArrives,
     PodLeaves,
     TraceError,
+    lasting,
 )
 from mooring.advisor.simulate.traces.kinds import from_tree_of
 from mooring.api.core_v1 import Node, Pod
@@ -87,6 +88,7 @@ def _lasts(lives: Any) -> float | None:
     """How long a pod without an owner ran, if it has ended."""
     try:
         life = next(iter(lives.values()))[0]["Finished"]
-        return max(float(life[1] - life[0]), 0.0)
+        seconds = max(float(life[1] - life[0]), 0.0)
     except (AttributeError, IndexError, KeyError, StopIteration, TypeError):
         return None
+    return lasting(seconds)

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mooring.advisor.simulate.traces.complaints import Complaints
 from mooring.advisor.simulate.traces.events import TraceError
@@ -110,10 +111,19 @@ def _parquet(path: Path) -> tuple[list[str], object]:
     return list(file.schema_arrow.names), file
 
 
+def _batches(path: Path, file: Any) -> Iterator[Any]:
+    from pyarrow import ArrowException  # noqa: PLC0415 - an extra
+
+    try:
+        yield from file.iter_batches(batch_size=_BATCH)
+    except (OSError, ArrowException) as problem:
+        raise TraceError(f"{path}: cannot be read: {problem}") from problem
+
+
 def _parquet_lines(path: Path) -> Iterator[Line]:
     names, file = _parquet(path)
     number = 0
-    for batch in file.iter_batches(batch_size=_BATCH):  # type: ignore[attr-defined] # pyarrow has no types
+    for batch in _batches(path, file):
         columns = [batch.column(index).to_pylist() for index in range(len(names))]
         for row in zip(*columns, strict=True):
             number += 1
