@@ -11,11 +11,9 @@ for one trip to the disk and a hundred share one. Readers see nothing that could
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ParamSpec, Self, TypeVar, cast
+from typing import Self, cast
 
 import msgspec
 
@@ -25,9 +23,7 @@ from mooring.store.kv import Conflict, Delete, Event, Outcome, Stats, Write
 from mooring.store.local import LocalStore, check_writes
 from mooring.store.mvcc import Draft, HistoryLimits
 from mooring.store.sqlite_file import SqliteFile
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
+from mooring.store.worker import Worker
 
 # How many obsolete rows a transaction drops beside its own work: few enough not to hold up those who wait for it.
 _DISCARD_AT_ONCE = 500
@@ -50,7 +46,7 @@ class _Waiting(msgspec.Struct, frozen=True, eq=False):
 class SqliteStore(LocalStore):
     """A `kv.Store` in a data directory. `await SqliteStore.open(path)` starts it, `await store.close()` ends it."""
 
-    def __init__(self, clock: Clock, limits: HistoryLimits, writer: ThreadPoolExecutor, file: SqliteFile) -> None:
+    def __init__(self, clock: Clock, limits: HistoryLimits, writer: Worker, file: SqliteFile) -> None:
         super().__init__(clock, limits)
         self._writer = writer
         self._file = file
@@ -74,15 +70,14 @@ class SqliteStore(LocalStore):
 
         A log whose end is missing is `Damaged`, unless whoever opens it says with `accept_loss` to go on without.
         """
-        writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
-        loop = asyncio.get_running_loop()
+        writer = Worker("store-writer")
         try:
-            file = await loop.run_in_executor(writer, partial(SqliteFile.open, directory, accept_loss=accept_loss))
+            file = await writer.do(SqliteFile.open, directory, accept_loss=accept_loss)
             store = cls(clock or SystemClock(), limits or HistoryLimits(), writer, file)
-            await store._in_writer(store._load)
-            store.is_full = not await store._in_writer(file.keep_reserve)
+            await writer.do(store._load)
+            store.is_full = not await writer.do(file.keep_reserve)
         except BaseException:
-            writer.shutdown(wait=False)
+            writer.stop()
             raise
         store._start_maintenance()
         return store
@@ -120,12 +115,12 @@ class SqliteStore(LocalStore):
         await super().maintain()
         await self._compact_file()
         if self.is_full:
-            self.is_full = not await self._in_writer(self._file.keep_reserve)
-        await self._in_writer(self._file.sync_mark)
+            self.is_full = not await self._writer.do(self._file.keep_reserve)
+        await self._writer.do(self._file.sync_mark)
 
     async def stats(self) -> Stats:
         stats = await super().stats()
-        return msgspec.structs.replace(stats, file_bytes=await self._in_writer(self._file.size))
+        return msgspec.structs.replace(stats, file_bytes=await self._writer.do(self._file.size))
 
     async def close(self) -> None:
         if self._closed:
@@ -133,8 +128,8 @@ class SqliteStore(LocalStore):
         await super().close()
         if self._committer:
             await asyncio.wait([self._committer])
-        await self._in_writer(self._file.close)
-        self._writer.shutdown(wait=False)
+        await self._writer.do(self._file.close)
+        self._writer.stop()
 
     async def _commit_queue(self) -> None:
         """One transaction after the other, until nobody waits."""
@@ -147,7 +142,7 @@ class SqliteStore(LocalStore):
 
     async def _commit(self, queue: list[_Waiting]) -> None:
         if self.is_full:
-            self.is_full = not await self._in_writer(self._file.keep_reserve)
+            self.is_full = not await self._writer.do(self._file.keep_reserve)
             if self.is_full:
                 await self._commit_relief(queue)
                 return
@@ -156,7 +151,7 @@ class SqliteStore(LocalStore):
         error = await self._persist(draft.events)
         if isinstance(error, DiskFull):
             self.is_full = True
-            await self._in_writer(self._file.release_reserve)
+            await self._writer.do(self._file.release_reserve)
             await self._commit_relief(queue, error)
             return
         self._settle(queue, draft, outcomes, error)
@@ -201,7 +196,7 @@ class SqliteStore(LocalStore):
         if self._failure or not (events or self._file_lags):
             return self._failure
         try:
-            await self._in_writer(self._file.commit, events, discarded, self._state.floor)
+            await self._writer.do(self._file.commit, events, discarded, self._state.floor)
         except DiskFull as error:
             return error
         except StorageError as error:
@@ -239,7 +234,3 @@ class SqliteStore(LocalStore):
             self._file.close()
             raise
         self._forget(self._state.wanted_floor())
-
-    async def _in_writer(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        call = partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._writer, call)
