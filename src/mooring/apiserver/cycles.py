@@ -3,6 +3,7 @@
 ``http_server.py`` makes them; what a `Cycle` is given to send comes from ``app.py``.
 """
 
+import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -88,8 +89,10 @@ class _NoEvent:
 class Whole:
     """A request that has come whole, as far as uvicorn wants to know of it."""
 
-    __slots__ = ("disconnected", "http_version", "keep_alive", "response_complete")
+    __slots__ = ("disconnected", "http_version", "keep_alive", "response_complete", "task")
     message_event = _NoEvent()
+    task: asyncio.Task[None]
+    """What works on it."""
 
     def __init__(self, http_version: str, *, keep_alive: bool) -> None:
         self.http_version = http_version

@@ -2,7 +2,8 @@
 
 - `Protocol` puts the client's certificate into the scope, and gives up on clients that send headers too slowly or too
   many of them, or that do not take what is sent to them.
-- A request that has come whole, as nearly all do, and is answered whole takes a short way, without ASGI (`Whole`).
+- A request that has come whole, as nearly all do, and is answered whole takes a short way, without ASGI (`Whole`), and
+  without a parser if its headers have come before (``known_heads.py``).
 - `Cycle`, one request and its response in pieces, sends the head of a response together with the first piece of its
   body: a record of TLS for each costs more than all the rest of HTTP.
 - Both let a request go over to another protocol: `Application` finds a function in the scope that answers 101 and
@@ -37,6 +38,7 @@ from mooring.apiserver.connection import CHUNK, Connection
 from mooring.apiserver.cycles import JOINED_BYTES, OLD, Cycle, Whole
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.http import Request, Response
+from mooring.apiserver.known_heads import KnownHeads
 from mooring.apiserver.limits import Limits
 from mooring.apiserver.pushing import Flow, Push
 from mooring.apiserver.security.pki import KeyPair
@@ -110,6 +112,7 @@ class Protocol(HttpToolsProtocol):
         "_header_timer",
         "_idle_since",
         "_in_headers",
+        "_is_between",
         "_is_whole",
         "_keeps_alive",
         "_method",
@@ -128,6 +131,7 @@ class Protocol(HttpToolsProtocol):
         "url",
     )
     application: Application
+    heads: KnownHeads
     limits = Limits()
     draining = False
     """Whether the server is about to stop: every answer asks its client to come back on another connection."""
@@ -155,6 +159,8 @@ class Protocol(HttpToolsProtocol):
         self.timeout_keep_alive_task: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
         self._awaited = self._is_whole = self._keeps_alive = False
+        self._is_between = True
+        """Whether nothing of the next request has come yet."""
         self._method, self._version, self._body = "", "", b""
         self._header_bytes = 0
         self._in_headers = True
@@ -190,6 +196,13 @@ class Protocol(HttpToolsProtocol):
             if len(self._early) > CHUNK:
                 self.flow.pause_reading()
             return
+        previous: Any = self.cycle  # there is none before the first request
+        is_next = self._is_between and (previous is None or previous.response_complete)
+        if is_next and (asked := self.heads.read(data)) and self._takes(asked[0], len(data)):
+            self._go_on()
+            self._version, self._keeps_alive = "1.1", not self.draining
+            self._begin_whole(*asked)
+            return
         if self.parser is None:
             self.parser = httptools.HttpRequestParser(self)
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # a request behind the last one
@@ -201,7 +214,7 @@ class Protocol(HttpToolsProtocol):
             self.send_400_response("Invalid HTTP request received.")
             return
         if self._awaited:
-            self._begin()
+            self._begin(data if is_next else b"")
         if self._in_headers and not self.transport.is_closing():
             if self._header_timer is None:
                 self._expect_headers()
@@ -218,12 +231,17 @@ class Protocol(HttpToolsProtocol):
         self.expect_100_continue = False
         self._header_bytes = 0
         self._in_headers = True
+        self._is_between = False
 
-    def on_headers_complete(self) -> None:
+    def _go_on(self) -> None:
+        """All headers of a request have come."""
         self._in_headers = False
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
+
+    def on_headers_complete(self) -> None:
+        self._go_on()
         if len(self.url) + sum(map(len, chain.from_iterable(self.headers))) > self.limits.header_bytes:
             self._too_large = True
             raise ValueError(_TOO_LARGE)  # httptools stops, and `data_received` calls `send_400_response`
@@ -243,25 +261,29 @@ class Protocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._is_between = True
         if self._awaited:
             self._is_whole = True
         else:
             super().on_message_complete()
 
-    def _begin(self) -> None:
-        """Begin to work on a request, of which all has come that comes for now."""
+    def _takes(self, request: Request, size: int) -> bool:
+        """Whether a request of a size is not too large."""
+        body = len(request.body)
+        return body <= self.limits.body_bytes and size - body <= self.limits.header_bytes
+
+    def _begin(self, data: bytes = b"") -> None:
+        """Begin to work on a request, of which all has come that comes for now: `data`, if it came in one piece."""
         self._awaited = False
-        previous: Any = self.cycle  # there is none before the first request
+        previous: Any = self.cycle
         is_next = previous is None or previous.response_complete
         path, query = self._address()
         if is_next and self._is_whole and len(self._body) <= self.limits.body_bytes:
-            whole = Whole(self._version, keep_alive=self._keeps_alive)
-            self.cycle = cast("Any", whole)
             headers = headers_by_name(self.headers)
             request = Request(method=self._method, path=path, headers=headers, body=self._body)
-            task = self.loop.create_task(self._answer(request, query, whole))
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+            if data:
+                self.heads.learn(data, request)
+            self._begin_whole(request, query)
             return
         scope: dict[str, Any] = {"type": "http", "method": self._method, "path": path, "query_string": query}
         scope |= {"headers": self.headers, "http_version": self._version, CLIENT: self._client}
@@ -277,6 +299,12 @@ class Protocol(HttpToolsProtocol):
         else:  # the client did not wait for the answer to its previous request
             self.flow.pause_reading()
             self.pipeline = deque([(cycle, self.app), *self.pipeline])
+
+    def _begin_whole(self, request: Request, query: bytes) -> None:
+        whole = Whole(self._version, keep_alive=self._keeps_alive)
+        self.cycle = cast("Any", whole)
+        whole.task = self.loop.create_task(self._answer(request, query, whole))
+        self.tasks.add(whole.task)
 
     def _address(self) -> tuple[str, bytes]:
         """The path and the query that are asked for; raises as httptools does."""
@@ -327,6 +355,9 @@ class Protocol(HttpToolsProtocol):
             self.logger.error("A response was not sent", exc_info=error)
             self.transport.abort()
             raise
+        finally:
+            self.tasks.discard(whole.task)
+            del whole.task
 
     def _send(self, exchange: Exchange, response: Response, body: bytes, whole: Whole) -> None:
         date = known_lines(tuple(self.server_state.default_headers))
@@ -517,7 +548,7 @@ class HttpServer:
         grace_seconds: int = 30,
     ) -> None:
         self._socket = listening
-        ours = {"limits": limits, "application": app}
+        ours = {"limits": limits, "application": app, "heads": KnownHeads()}
         protocol = type("Protocol", (Protocol,), ours)  # one of its own for each server
         self._protocol: type[Protocol] = protocol
         config = uvicorn.Config(

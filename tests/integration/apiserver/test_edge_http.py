@@ -142,6 +142,20 @@ async def test_it_does_not_matter_in_how_many_pieces_requests_come(connection: C
     assert len(answers[0][1]) == 7
 
 
+async def test_known_headers_are_understood_behind_whatever_came_before(connection: Connection) -> None:
+    """The same headers whole, in two pieces, twice at once, and in the body of another request."""
+    head = b"Host: x\r\nContent-Length: %d\r\n\r\n"
+    ask = b"GET /healthz HTTP/1.1\r\n" + head % 0
+    inner = b"POST /nowhere HTTP/1.1\r\n" + head % len(ask)
+    for pieces, codes in ([ask], [200]), ([ask[:30], ask[30:]], [200]), ([ask * 2], [200] * 2), ([inner, ask], [404]):
+        for _ in range(2):
+            for piece in pieces:
+                connection.writer.write(piece)
+                await connection.writer.drain()
+                await asyncio.sleep(0.05)  # so that each is read by itself
+            assert [(await connection.answer())[0] for _ in codes] == codes
+
+
 async def test_a_connection_without_requests_is_closed_and_one_with_requests_is_not(tmp_path: Path) -> None:
     async with listening(tmp_path, Limits(idle_seconds=1)) as server:
         idle, busy = [await Connection.open(server, _tls(tmp_path)) for _ in range(2)]
