@@ -18,7 +18,7 @@ _SCHEME = Scheme()
 _KNOWING = FieldManagers(_SCHEME)
 """Remembers whatever was asked before."""
 _NOW = Manager("m", "", datetime(2026, 1, 1, tzinfo=UTC))
-_TEXTS = st.sampled_from(["", "a", "b", '"', "\\", '":', '","f":"', "[", "]", "{", "ä", "\n"])
+_TEXTS = st.sampled_from(["", "a", "b", ":", ",", '"', "\\", '":', '","f":"', "[", "]", "{", "ä", "\n"])
 _EVENTS = st.fixed_dictionaries(
     {},
     optional={

@@ -46,6 +46,10 @@ _SERVERS_OWN = {
 }
 """What is left of those fields in a tree: nothing, for they have their defaults."""
 Tree = dict[str, Any]
+_TEXT = re.compile(rb'":"[^"]+"')
+"""The value of a field that is a text, in JSON without escapes."""
+_SEEMING = b'":":'
+"""A name that looks like what stands between others and their values."""
 _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
 
@@ -63,7 +67,7 @@ class FieldManagers:
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._empty: BoundedCache[Kind, Tree] = BoundedCache(_REMEMBERED)
-        self._created: BoundedCache[tuple[Kind, type, object], Fields] = BoundedCache(_REMEMBERED)
+        self._created: BoundedCache[tuple[Kind, type, bytes], Fields] = BoundedCache(_REMEMBERED)
 
     def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
         """Let the creator own what the object has (still without what admission adds)."""
@@ -163,7 +167,7 @@ class FieldManagers:
     def _fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
         """All fields of a new object. Those that are made of one template have the same, but for their metadata."""
         if len(self._empty_tree(kind)) == 1:  # nothing but metadata is always there
-            return ordered(of_small(codec.to_tree(obj), kind))
+            return self._remembered(kind, obj, lambda: of_small(codec.to_tree(obj), kind), by_shape=True)
         metadata = structs.replace(obj.metadata, name="")  # which nobody owns
         rest = structs.replace(obj, metadata=_NO_METADATA)
         found = {
@@ -174,16 +178,26 @@ class FieldManagers:
 
     def _added(self, kind: Kind, part: Any, empty: Tree, ownable: Callable[[Tree], Tree]) -> Fields:
         """What a part of a new object has beside what is always there. The answer is shared, and not to be changed."""
+        return self._remembered(
+            kind,
+            part,
+            lambda: compare(empty, ownable(codec.to_tree(part)), schema_of(kind.type)).added,
+            by_shape=not _has_text(empty),
+        )
+
+    def _remembered(self, kind: Kind, part: Any, found: Callable[[], Fields], *, by_shape: bool) -> Fields:
+        """In order, what is found in a part of an object, or was found before in one that says the same.
+
+        `by_shape`: or in one whose texts say something else. Only items of lists may be told apart by what they say.
+        """
         content = codec.encode(part)
-        told: object = content
-        if b"[" not in content and not _has_text(empty):  # items of lists may be told apart by what they say
-            told = _shape(codec.to_tree(part))
-        key = (kind, type(part), told)
+        if len(content) > _REMEMBERED_BYTES:
+            return ordered(found())
+        key = kind, type(part), _shape(content) if by_shape else content
         fields = self._created.get(key)
         if fields is None:
-            fields = ordered(compare(empty, ownable(codec.to_tree(part)), schema_of(kind.type)).added)
-            if len(content) <= _REMEMBERED_BYTES:
-                self._created.put(key, fields)
+            fields = ordered(found())
+            self._created.put(key, fields)
         return fields
 
     def _empty_tree(self, kind: Kind) -> Tree:
@@ -330,11 +344,11 @@ def _whole_parts(parts: Tree, node: Node | None) -> Fields:
     }
 
 
-def _shape(tree: Any) -> object:
-    """What of a tree without lists its fields' owners depend on: all but what texts say."""
-    if isinstance(tree, dict):
-        return tuple([(name, _shape(value)) for name, value in tree.items()])
-    return "…" if tree.__class__ is str and tree else tree
+def _shape(content: bytes) -> bytes:
+    """JSON without what its texts say, where there are no lists; all of it where it cannot be told so easily."""
+    if content.find(b"[") >= 0 or content.find(b"\\") >= 0 or content.find(_SEEMING) >= 0:
+        return content
+    return _TEXT.sub(b'":', content)
 
 
 def _has_text(tree: Tree) -> bool:
