@@ -21,10 +21,11 @@ from urllib.parse import urlsplit
 import uvloop
 import yaml
 
+from benchmarks.bare_client import answered, connected, request
+
 _START = "from mooring.cli.commands.apiserver import apiserver; apiserver()"
 _PODS = "/api/v1/namespaces/default/pods"
 _JSON = "application/json"
-_SECONDS = 3.0
 _WATCHERS = 500
 _MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -39,8 +40,8 @@ def main() -> None:
 
 
 async def _run(server: "_Server") -> None:
-    for connections in (1, 32):
-        rate = await _creates(server, connections, _SECONDS)
+    for connections, pods in ((1, 1000), (32, 8000)):
+        rate = _creates(server, connections, pods)
         _report(f"pod create, durable, admitted, {connections} connections", f"{rate:,.0f}/s")
     await _fill(server, 5000)
     async with await _Connection.open(server) as connection:
@@ -107,26 +108,6 @@ class _Connection:
         size = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
         return head, await self._reader.readexactly(size)
 
-    async def take(self, path: str, accept: str) -> tuple[float, int, bytes]:
-        """When the first byte of an answer came, how long its body is, and how that begins."""
-        self._writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\naccept: {accept}\r\n\r\n".encode())
-        head = await self._reader.readuntil(b"\r\n")
-        heard = time.perf_counter()
-        head += await self._reader.readuntil(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 200"), head
-        begin, size = b"", 0
-        if b"transfer-encoding: chunked" in head:
-            async for chunk in self._chunks():
-                begin = begin or chunk
-                size += len(chunk)
-            return heard, size, begin
-        left = size = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        while left:
-            chunk = await self._reader.read(left)
-            begin = begin or chunk
-            left -= len(chunk)
-        return heard, size, begin
-
     async def _chunks(self) -> AsyncIterator[bytes]:
         while size := int(await self._reader.readuntil(b"\r\n"), 16):
             yield (await self._reader.readexactly(size + 2))[:-2]
@@ -165,20 +146,14 @@ def _pod(name: str) -> bytes:
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).encode()
 
 
-async def _creates(server: _Server, connections: int, seconds: float) -> float:
-    async def create(number: int) -> int:
-        done = 0
-        async with await _Connection.open(server) as connection:
-            while time.perf_counter() < end:
-                head, body = await connection.send("POST", _PODS, _pod(f"c{connections}-{number}-{done}"))
-                assert head.startswith(b"HTTP/1.1 201"), body
-                done += 1
-        return done
-
-    begun = time.perf_counter()
-    end = begun + seconds
-    total = sum(await asyncio.gather(*map(create, range(connections))))
-    return total / (time.perf_counter() - begun)
+def _creates(server: _Server, connections: int, pods: int) -> float:
+    """Pods a second, of requests that are made beforehand."""
+    opened = [connected(server) for _ in range(connections)]
+    asked = [request("POST", _PODS, _pod(f"c{connections}-{number}")) for number in range(pods)]
+    taken = answered(opened, asked)
+    for connection in opened:
+        connection.close()
+    return pods / taken
 
 
 async def _fill(server: _Server, least: int) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.apiserver import _PODS, _Connection, _pod, _Server
+from benchmarks.bare_client import connected, request, taken
 from benchmarks.controllers import _cpu_seconds
 from mooring.store.kv import Put
 from mooring.store.sqlite import SqliteStore
@@ -53,7 +54,7 @@ def main() -> None:
         uvloop.run(_fill(folder))
         server = _Server(folder)
         try:
-            uvloop.run(_measure(server))
+            _measure(server)
             _kubectl(server, folder / "admin.kubeconfig")
         finally:
             server.stop()
@@ -80,28 +81,28 @@ async def _fill(folder: Path) -> None:
     await store.close()
 
 
-async def _measure(server: _Server) -> None:
+def _measure(server: _Server) -> None:
     print(f"{'':<34}{'first byte':>12}{'all':>12}{'server':>12}{'bytes':>14}")
     for form, accept in (("table", _TABLE), ("JSON", "application/json")):
         for how, limit in (("in chunks", _CHUNK), ("at once", 0)):
             for time_of in ("first time", "again"):
                 began = _cpu_seconds(server.pid)
-                first, total, size = await _listed(server, accept, limit)
+                first, total, size = _listed(server, accept, limit)
                 used = (_cpu_seconds(server.pid) - began) * 1000
                 name = f"{form} {how}, {time_of}"
                 print(f"{name:<34}{first:>9.1f} ms{total:>9.0f} ms{used:>9.0f} ms{size:>14,}", flush=True)
 
 
-async def _listed(server: _Server, accept: str, limit: int) -> tuple[float, float, int]:
+def _listed(server: _Server, accept: str, limit: int) -> tuple[float, float, int]:
     """Milliseconds until the first byte and the last, and how many there were."""
-    async with await _Connection.open(server) as connection:
+    with connected(server) as connection:
         began, first, size, token = time.perf_counter(), 0.0, 0, ""
         while True:
             query = f"?limit={limit}&continue={token}" if limit else ""
-            heard, told, last = await connection.take(f"{_PODS}{query}", accept)
+            heard, told, begin = taken(connection, request("GET", f"{_PODS}{query}", accept=accept))
             first = first or heard - began
             size += told
-            found = last.partition(b'"continue":"')[2].partition(b'"')[0] if limit else b""
+            found = begin.partition(b'"continue":"')[2].partition(b'"')[0] if limit else b""
             if not found:
                 return first * 1000, (time.perf_counter() - began) * 1000, size
             token = found.decode()

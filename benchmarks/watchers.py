@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from benchmarks.apiserver import _MAPS, _Server
-from benchmarks.controllers import _cpu_seconds
+from benchmarks.bare_client import computed, connected
 
 WATCHERS = int(os.environ.get("WATCHERS", "1000"))
 _CHANGES = 15
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _measure(server: _Server) -> None:
-    writer = _connected(server)
+    writer = connected(server)
     _change(writer, "before")
     before = _kilobytes(server.pid)
     watchers = [_watching(server) for _ in range(WATCHERS)]
@@ -52,13 +52,9 @@ def _measure(server: _Server) -> None:
     print(f"processor time of the server for each: {sum(processor) / _CHANGES / WATCHERS * 1e6:.0f} µs")
 
 
-def _connected(server: _Server) -> ssl.SSLSocket:
-    return server.tls.wrap_socket(socket.create_connection((server.host, server.port)), server_hostname=server.host)
-
-
 def _watching(server: _Server) -> socket.socket:
     """A connection behind the head of a response, of which only arrivals matter any longer."""
-    connection = _connected(server)
+    connection = connected(server)
     connection.sendall(_WATCH.encode())
     head = b""
     while b"\r\n\r\n" not in head:
@@ -75,7 +71,7 @@ def _told(
     for each in by_number:
         arrivals.register(each, select.EPOLLIN | select.EPOLLONESHOT)
     times: list[float] = []
-    computed, begun = _cpu_seconds(server.pid), time.perf_counter()
+    spent, begun = computed(server.pid), time.perf_counter()
     _send_change(writer, f"change-{number}")
     while len(times) < len(watchers):
         for each, _ in arrivals.poll():
@@ -83,7 +79,7 @@ def _told(
             times.append((time.perf_counter() - begun) * 1000)
     arrivals.close()
     _answer(writer)
-    return times[-1], statistics.median(times), _cpu_seconds(server.pid) - computed
+    return times[-1], statistics.median(times), computed(server.pid) - spent
 
 
 def _change(writer: ssl.SSLSocket, name: str) -> None:
