@@ -140,7 +140,7 @@ class TlsTransport(asyncio.Transport):
         """Take one record: whether there is another the system knows best, for OpenSSL reads no further."""
         protocol = self._protocol
         try:
-            data = self._socket.recv(_RECORD)
+            data = self._socket.read(_RECORD)
         except _WAITS:
             return
         except OSError as error:
