@@ -130,7 +130,7 @@ class Cluster:
         self.pod_changes = RowLog()
         """Rows whose pods have changed."""
         self.rank_changes = RowLog()
-        """Rows with a newer version of a pod that differs in nothing but what may rank it."""
+        """Rows with a newer version of a pod that is ranked otherwise, and else is as before."""
         self.observers: list[PodObserver] = []
         self.shared: dict[Hashable, Any] = {}
         """What plugins of several profiles have in common, such as what they have set aside; by a key of theirs."""
@@ -326,18 +326,21 @@ class Cluster:
     def _replace(self, placed: PlacedPod, newer: PlacedPod) -> None:
         """Take a newer version of a pod that differs in nothing but its labels, its end and what ranks it."""
         row = self.row_of[placed.node_name]
-        info, priority_before = self.nodes[row], priority(placed.pod)
+        info, before = self.nodes[row], placed.pod
         if info is None:
             return
         if placed.group == newer.group:
             placed.pod = newer.pod
         else:
             self._regroup(placed, newer, row, info)
+        is_as_high = priority(before) == priority(newer.pod)
+        if is_as_high and before.status.start_time == newer.pod.status.start_time:
+            return
         info.ranked = None
         self.rank_changes.note(row)
-        if priority_before != priority(newer.pod):
+        if not is_as_high:
             others = [_priority_of(other) for other in info.placed.values() if other is not placed]
-            self.priorities.subtract(row, priority_before, others)
+            self.priorities.subtract(row, priority(before), others)
             self.priorities.add(row, priority(newer.pod))
 
     def _regroup(self, placed: PlacedPod, newer: PlacedPod, row: int, info: NodeInfo) -> None:

@@ -1,7 +1,8 @@
 """The pods of a node by importance, in columns: for those who ask which of them would have to go.
 
-Made when somebody asks and kept until a pod of the node or the columns' layout changes (`Cluster.ranked`). Pods that
-are started at the same time with the same priority stay in the order in which they came.
+Made when somebody asks and kept until a pod of the node comes, goes or is ranked otherwise, or the columns' layout
+changes (`Cluster.ranked`). Pods that are started at the same time with the same priority stay in the order in which
+they came.
 """
 
 from bisect import bisect_right

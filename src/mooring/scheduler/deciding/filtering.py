@@ -104,7 +104,8 @@ class FilterSlot:
     ) -> list[tuple[Status, NDArray[np.intp]]]:
         """Why some rows would not pass then, each with its places among them."""
         codes, reasons = self._verdicts_with(rows, allocatable, used)
-        return [(status_of(code, reasons, self.name), (codes == code).nonzero()[0]) for code, _ in counted(codes)]
+        told = self.status_of if reasons == self.reasons else lambda code: status_of(code, reasons, self.name)
+        return [(told(code), (codes == code).nonzero()[0]) for code, _ in counted(codes)]
 
     def _verdicts_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Verdicts:
         return Verdicts(self.codes[rows], self.reasons)
