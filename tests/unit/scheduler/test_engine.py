@@ -194,7 +194,7 @@ def test_the_diagnosis_names_the_plugins_that_refused() -> None:
     engine = engine_with(node("a", cpu="1"), node("b", taints=["x:NoSchedule"]))
     diagnosis = engine.schedule(pod("p", cpu="2")).diagnosis
     assert diagnosis is not None
-    assert diagnosis.plugins() == {"NodeResourcesFit", "TaintToleration"}
+    assert diagnosis.plugins == {"NodeResourcesFit", "TaintToleration"}
     assert diagnosis.statuses()["b"].reasons == ("node(s) had untolerated taint {x: }",)
 
 
@@ -204,7 +204,7 @@ def test_a_plugin_that_names_nodes_counts_as_one_that_refused_the_others() -> No
     engine = engine_with(node("a"))
     diagnosis = engine.schedule(pod("p", spec={"affinity": {"nodeAffinity": required}})).diagnosis
     assert diagnosis is not None
-    assert diagnosis.plugins() == {"NodeAffinity"}
+    assert diagnosis.plugins == {"NodeAffinity"}
 
 
 @pytest.mark.req("5471.10")

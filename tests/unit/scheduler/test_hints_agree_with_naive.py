@@ -106,4 +106,4 @@ def test_an_event_after_which_a_pod_fits_wakes_it(seed: int) -> None:
 def refusals(twins: Watched, pod: Pod) -> frozenset[str]:
     """Who refuses a pod that is tried now; it sleeps on until an event may help with one of them."""
     diagnosis = twins.engine.schedule(pod).diagnosis
-    return diagnosis.plugins() if diagnosis is not None else frozenset()
+    return diagnosis.plugins if diagnosis is not None else frozenset()

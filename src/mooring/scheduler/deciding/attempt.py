@@ -174,7 +174,7 @@ class Attempts:
             self._driver.displace(pod, found)
         message = diagnosis.message(found.status.message)
         self._driver.refused(queued, message, nominated, begun)
-        self._queue.requeue(queued, diagnosis.plugins(), _waits_for(diagnosis))
+        self._queue.requeue(queued, diagnosis.plugins, _waits_for(diagnosis))
         return bool(found.victims) and not found.in_background
 
     def _post_filter(self, outcome: Outcome) -> PostFilterResult:

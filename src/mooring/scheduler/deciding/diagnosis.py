@@ -6,6 +6,7 @@ statuses.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from mooring.constraints.columns.revisions import NEVER, Reader
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.deciding.filtering import FilterSlot
-from mooring.scheduler.deciding.judgement import Judgement
+from mooring.scheduler.deciding.judgement import Judgement, Overruled
 from mooring.scheduler.framework import Code, Mask, Status, unresolvable
 from mooring.scheduler.framework.verdicts import counted
 
@@ -26,9 +27,12 @@ _CODE_MASK = (1 << _CODE_BITS) - 1
 """A refusal is the number of its plugin, from 1, above 32 bits of the plugin's code."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Diagnosis:
-    """What every node said. `verdicts` has a key of `table` for each row, or `FEASIBLE` or `NO_NODE`."""
+    """What every node said. `verdicts` has a key of `table` for each row, or `FEASIBLE` or `NO_NODE`.
+
+    Crowds of pods share one, so what is told about all nodes is worked out once.
+    """
 
     nodes: Sequence[NodeInfo | None]
     verdicts: NDArray[np.int64]
@@ -40,7 +44,7 @@ class Diagnosis:
     naming: tuple[str, ...] = ()
     """The plugins that ruled out nodes by naming others."""
 
-    @property
+    @cached_property
     def number_of_nodes(self) -> int:
         return sum(self.counts.values())
 
@@ -58,9 +62,10 @@ class Diagnosis:
         """Why the node of a row cannot take the pod; None when it can, or there is no node."""
         return self.table.get(int(self.verdicts[row]))
 
-    def rows_with(self, code: Code) -> NDArray[np.intp]:
-        """The rows whose nodes refused with a code."""
-        wanted = [verdict for verdict, status in self.table.items() if status.code is code]
+    @cached_property
+    def rows_for_now(self) -> NDArray[np.intp]:
+        """The rows whose nodes did not refuse for good: something may help there."""
+        wanted = [verdict for verdict, status in self.table.items() if status.code is Code.UNSCHEDULABLE]
         if len(wanted) > _FEW:
             return np.flatnonzero(np.isin(self.verdicts, wanted))
         found = np.zeros(len(self.verdicts), np.bool_)
@@ -68,6 +73,7 @@ class Diagnosis:
             found |= self.verdicts == verdict
         return np.flatnonzero(found)
 
+    @cached_property
     def plugins(self) -> frozenset[str]:
         """The plugins that refused: what concerns them may help."""
         refusals = [self.table[verdict] for verdict, number in self.counts.items() if verdict > FEASIBLE and number]
@@ -86,13 +92,15 @@ class Diagnosis:
 
     def message(self, after: str = "") -> str:
         """`0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.` and what preemption said."""
+        return f"{self._message} {after}" if after else self._message
+
+    @cached_property
+    def _message(self) -> str:
         text = f"0/{self.number_of_nodes} nodes are available:"
         if self.pre_filter is not None:
-            text += f" {self.pre_filter.message}."
-        else:
-            parts = sorted(f"{number} {reason}" for reason, number in self.reasons().items())
-            text += f" {', '.join(parts)}." if parts else ""
-        return f"{text} {after}" if after else text
+            return f"{text} {self.pre_filter.message}."
+        parts = sorted(f"{number} {reason}" for reason, number in self.reasons().items())
+        return f"{text} {', '.join(parts)}." if parts else text
 
 
 def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
@@ -142,7 +150,9 @@ class ShapeDiagnosis:
         self._gathered: _Gathered | None = None
         """Without what pods are told because of others that are expected."""
         self._told: Diagnosis | None = None
-        """The same, as long as nothing has changed."""
+        """The last one, as long as nothing has changed ..."""
+        self._overruled: Overruled = ()
+        """... and the same rows are overruled."""
         self._filters: list[tuple[FilterSlot, bool, object]] = []
         self._verified_at = NEVER
 
@@ -151,12 +161,10 @@ class ShapeDiagnosis:
         if self._gathered is None or changed_at > self._verified_at:
             self._gathered, self._told = self._up_to_date(judgement), None
             self._verified_at = changed_at
-        if judgement.overruled:
+        if self._told is None or judgement.overruled is not self._overruled:
             found = self._gathered.copy()
             found.overrule(judgement)
-            return found.diagnosis(self._cluster)
-        if self._told is None:
-            self._told = self._gathered.copy().diagnosis(self._cluster)
+            self._told, self._overruled = found.diagnosis(self._cluster), judgement.overruled
         return self._told
 
     def _up_to_date(self, judgement: Judgement) -> "_Gathered":

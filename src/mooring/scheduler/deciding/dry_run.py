@@ -37,9 +37,13 @@ _Table: TypeAlias = NDArray[np.int64]
 class DryRun:
     """What trying some nodes came to. Places are those of the nodes among the rows that were tried."""
 
-    def __init__(self, refused: dict[int, Status], places: NDArray[np.intp], victims: Mask, layers: "_Layers") -> None:
+    def __init__(
+        self, refused: dict[int, Status], places: NDArray[np.intp], victims: Mask, layers: "_Layers", *, without: _Table
+    ) -> None:
         self.refused = refused
         """Why not even displacing all of them would help."""
+        self.without = without
+        """What would be used on each node then."""
         self.places = places
         """Where it would; in this order ..."""
         self.harms = layers.harms(victims)
@@ -81,24 +85,33 @@ def dry_run(
         return None
     rows = np.array(tried, np.intp)
     layers = _Layers(cluster, tried, least, budgets)
-    allocatable = cluster.resources.allocatable[:, rows]
-    used = cluster.resources.used[:, rows] - layers.usage.sum(axis=0)
-    promised = None if expected is None or not expected.is_on[rows].any() else expected.usage[:, rows]
+    allocatable = cluster.resources.allocatable.take(rows, axis=1)
+    used = cluster.resources.used.take(rows, axis=1) - layers.usage.sum(axis=0)
+    promised = None if expected is None or not expected.is_on[rows].any() else expected.usage.take(rows, axis=1)
     fits = layers.numbers > 0
     refused = dict.fromkeys((~fits).nonzero()[0].tolist(), NO_VICTIMS)
-    for others in (0,) if promised is None else (promised, 0):
-        for slot in judgement.filters:
-            ok = slot.fits_with(rows, allocatable, used + others)
-            if ok is not None and len(lacking := (fits & ~ok).nonzero()[0]):
-                amounts = (used + others)[:, lacking]
-                for status, places in slot.refusals_with(rows[lacking], allocatable[:, lacking], amounts):
-                    refused |= dict.fromkeys(lacking[places].tolist(), status)
-                fits &= ok
+    for amounts in (used,) if promised is None else (used + promised, used):
+        refused |= refusals(judgement, rows, allocatable, amounts, fits)
     left = fits.nonzero()[0]
     layers.keep(left)
-    more = None if promised is None else promised[:, left]
-    victims = _spare(judgement, rows[left], allocatable[:, left], used[:, left], layers, promised=more)
-    return DryRun(refused, left, victims, layers)
+    more = None if promised is None else promised.take(left, axis=1)
+    there, without = allocatable.take(left, axis=1), used.take(left, axis=1)
+    victims = _spare(judgement, rows[left], there, without, layers, promised=more)
+    return DryRun(refused, left, victims, layers, without=used)
+
+
+def refusals(
+    judgement: Judgement, rows: NDArray[np.intp], allocatable: _Table, used: _Table, fits: Mask
+) -> dict[int, Status]:
+    """Why the pod would not fit if so much were used, by place among `rows`; such places are taken out of `fits`."""
+    found: dict[int, Status] = {}
+    for slot in judgement.filters:
+        ok = slot.fits_with(rows, allocatable, used)
+        if ok is not None and len(lacking := (fits & ~ok).nonzero()[0]):
+            for status, places in slot.refusals_with(rows[lacking], allocatable[:, lacking], used[:, lacking]):
+                found |= dict.fromkeys(lacking[places].tolist(), status)
+            fits &= ok
+    return found
 
 
 def _spare(

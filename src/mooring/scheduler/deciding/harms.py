@@ -1,10 +1,12 @@
 """The harm that pods would do on nodes, kept between pods that look alike: most nodes have not changed since the last.
 
 ``preemption.py`` asks here where nothing but resources decides and no budget is to be spared. What trying a node came
-to (``dry_run.py``) is kept by shape and priority of the pod, until the node or one of its pods changes.
+to (``dry_run.py``) is kept by shape and priority of the pod, until the node or one of its pods changes. Where only more
+room was promised than before, a node that is too small for both now is told from what was used there without victims.
 """
 
 from collections import Counter, OrderedDict
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodShape
 from mooring.scheduler.deciding.disruptions import Budgets
-from mooring.scheduler.deciding.dry_run import DryRun, dry_run
+from mooring.scheduler.deciding.dry_run import DryRun, dry_run, refusals
 from mooring.scheduler.deciding.judgement import Judgement, only_resources_decide
 from mooring.scheduler.deciding.known_rows import KnownRows
 from mooring.scheduler.framework import Mask, Status
@@ -25,6 +27,7 @@ _PARTS = 5
 _MORE = 64
 """So many rows are tried beside those that are asked for."""
 _NO_BUDGETS = Budgets(())
+_Table: TypeAlias = NDArray[np.int64]
 
 
 class KnownHarms:
@@ -56,18 +59,25 @@ class Harms:
         self.fits: Mask = np.zeros(cluster.capacity, np.bool_)
         """Where displacing others would help, of the rows that are known."""
         self._parts = np.zeros((_PARTS, cluster.capacity), np.int64)
+        self._without = np.zeros_like(cluster.resources.used)
+        """What is used on rows without any pod that may be displaced."""
         self._refused: dict[int, Status] = {}
         self._tried: dict[int, tuple[DryRun, int]] = {}
         """By row, with which others it was tried, and its place among them."""
 
     def know(self, judgement: Judgement, rows: NDArray[np.intp]) -> bool:
         """Try those of some rows that are not known; whether that could be done, because resources alone decide."""
-        missing = rows[~self._rows.known[rows]]
+        expected, known = self._rows.expected, self._rows.known
+        if not only_resources_decide(judgement):
+            return False
+        missing = rows[~known[rows]]
+        if len(missing) and expected is not None and not judgement.naming:
+            self._rule_out(judgement, expected)
+            missing = missing[~known[missing]]
         if not len(missing):
-            return only_resources_decide(judgement)
+            return True
         if len(missing) < _MORE and not judgement.naming:  # others than named rows were not judged
             missing = self._with_others(missing)
-        expected = self._rows.expected
         found = dry_run(
             judgement, self._cluster, missing.tolist(), self._priority, budgets=_NO_BUDGETS, expected=expected
         )
@@ -77,11 +87,32 @@ class Harms:
         self.fits[missing] = False
         self.fits[missing[found.places]] = True
         self._parts[:, missing[found.places]] = found.harms
+        self._without[:, missing] = found.without
         for place, row in enumerate(missing.tolist()):
             self._tried[row] = found, place
             if place in found.refused:
                 self._refused[row] = found.refused[place]
         return True
+
+    def _rule_out(self, judgement: Judgement, expected: Expected) -> None:
+        """Where only promises are new: rows that would not do any more, whoever were displaced."""
+        rows = (self._rows.lasting & ~self._rows.known & expected.is_on).nonzero()[0]
+        if not len(rows):
+            return
+        allocatable, used = self._with_promises(rows, expected)
+        for slot in judgement.filters:
+            ok = None if slot.sees_only_node else slot.fits_with(rows, allocatable, used)
+            if ok is not None:
+                ruled_out = rows[~ok]
+                self.fits[ruled_out] = False
+                self._rows.learn(ruled_out)
+                for row in ruled_out.tolist():
+                    self._refused.pop(row, None)  # why is found out when somebody asks
+
+    def _with_promises(self, rows: NDArray[np.intp], expected: Expected) -> tuple[_Table, _Table]:
+        """What rows offer, and what would be used without any pod that may be displaced, but with those expected."""
+        used = self._without.take(rows, axis=1) + expected.usage.take(rows, axis=1)
+        return self._cluster.resources.allocatable.take(rows, axis=1), used
 
     def _with_others(self, missing: NDArray[np.intp]) -> NDArray[np.intp]:
         """And with rows that have been tried and have changed since: together they cost little more than a few do."""
@@ -91,6 +122,10 @@ class Harms:
 
     def least(self, rows: NDArray[np.intp]) -> int:
         """The row with the least harm, the first among equals."""
+        parts = self._parts.take(rows, axis=1)
+        is_least = np.logical_and.reduce(parts == np.minimum.reduce(parts, axis=1, keepdims=True))
+        if is_least.any():  # often one is best in every part
+            return int(rows[is_least.argmax()])
         for part in self._parts:
             if len(rows) > 1:
                 values = part[rows]
@@ -101,6 +136,11 @@ class Harms:
         """With which others a row was tried, and its place among them."""
         return self._tried[row]
 
-    def refusals(self, rows: NDArray[np.intp]) -> Counter[Status]:
-        """Why rows would not do."""
+    def refusals(self, judgement: Judgement, rows: NDArray[np.intp]) -> Counter[Status]:
+        """Why rows would not do, all of which are known."""
+        untold = np.array([row for row in rows.tolist() if row not in self._refused], np.intp)
+        if len(untold) and self._rows.expected is not None:
+            fits = np.ones(len(untold), np.bool_)
+            found = refusals(judgement, untold, *self._with_promises(untold, self._rows.expected), fits)
+            self._refused.update((int(untold[place]), status) for place, status in found.items())
         return Counter(self._refused[row] for row in rows.tolist())

@@ -4,6 +4,7 @@ Made by ``evaluation.py``; read by ``engine.py``, ``diagnosis.py`` and all who l
 """
 
 from collections.abc import Hashable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from mooring.scheduler.framework.nominations import domains_of
 from mooring.scheduler.framework.verdicts import status_of
 
 _NO_MASK: Mask = np.empty(0, np.bool_)
+Overruled: TypeAlias = Sequence[tuple[Status, NDArray[np.intp]]]
+"""Rows that would do, were it not for pods that are expected there; each once."""
 
 
 class Judgement:
@@ -55,8 +58,7 @@ class Judgement:
         """The plugins that named nodes."""
         self.feasible: Mask = _NO_MASK
         self.number_feasible = 0
-        self.overruled: list[tuple[Status, NDArray[np.intp]]] = []
-        """Rows that would do, were it not for pods that are expected there; each once."""
+        self.overruled: Overruled = ()
         self.promises_only_use: bool | None = None
         """Whether pods that are expected make no difference but by what they use; None when nobody has looked yet."""
         self.is_alike = True

@@ -23,7 +23,9 @@ class KnownRows:
         self.known: Mask = np.zeros(cluster.capacity, np.bool_)
         """By row, whether what was learnt still holds ..."""
         self.learnt: Mask = np.zeros(cluster.capacity, np.bool_)
-        """... and whether anything ever was."""
+        """... and whether anything ever was, ..."""
+        self.lasting: Mask = np.zeros(cluster.capacity, np.bool_)
+        """... of which everything still holds but for who is expected."""
         self.expected: Expected | None = None
         """The pods that are to have room as well."""
         self._expected_at = NEVER
@@ -41,12 +43,10 @@ class KnownRows:
             self.known[self._with_promises] = False
             promises = NO_ROWS if expected is None else expected.is_on.nonzero()[0]
         self.expected, self._expected_at = expected, NEVER if expected is None else expected.changes.changed_at
-        changed = union(changed, promises)
-        if changed is None:
-            self.known[:] = False
-        else:
-            self.known[changed] = False
+        for rows in (changed, promises):
+            self.known[slice(None) if rows is None else rows] = False
+        self.lasting[slice(None) if changed is None else changed] = False
 
     def learn(self, rows: NDArray[np.intp]) -> None:
-        self.known[rows] = self.learnt[rows] = True
+        self.known[rows] = self.learnt[rows] = self.lasting[rows] = True
         self._with_promises[rows] = False if self.expected is None else self.expected.is_on[rows]

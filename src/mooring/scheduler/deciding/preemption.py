@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from mooring.api.core_v1 import Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.api.states import priority
+from mooring.constraints.columns.revisions import NO_ROWS
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.columns.ranked_pods import started_at
 from mooring.scheduler.deciding.diagnosis import Diagnosis
@@ -87,12 +88,11 @@ def preempt(
     refusal = _ineligible(pod.pod, diagnosis, cluster, nominations)
     if refusal:
         return PostFilterResult(unschedulable(f"preemption: {refusal}"), keeps_nomination=True)
-    rows = diagnosis.rows_with(Code.UNSCHEDULABLE)
+    rows = diagnosis.rows_for_now
     budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
     attempt = _Attempt(judgement, cluster, nominations.expected(pod.pod), budgets, harms)
     first = handle.lot.randrange(len(rows)) if len(rows) else 0
-    rows = np.concatenate((rows[first:], rows[:first]))
-    best = _least_harmful(attempt, _with_lower(attempt, rows), candidates(len(rows)))
+    best = _least_harmful(attempt, rows, first, candidates(len(rows)))
     if best is None:
         return PostFilterResult(unschedulable(f"preemption: {_message(attempt, diagnosis.number_of_nodes)}"))
     return PostFilterResult(SUCCESS, best.node, best.victims, in_background=handle.features.async_preemption)
@@ -146,31 +146,38 @@ class _Try(NamedTuple):
     """Among the nodes that were tried together."""
 
 
-def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Candidate | None:
-    """Try nodes until there are enough, of which one at least spares all budgets; the best, the first among equals."""
+def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:
+    """Try nodes until there are enough, of which one at least spares all budgets; the best, the first among equals.
+
+    They are tried in the order of `rows`, from the place `first` on and around.
+    """
     judgement, cluster, expected = attempt.judgement, attempt.cluster, attempt.expected
+    turned = rows[first:], rows[:first]
     if not len(attempt.budgets) and (expected is None or promises_only_use(judgement, cluster, expected)):
-        found = _least_known(attempt, rows, max(1, wanted))
+        found = _least_known(attempt, turned, max(1, wanted))
         if found is not None:
             return found if isinstance(found, Candidate) else None
-    return _least_tried(attempt, rows.tolist(), wanted)
+    return _least_tried(attempt, _with_lower(attempt, np.concatenate(turned)).tolist(), wanted)
 
 
-def _least_known(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Candidate | Counter[Status] | None:
+def _least_known(
+    attempt: _Attempt, turned: Sequence[NDArray[np.intp]], wanted: int
+) -> Candidate | Counter[Status] | None:
     """As `_least_harmful`, from what is known of nodes, or why none would do; None when more than resources decides."""
     judgement, least = attempt.judgement, priority(attempt.judgement.pod.pod)
-    harms = attempt.harms.of(judgement.pod.shape, least, attempt.expected)
-    fitting = rows[:0]
+    harms, lowest = attempt.harms.of(judgement.pod.shape, least, attempt.expected), attempt.cluster.priorities.lowest
+    fitting = NO_ROWS
     at_once = min(wanted, _AT_ONCE)
-    for begin in range(0, len(rows), at_once):
-        part = rows[begin : begin + at_once]
-        if not harms.know(judgement, part):
+    for part in (rows[begin : begin + at_once] for rows in turned for begin in range(0, len(rows), at_once)):
+        with_lower = part[lowest[part] < least]
+        if not harms.know(judgement, with_lower):
             return None
-        fitting = np.concatenate((fitting, part[harms.fits[part]]))
+        fits = with_lower[harms.fits[with_lower]]
+        fitting = np.concatenate((fitting, fits)) if len(fitting) else fits
         if len(fitting) >= wanted:
             break
     if not len(fitting):
-        attempt.refusals.update(harms.refusals(rows))
+        attempt.refusals.update(harms.refusals(judgement, _with_lower(attempt, np.concatenate(turned))))
         return attempt.refusals
     row = harms.least(fitting[:wanted])
     together, place = harms.tried(row)

@@ -10,8 +10,9 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.constraints.columns.revisions import NO_ROWS
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.deciding.judgement import Judgement, likeness_on, only_resources_decide, status_with
+from mooring.scheduler.deciding.judgement import Judgement, Overruled, likeness_on, only_resources_decide, status_with
 from mooring.scheduler.deciding.known_rows import KnownRows
 from mooring.scheduler.framework import SUCCESS, Codes, Status
 from mooring.scheduler.framework.nominations import Expected
@@ -27,18 +28,22 @@ class PromisedRoom:
         self._codes: Codes = np.zeros(cluster.capacity, np.int32)
         """By row that is known, a place among ..."""
         self._statuses: list[Status] = [SUCCESS]
+        self._told: tuple[NDArray[np.intp], Overruled] = NO_ROWS, ()
+        """The last rows that were asked about, and what was said."""
 
-    def overruled(
-        self, judgement: Judgement, rows: NDArray[np.intp], expected: Expected
-    ) -> list[tuple[Status, NDArray[np.intp]]]:
-        """The refusals among some rows, each with those of them that it is for."""
+    def overruled(self, judgement: Judgement, rows: NDArray[np.intp], expected: Expected) -> Overruled:
+        """The refusals among some rows, each with those of them that it is for; the same object as long as they are."""
         self._rows.refresh(expected)
         missing = rows[~self._rows.known[rows]]
         if len(missing):
             self._judge(judgement, missing, expected)
             self._rows.learn(missing)
+        elif np.array_equal(rows, self._told[0]):
+            return self._told[1]
         codes = self._codes[rows]
-        return [(self._statuses[code], rows[codes == code]) for code, _ in counted(codes) if code]
+        found = [(self._statuses[code], rows[codes == code]) for code, _ in counted(codes) if code]
+        self._told = rows, found
+        return found
 
     def _judge(self, judgement: Judgement, rows: NDArray[np.intp], expected: Expected) -> None:
         """Filters that look at the node alone have let it pass and are not asked again."""
@@ -47,7 +52,8 @@ class PromisedRoom:
         for slot in judgement.filters:
             if slot.sees_only_node or not len(rows):
                 continue
-            allocatable, used = resources.allocatable[:, rows], resources.used[:, rows] + expected.usage[:, rows]
+            allocatable = resources.allocatable.take(rows, axis=1)
+            used = resources.used.take(rows, axis=1) + expected.usage.take(rows, axis=1)
             ok = slot.fits_with(rows, allocatable, used)
             if ok is None or ok.all():
                 continue
