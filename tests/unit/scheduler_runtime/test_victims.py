@@ -4,8 +4,10 @@ import pytest
 
 from client_fakes import Answer, FakeTransport, json_response, lost
 from mooring.api import errors
+from mooring.api.core_v1 import Pod
 from mooring.client import Client, EventRecorder
 from mooring.client.transport import Request
+from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.framework.waiting import WaitingPods
@@ -31,16 +33,24 @@ class Lab:
         client = Client(FakeTransport(lambda request: self._answer(request, answer)), user_agent="t", clock=self.clock)
         waiting = WaitingPods()
         reports = Reports(client, {"default-scheduler": EventRecorder(client, "t")}, lambda found: found)
-        self.victims = Victims(client, self.queue, reports, waiting)
+        self.seen: dict[str, Pod | None] = {}
+        """What informers say about victims that are not as they were."""
+        self.victims = Victims(client, self.queue, reports, waiting, lambda of: self.seen.get(of.metadata.name, of))
         self.queue.add(pod("important", priority=10))
 
     def _answer(self, request: Request, answer: Answer) -> Answer:
         return answer if request.method == "DELETE" else PATCHED
 
+    def goes(self, name: str) -> None:
+        """A pod is deleted, as handlers of events tell it."""
+        gone = pod(name, on="n1", uid=name)
+        self.queue.going(pod_key(gone))
+        self.queue.move(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), gone, None)
+
     async def preempt(self, number: int) -> None:
         queued = self.queue.pop()
         assert queued is not None
-        victims = [pod(f"victim-{each}", on="n1") for each in range(number)]
+        victims = [pod(f"victim-{each}", on="n1", uid=f"victim-{each}") for each in range(number)]
         self.victims.preempt(queued.pod, "n1", victims, "DefaultPreemption")
         self.queue.requeue(queued, frozenset({"NodeResourcesFit"}))
         await self.victims.settled()
@@ -48,11 +58,22 @@ class Lab:
 
 
 @pytest.mark.parametrize("number", [1, 3])
-async def test_the_pod_waits_for_the_event_of_the_last_deletion(number: int) -> None:
+async def test_the_pod_waits_until_its_last_victim_is_seen_going_whoever_else_goes(number: int) -> None:
     lab = Lab(DONE)
     await lab.preempt(number)
+    lab.goes("another")
     assert lab.queue.pop() is None
-    lab.queue.move(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), pod("victim-0", on="n1"), None)
+    lab.goes(f"victim-{number - 1}")
+    assert lab.queue.pop() is not None
+
+
+async def test_a_pod_whose_victim_was_going_before_waits_for_anybody_to_go() -> None:
+    lab = Lab(DONE)
+    lab.seen["victim-0"] = leaving = pod("victim-0", on="n1")
+    leaving.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    await lab.preempt(1)
+    assert lab.queue.pop() is None
+    lab.goes("another")
     assert lab.queue.pop() is not None
 
 

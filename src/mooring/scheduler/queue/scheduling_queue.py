@@ -89,6 +89,8 @@ class SchedulingQueue:
         self._in_flight = InFlight()
         self._held: dict[str, str] = {}
         """By key of a pod, the plugin for which it waits until victims are deleted."""
+        self._last_victims: dict[str, dict[str, None]] = {}
+        """By key of a victim, the pods that are held until it is seen going."""
         self._ready = asyncio.Event()
 
     # -- reading
@@ -246,6 +248,16 @@ class SchedulingQueue:
     def hold(self, key: str, plugin: str) -> None:
         """Do not try a pod while the victims of a plugin are being deleted for it."""
         self._held[key] = plugin
+
+    def hold_until(self, key: str, victim: str) -> None:
+        """Of the victims of a pod that is held, only this one is left."""
+        if key in self._held:
+            self._last_victims.setdefault(victim, {})[key] = None
+
+    def going(self, victim: str) -> None:
+        """A pod is seen going: whoever was held until then is no longer, so that the event can wake it."""
+        for key in self._last_victims.pop(victim, ()):
+            self.release(key)
 
     def release(self, key: str, *, wake: bool = False) -> None:
         """The opposite of `hold`; the deletion of the last victim wakes the pod, or `wake` does it now."""

@@ -74,7 +74,7 @@ class Cycle:
         self._waiting = waiting
         self._latest = latest
         self._attempts = Attempts(engine, queue, self)
-        self._victims = Victims(client, queue, reports, waiting)
+        self._victims = Victims(client, queue, reports, waiting, latest)
         self.binder = Binder(client, self._settled)
         self._tasks: set[asyncio.Task[None]] = set()
         self._own_filters = {

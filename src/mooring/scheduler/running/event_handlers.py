@@ -91,6 +91,8 @@ class EventHandlers:
         """A pod on a node. What was assumed about it is over."""
         key = pod_key(new)
         self._engine.put(new)
+        if new.metadata.deletion_timestamp is not None:
+            self._queue.going(key)
         if old is not None and old.spec.node_name:
             action = pod_action(old, new)
             if action:
@@ -133,6 +135,7 @@ class EventHandlers:
             waiting.reject("", "the pod was deleted")
         self._engine.remove(pod)
         self._queue.delete(pod)
+        self._queue.going(key)
         self._reports.forget(pod)
         node = pod.spec.node_name or (assumed.node if assumed is not None else nominated or "")
         if node:

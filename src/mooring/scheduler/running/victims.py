@@ -1,11 +1,12 @@
 """Victims of preemption: deleted so that a more important pod finds room on the node it is nominated for.
 
-Called by ``cycle.py`` with what a PostFilter plugin has chosen. While victims are being deleted the pod is held back;
-the deletion of the last one wakes it, as any pod that leaves a node does.
+Called by ``cycle.py`` with what a PostFilter plugin has chosen. While victims are being deleted the pod is held back,
+until the last one is seen going: tried before, it would look for victims elsewhere. That event wakes it, as any pod
+that leaves a node does.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mooring.api import times
 from mooring.api.core_v1 import Pod
@@ -21,11 +22,19 @@ log = logs.get(__name__)
 
 
 class Victims:
-    def __init__(self, client: Client, queue: SchedulingQueue, reports: Reports, waiting: WaitingPods) -> None:
+    def __init__(
+        self,
+        client: Client,
+        queue: SchedulingQueue,
+        reports: Reports,
+        waiting: WaitingPods,
+        latest: Callable[[Pod], Pod | None],
+    ) -> None:
         self._client = client
         self._queue = queue
         self._reports = reports
         self._waiting = waiting
+        self._latest = latest
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -55,16 +64,23 @@ class Victims:
         *others, last = victims
         asked = await asyncio.gather(*(self._delete(victim, pod, node, plugin) for victim in others))
         if None not in asked:
-            # Released before the last deletion, whose event is the one that wakes the pod.
-            self._queue.release(key)
+            self._queue.hold_until(key, pod_key(last))
             asked.append(await self._delete(last, pod, node, plugin))
         if not asked[-1] or None in asked:
             self._queue.release(key, wake=True)  # no event will: something went wrong, or the last one is gone already
+        elif self._was_seen_going(last):
+            self._queue.release(key)  # nor will one say so, if it was before anybody waited for it
+
+    def _was_seen_going(self, victim: Pod) -> bool:
+        found = self._latest(victim)
+        return found is None or found.metadata.deletion_timestamp is not None
 
     async def _delete(self, victim: Pod, pod: Pod, node: str, plugin: str) -> bool | None:
         """Whether the victim goes now; False if it has gone already, None if it could not be deleted."""
-        waiting = self._waiting.get(pod_key(victim))
+        key = pod_key(victim)
+        waiting = self._waiting.get(key)
         if waiting is not None:
+            self._queue.going(key)
             waiting.reject(plugin, "preempted")
             return True
         try:
