@@ -108,6 +108,13 @@ def test_other_paths_and_methods_are_refused(url: str) -> None:
     assert _get(url, "/healthz", "POST")[0] == 405
 
 
+def test_metrics_can_be_asked_for_by_name(url: str) -> None:
+    named = _get(url, "/metrics?name[]=scheduler_schedule_attempts_total&name[]=scheduler_pending_pods")[1]
+    families = [line.split()[2] for line in named.splitlines() if line.startswith("# TYPE")]
+    assert families == ["scheduler_schedule_attempts_total", "scheduler_pending_pods"]
+    assert _get(url, "/metrics?name[]=no_such_metric") == (200, "")
+
+
 @pytest.mark.req("5471.10", "5471.11")
 @pytest.mark.parametrize("query", PROMQL)
 def test_queries_of_the_proposals_give_what_happened(url: str, query: str) -> None:
