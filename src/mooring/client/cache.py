@@ -3,7 +3,7 @@
 `Cache` turns lists and watch events into `Change`s, which are what handlers get.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from mooring.api.meta_v1 import ObjectMeta, Resource
@@ -37,38 +37,41 @@ class Change(NamedTuple, Generic[T]):
 
 
 class Index(Generic[T]):
-    """Objects by something about them, such as the node of a pod. Kept up to date by its informer."""
+    """Objects by something about them, such as the node of a pod. Kept up to date by its informer.
 
-    def __init__(self, values_of: ValuesOf[T]) -> None:
+    It knows their keys, so that a change that leaves the values as they are, as most do, changes nothing here.
+    """
+
+    def __init__(self, values_of: ValuesOf[T], objects: Mapping[str, T]) -> None:
         self._values_of = values_of
-        self._found: dict[str, dict[str, T]] = {}
+        self._objects = objects
+        self._keys: dict[str, dict[str, None]] = {}
 
     def get(self, value: str) -> list[T]:
         """The objects with this value."""
-        return list(self._found.get(value, {}).values())
+        objects = self._objects
+        return [objects[key] for key in self._keys.get(value, ())]
 
     def count(self, value: str) -> int:
-        return len(self._found.get(value, ()))
+        return len(self._keys.get(value, ()))
 
     def values(self) -> Collection[str]:
         """All values that some object has, at any time that one looks."""
-        return self._found.keys()
+        return self._keys.keys()
 
     def update(self, key: str, old: T | None, new: T | None) -> None:
         """Called by the cache for every change."""
-        after = self._values_of(new) if new is not None else ()
-        if old is not None:
-            for value in set(self._values_of(old)).difference(after):
-                left = self._found[value]
-                del left[key]
-                if not left:
-                    del self._found[value]
-        if new is not None:
-            for value in after:
-                found = self._found.get(value)
-                if found is None:
-                    found = self._found[value] = {}
-                found[key] = new
+        before = () if old is None else self._values_of(old)
+        after = () if new is None else self._values_of(new)
+        if before == after:
+            return
+        for value in set(before).difference(after):
+            left = self._keys[value]
+            del left[key]
+            if not left:
+                del self._keys[value]
+        for value in after:
+            self._keys.setdefault(value, {})[key] = None
 
 
 class Cache(Generic[T]):
@@ -82,7 +85,7 @@ class Cache(Generic[T]):
         """The index of that name; made of `values_of` the first time."""
         index = self._indexes.get(name)
         if index is None:
-            index = self._indexes[name] = Index(values_of)
+            index = self._indexes[name] = Index(values_of, self.objects)
             for key, obj in self.objects.items():
                 index.update(key, None, obj)
         return index
@@ -90,9 +93,11 @@ class Cache(Generic[T]):
     def replace(self, objects: Iterable[T]) -> list[Change[T]]:
         """Hold exactly these objects: what a list found."""
         current = {key_of(obj): obj for obj in objects}
-        changes = [change for key in self.objects.keys() - current.keys() for change in self._put(key, None)]
+        changes: list[Change[T]] = []
+        for key in self.objects.keys() - current.keys():
+            self._put(key, None, changes)
         for key, obj in current.items():
-            changes += self._put(key, obj)
+            self._put(key, obj, changes)
         return changes
 
     def apply(self, events: Iterable[WatchEvent[T]]) -> list[Change[T]]:
@@ -100,28 +105,27 @@ class Cache(Generic[T]):
         changes: list[Change[T]] = []
         for kind, obj in events:
             if kind != "BOOKMARK":
-                changes += self._put(key_of(obj), None if kind == "DELETED" else obj)
+                self._put(key_of(obj), None if kind == "DELETED" else obj, changes)
         return changes
 
-    def _put(self, key: str, new: T | None) -> Iterator[Change[T]]:
-        """The changes that an object makes: none if it is known already, two if another one took over the name."""
+    def _put(self, key: str, new: T | None, changes: list[Change[T]]) -> None:
+        """Note the changes that an object makes: none if it is known already, two if another one took over the name."""
         old = self.objects.get(key)
-        if old is None and new is None:
-            return
-        if old is not None and new is not None:
-            if old.metadata.uid != new.metadata.uid:
-                yield Change(old, None)
-                yield Change(None, new)
-            elif old.metadata.resource_version != new.metadata.resource_version:
-                _inherit(old.metadata, new.metadata)
-                yield Change(old, new)
-            else:
-                return
-        else:
-            yield Change(old, new)
         if new is None:
+            if old is None:
+                return
+            changes.append(Change(old, None))
             del self.objects[key]
         else:
+            if old is None:
+                changes.append(Change(None, new))
+            elif old.metadata.uid != new.metadata.uid:
+                changes += (Change(old, None), Change(None, new))
+            elif old.metadata.resource_version != new.metadata.resource_version:
+                _inherit(old.metadata, new.metadata)
+                changes.append(Change(old, new))
+            else:
+                return
             self.objects[key] = new
         for index in self._indexes.values():
             index.update(key, old, new)

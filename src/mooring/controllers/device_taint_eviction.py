@@ -117,6 +117,8 @@ class DeviceTaintEviction(Eviction):
 
 def claim_keys(pod: Pod) -> list[str]:
     """The ResourceClaims of a pod: those it names, and those that were made for it."""
+    if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
+        return []
     made = {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses}
     names = [entry.resource_claim_name or made.get(entry.name) for entry in pod.spec.resource_claims]
     if pod.status.extended_resource_claim_status is not None:

@@ -291,6 +291,7 @@ class PodShape:
         "group",
         "images",
         "is_pinned",
+        "is_resized",
         "key",
         "labels",
         "namespace",
@@ -316,6 +317,8 @@ class PodShape:
         self.owner = signed.owner
         self.is_pinned = signed.is_pinned
         """Whether the pods are made for certain nodes, each for its own; `pinned_node` says for which."""
+        self.is_resized = signed.resized is not None
+        """Whether the containers have other resources than they ask for."""
         self.requests = requests.in_units(requests.requests_of(pod, pod_level=pod_level))
         """What the pods ask for, by resource."""
         self.scored = requests.in_units(requests.scored_requests_of(pod, pod_level=pod_level))
@@ -394,7 +397,7 @@ class Shapes:
         last, shape = self._last_pod, self._last_shape
         if pod is last and shape is not None:
             return shape
-        if last is None or shape is None or not _shares_all(pod, last):
+        if last is None or shape is None or not (_shares_all(pod, last) or self._shares_signed(pod, last, shape)):
             signatures = _NO_SIGNATURES
             signed = _signed(pod, self._labels(pod.metadata.labels), by_pin=Part.NODE_AFFINITY in self.read)
             if self.signers:
@@ -410,6 +413,31 @@ class Shapes:
                 self._known[key] = shape
         self._last_pod, self._last_shape = pod, shape
         return shape
+
+    def _shares_signed(self, pod: Pod, other: Pod, shape: PodShape) -> bool:
+        """Whether a pod is made of the same objects as one of a shape, as far as `_signed` goes: so caches make them.
+
+        Bound pods have labels of their nodes, so labels are compared where they are not the same ones.
+        """
+        if self.signers or shape.is_resized:
+            return False
+        mine, its, status = pod.spec, other.spec, pod.status
+        labels = pod.metadata.labels
+        return (
+            mine.containers is its.containers
+            and mine.init_containers is its.init_containers
+            and mine.node_selector is its.node_selector
+            and mine.affinity is its.affinity
+            and mine.tolerations is its.tolerations
+            and mine.topology_spread_constraints is its.topology_spread_constraints
+            and mine.overhead is its.overhead
+            and mine.resources is its.resources
+            and mine.volumes is its.volumes
+            and pod.metadata.owner_references is other.metadata.owner_references
+            and pod.metadata.namespace == other.metadata.namespace
+            and (labels is other.metadata.labels or self._labels(labels) == shape.labels)
+            and not ((status.container_statuses or status.init_container_statuses) and resized_resources(pod))
+        )
 
     def tell_by(self, keys: Iterable[str]) -> bool:
         """Tell pods apart by labels with these keys from now on, as a selector asks about them; whether any is new.
