@@ -97,8 +97,9 @@ def pod_of(raw: msgspec.Raw, parts: TemplateParts) -> Pod | None:
     try:
         seen = _seen(raw)
         spec, node = _spec(bytes(seen.spec), parts)
-        spec = copy(spec)
-        spec.node_name = parts.words[node]
+        if node != spec.node_name:
+            spec = copy(spec)
+            spec.node_name = parts.words[node]
         status = seen.status if isinstance(seen.status, PodStatus) else _status(seen.status or _BLANK, parts)
         return Pod(metadata=_meta(seen.metadata, parts), spec=spec, status=status)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):

@@ -205,6 +205,39 @@ def test_whoever_reads_a_field_notices_when_it_changes(tree: dict[str, Any]) -> 
     assert shared > 100
 
 
+WITHOUT_STATUS = {"metadata": RICH["metadata"], "spec": RICH["spec"]}
+
+
+@pytest.mark.parametrize(
+    "tree", [RICH, WITHOUT_STATUS, PLAIN], ids=["a pod with everything", "a pod that waits", "a plain pod"]
+)
+def test_pods_that_share_objects_have_the_shapes_that_they_would_have_by_themselves(tree: dict[str, Any]) -> None:
+    first, differing = made(Pod, tree), 0
+    for path, other in changed_pods(tree):
+        for part, same in ((other.spec, first.spec), (other.metadata, first.metadata)):
+            for name in part.__struct_fields__:
+                if getattr(part, name) == getattr(same, name):
+                    setattr(part, name, getattr(same, name))
+        shapes = Shapes()
+        shape = shapes.shape_of(first)
+        assert shapes.shape_of(other).key == Shapes().shape_of(other).key, path
+        differing += shapes.shape_of(other) is not shape
+    assert differing > 10
+
+
+@pytest.mark.parametrize("name", [name for name, plugin in IN_TREE.items() if hasattr(plugin, "says_of")])
+def test_what_plugins_say_of_a_specification_they_say_of_every_pod_that_has_it(name: str) -> None:
+    engine = cluster_with(Engine())
+    plugin: Any = next(each for each in engine.profiles["default-scheduler"].plugins if each.name == name)
+    said = set[Any]()
+    pods = [pod("bound", on="n1"), *(each for tree in (RICH, PLAIN) for _, each in changed_pods(tree))]
+    for each in pods:
+        answer = plugin.says_of(each.spec)
+        said.add(answer)
+        assert answer is None or plugin.pre_filter(engine.cluster.info(each), engine.cluster) is answer
+    assert len(said) == 2, "it is asked about some pods, and not about others"
+
+
 SHAPED = [
     plugin for plugin in IN_TREE.values() if Scope.SHAPE in (vars(plugin).get("scope"), vars(plugin).get("score_scope"))
 ]

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.api.core_v1 import PodSpec
 from mooring.constraints.columns.revisions import (
     EVERYTHING,
     NEVER,
@@ -31,12 +32,20 @@ from mooring.constraints.columns.revisions import (
 )
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.shapes import PodInfo, pinned_node
-from mooring.scheduler.deciding.filtering import FilterSlot, Funnel, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
+from mooring.scheduler.deciding.filtering import (
+    FilterSlot,
+    Funnel,
+    NodeFilter,
+    PassingFilter,
+    PodFilter,
+    ShapeFilter,
+    ShapeFilterer,
+)
 from mooring.scheduler.deciding.grouped_rows import GroupedRows
 from mooring.scheduler.deciding.judgement import Judgement, status_on, status_with
 from mooring.scheduler.deciding.plan import Plan, PodFilterer, PodScorer
 from mooring.scheduler.deciding.promised_room import PromisedRoom, leave_room
-from mooring.scheduler.deciding.scoring import BestRows, ScoreSlot, ShapeScore, ShapeScorer
+from mooring.scheduler.deciding.scoring import BestRows, ScoreSlot, ShapeScore, ShapeScorer, ZeroScore
 from mooring.scheduler.framework import (
     SKIP,
     SUCCESS,
@@ -86,11 +95,14 @@ class Evaluation:
             slot = ShapeFilter(entry, pod, cluster) if isinstance(entry, ShapeFilterer) else entry
             if not (isinstance(slot, ShapeFilter) and slot.status.is_skip):
                 self._filters.append(slot)
+        self._spec: PodSpec | None = None
+        self._filters_of_spec: list[ShapeFilter | PassingFilter | PodFilterer | NodeFilterPlugin] = []
         self._scores: list[ShapeScore | PodScorer] = []
         for scorer in self._plan.scores:
             found = ShapeScore(scorer, pod, cluster) if isinstance(scorer, ShapeScorer) else scorer
             if not (isinstance(found, ShapeScore) and not found.is_active):
                 self._scores.append(found)
+        self._scores_of_spec: list[ShapeScore | ZeroScore | PodScorer] = []
         shared = [slot for slot in self._scores if isinstance(slot, ShapeScore)]
         self._by_row = [slot for slot in shared if not slot.is_refreshed]
         self._refreshed = [slot for slot in shared if slot.is_refreshed]
@@ -124,6 +136,8 @@ class Evaluation:
         """
         if self._layout != self._cluster.resources.layout:
             self._begin(pod)
+        if self._spec is not pod.pod.spec:
+            self._look_at(pod)
         judgement = Judgement(pod)
         try:
             self._pre_filter(judgement)
@@ -143,6 +157,8 @@ class Evaluation:
         """As `judge`, for one row alone: where the pod has been promised room."""
         if self._layout != self._cluster.resources.layout:
             self._begin(pod)
+        if self._spec is not pod.pod.spec:
+            self._look_at(pod)
         judgement = Judgement(pod)
         judgement.is_alike = False
         self._pre_filter(judgement)
@@ -155,18 +171,28 @@ class Evaluation:
             judgement.number_feasible = 1
         return judgement
 
+    def _look_at(self, pod: PodInfo) -> None:
+        """Ask once for all pods with a specification those plugins that need to know no more of a pod."""
+        spec = self._spec = pod.pod.spec
+        filters = [entry.kept(spec) if isinstance(entry, PodFilterer) else entry for entry in self._filters]
+        self._filters_of_spec = [entry for entry in filters if entry is not None]
+        scores = [entry.kept(pod, self._cluster) if isinstance(entry, PodScorer) else entry for entry in self._scores]
+        self._scores_of_spec = [entry for entry in scores if entry is not None]
+
     # -- filtering
 
     def _pre_filter(self, judgement: Judgement) -> None:
         """Find the filters that apply to the pod, until one rules out all nodes."""
         pod, cycle, cluster = judgement.pod, judgement.cycle, self._cluster
         naming: list[FilterSlot] = []
-        for entry in self._filters:
+        for entry in self._filters_of_spec:
             slot: FilterSlot
             if isinstance(entry, ShapeFilter):
                 slot = entry
                 if entry.is_pinned:
                     entry.node_names = frozenset({pinned_node(pod.pod.spec)})
+            elif isinstance(entry, PassingFilter):
+                slot = entry
             elif isinstance(entry, PodFilterer):
                 found = entry.plugin.pre_filter(pod, cluster)
                 if found is SKIP:
@@ -267,7 +293,7 @@ class Evaluation:
         by_row: ChangedRows = NO_ROWS
         refreshed: ChangedRows = NO_ROWS
         own: list[Scores] = []
-        for entry in self._scores:
+        for entry in self._scores_of_spec:
             slot: ScoreSlot
             if isinstance(entry, ShapeScore):
                 slot = entry
@@ -281,6 +307,8 @@ class Evaluation:
                     by_row = union(by_row, changed)
                 if not slot.is_active:
                     continue
+            elif isinstance(entry, ZeroScore):
+                slot = entry
             else:
                 found = entry.score(judgement.pod, judgement.cycle, cluster, feasible)
                 if found is None:

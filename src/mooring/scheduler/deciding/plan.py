@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mooring.api.core_v1 import PodSpec
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo, Sight
 from mooring.scheduler.deciding.filtering import PassingFilter, ShapeFilterer, counts_pre_filter
 from mooring.scheduler.deciding.profiles import Profile, Weighted
 from mooring.scheduler.deciding.scoring import NodeScore, PodScore, ScoreSlot, ShapeScorer, ZeroScore
 from mooring.scheduler.framework import (
+    SKIP,
     CycleState,
     FilterPlugin,
     GroupedScore,
@@ -29,6 +31,7 @@ from mooring.scheduler.framework import (
     ResourceFilter,
     Scope,
     ScorePlugin,
+    SpecFilter,
     Status,
 )
 
@@ -40,6 +43,12 @@ class PodFilterer:
     plugin: FilterPlugin[Any]
     passes: PassingFilter
     """Its slot for pods that may go anywhere."""
+    by_spec: SpecFilter | None
+
+    def kept(self, spec: PodSpec) -> "PodFilterer | PassingFilter | None":
+        """What stands for it as long as pods have this specification; None when it has nothing to say of them."""
+        said = None if self.by_spec is None else self.by_spec.says_of(spec)
+        return self if said is None else None if said is SKIP else self.passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,16 @@ class PodScorer:
     weight: int
     zero: ZeroScore
     """Its slot for pods to which all nodes are equal."""
+    by_spec: SpecFilter | None
+
+    def kept(self, pod: PodInfo, cluster: Cluster) -> "PodScorer | ZeroScore | None":
+        """What stands for it as long as pods have the specification of this one; None when it does not score them."""
+        if self.vector is None or self.by_spec is None or self.by_spec.says_of(pod.pod.spec) is None:
+            return self
+        state = self.vector.pre_score(pod, cluster)
+        if not isinstance(state, Status):
+            return self
+        return self.zero if state.is_success else None
 
     def score(self, pod: PodInfo, cycle: CycleState, cluster: Cluster, feasible: Mask) -> ScoreSlot | None:
         """Its points for a pod; None when it does not score it."""
@@ -82,7 +101,8 @@ class Plan:
         if not isinstance(plugin, FilterPlugin):
             return plugin
         if plugin.scope is Scope.POD:
-            return PodFilterer(plugin, PassingFilter(plugin.name, counts_pre_filter=counts_pre_filter(plugin)))
+            passes = PassingFilter(plugin.name, counts_pre_filter=counts_pre_filter(plugin))
+            return PodFilterer(plugin, passes, plugin if isinstance(plugin, SpecFilter) else None)
         refreshed = plugin if isinstance(plugin, RefreshedFilter) else None
         quiet = plugin if isinstance(plugin, QuietFilter) else None
         like = plugin if isinstance(plugin, LikeRows) else None
@@ -101,4 +121,5 @@ class Plan:
             return ShapeScorer(plugin, self._sight(plugin), weight, refreshed, normalizer, grouped)
         vector = plugin if isinstance(plugin, ScorePlugin) else None
         per_node = plugin if vector is None and isinstance(plugin, NodeScorePlugin) else None
-        return PodScorer(vector, per_node, weight, ZeroScore(plugin, weight))
+        by_spec = plugin if isinstance(plugin, SpecFilter) else None
+        return PodScorer(vector, per_node, weight, ZeroScore(plugin, weight), by_spec)

@@ -48,6 +48,7 @@ from mooring.scheduler.framework.plugins import (
     Scope,
     ScorePlugin,
     SignPlugin,
+    SpecFilter,
     TellsWrites,
 )
 from mooring.scheduler.framework.registry import Factory, Handle, PluginArguments, Registry
@@ -119,6 +120,7 @@ __all__ = [
     "ScorePlugin",
     "Scores",
     "SignPlugin",
+    "SpecFilter",
     "Status",
     "TellsWrites",
     "Verdicts",

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.core_v1 import Pod
+from mooring.api.core_v1 import Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.constraints.columns.revisions import Derived
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
@@ -184,6 +184,19 @@ class QuietFilter(Protocol):
 
     def woken_by(self, shape: PodShape, /) -> bool:
         """Whether the plugin may have something to say once a pod of a shape has come, where it had nothing before."""
+        ...
+
+
+@runtime_checkable
+class SpecFilter(Protocol):
+    """POD Filter plugins that know which pods are none of their business by the specification alone."""
+
+    def says_of(self, spec: PodSpec, /) -> Status | None:
+        """What `pre_filter` says of every pod with this specification whatever else there is: SKIP or SUCCESS.
+
+        None where that depends. What it says is kept for pods that share the specification, and so is what `pre_score`
+        says of one of them.
+        """
         ...
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from mooring.api.base import Object
-from mooring.api.core_v1 import Pod
+from mooring.api.core_v1 import Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import AllocationResult, ResourceClaim
 from mooring.cel.conversions import string_to_duration
@@ -138,6 +138,9 @@ class DynamicResources(Proportional):
         return SUCCESS
 
     # -- which nodes
+
+    def says_of(self, spec: PodSpec) -> Status | None:
+        return None if spec.resource_claims else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[PodState] | Status:
         if not pod.pod.spec.resource_claims:

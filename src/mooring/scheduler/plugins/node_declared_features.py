@@ -38,6 +38,9 @@ class NodeDeclaredFeatures:
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._is_on = handle.features.node_declared_features
 
+    def says_of(self, spec: PodSpec) -> Status | None:
+        return None if self._is_on and needed_features(spec) else SKIP
+
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Needs] | Status:
         needs = needed_features(pod.pod.spec) if self._is_on else None
         return PreFilterResult((cluster, needs)) if needs else SKIP

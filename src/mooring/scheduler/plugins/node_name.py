@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mooring.api.core_v1 import Node, Pod
+from mooring.api.core_v1 import Node, Pod, PodSpec
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework import (
@@ -35,6 +35,9 @@ class NodeName:
 
     def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
         pass
+
+    def says_of(self, spec: PodSpec) -> Status | None:
+        return None if spec.node_name else SUCCESS
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[tuple[Cluster, str]] | Status:
         wanted = pod.pod.spec.node_name

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.api.core_v1 import PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import PersistentVolumeClaim, Pod, PodSpec
 from mooring.api.storage_v1 import CSINode, VolumeAttachment
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
@@ -52,6 +52,9 @@ class NodeVolumeLimits:
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._attached = AttachedVolumes(handle.cluster)
+
+    def says_of(self, spec: PodSpec) -> Status | None:
+        return None if any(map(csi.is_counted, spec.volumes)) else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
         if not any(csi.is_counted(volume) for volume in pod.pod.spec.volumes):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mooring.api.base import Int64, Object
-from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from mooring.scheduler.columns.cluster import Cluster, object_key
@@ -113,6 +113,9 @@ class VolumeBinding:
         self._binder = VolumeBinder(handle.cluster, self._volumes, self._claims, options)
 
     # -- which nodes
+
+    def says_of(self, spec: PodSpec) -> Status | None:
+        return None if any(each.persistent_volume_claim or each.ephemeral for each in spec.volumes) else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[PodState] | Status:
         if not pod.pod.spec.volumes:

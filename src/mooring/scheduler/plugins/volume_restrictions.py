@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mooring.api.core_v1 import PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import PersistentVolumeClaim, Pod, PodSpec
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework import (
@@ -26,7 +26,7 @@ from mooring.scheduler.framework import (
     unresolvable,
 )
 from mooring.scheduler.volumes.claims import missing_claim, uses_claim
-from mooring.scheduler.volumes.use import VolumeUse, has_disks, pods_share_disk
+from mooring.scheduler.volumes.use import VolumeUse, has_disks, is_disk, pods_share_disk
 
 REASON_DISK = "node(s) had no available disk"
 REASON_ONE_POD = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
@@ -49,6 +49,9 @@ class VolumeRestrictions:
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._use = VolumeUse(handle.cluster)
+
+    def says_of(self, spec: PodSpec) -> Status | None:
+        return None if any(each.persistent_volume_claim or is_disk(each) for each in spec.volumes) else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
         if not pod.pod.spec.volumes:

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, PodSpec
 from mooring.api.label_selector import Operator, Requirement
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.columns.cluster import Cluster, object_key
@@ -63,6 +63,9 @@ class VolumeZone:
 
     def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
         pass
+
+    def says_of(self, spec: PodSpec) -> Status | None:
+        return None if any(each.persistent_volume_claim for each in spec.volumes) else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
         found: list[_Topology] = []

@@ -52,7 +52,12 @@ def _named_claims(pod: Pod) -> list[str]:
 
 
 def has_disks(pod: Pod) -> bool:
-    return any(getattr(volume, kind) is not None for volume in pod.spec.volumes for kind in _DISKS)
+    return any(map(is_disk, pod.spec.volumes))
+
+
+def is_disk(volume: Volume) -> bool:
+    """Whether a volume may be a disk that cannot be mounted twice."""
+    return any(getattr(volume, kind) is not None for kind in _DISKS)
 
 
 def share_disk(volume: Volume, other: Volume) -> bool:
