@@ -17,7 +17,7 @@ from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.commands import Failure, PodRuns, Run
 from mooring.controllers.simulated_nodes.node_admission import Rejection
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
-from mooring.controllers.simulated_nodes.rules import PodRules, is_absent
+from mooring.controllers.simulated_nodes.rules import PLAIN, PodRules, is_absent
 
 _BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
 
@@ -52,6 +52,27 @@ def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     if deadline is None or (step.again_at is not None and step.again_at <= deadline):
         return step
     return Step(step.status, deadline, step.remove, step.told)
+
+
+def is_at_rest(pod: Pod, rules: PodRules) -> bool:
+    """Whether `next_step` has nothing to do with a pod until it changes: so it is with most pods that run.
+
+    Asked for every change, which is mostly what was written here; False where it takes more than a look to know.
+    """
+    spec, meta, status = pod.spec, pod.metadata, pod.status
+    return (
+        status.phase == RUNNING
+        and rules is PLAIN
+        and meta.deletion_timestamp is None
+        and status.observed_generation == meta.generation
+        and bool(status.container_statuses)
+        and status.container_statuses[0].ready
+        and status.container_statuses[0].state.running is not None
+        and status.start_time is not None
+        and spec.active_deadline_seconds is None
+        and not spec.readiness_gates
+        and not any(container.command or container.args for container in spec.containers)
+    )
 
 
 def _live(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:

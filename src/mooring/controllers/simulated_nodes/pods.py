@@ -20,7 +20,7 @@ from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import PodAddresses
 from mooring.controllers.simulated_nodes.commands import Commands, PodRuns
 from mooring.controllers.simulated_nodes.node_admission import Rejection, rejection_of, was_scheduled
-from mooring.controllers.simulated_nodes.pod_steps import Step, next_step, reject
+from mooring.controllers.simulated_nodes.pod_steps import Step, is_at_rest, next_step, reject
 from mooring.controllers.simulated_nodes.rules import is_absent, rules_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class SimulatedPods(Controller):
             self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)
         elif pod.status.pod_ip and not pod.spec.host_network:
             self._addresses.take(pod.spec.node_name, pod.status.pod_ip, pod.metadata.uid)
-        self.enqueue(pod)
+        if self._programs is not None or not is_at_rest(pod, rules_of(pod)):
+            self.enqueue(pod)
 
     def _pod_deleted(self, pod: Pod) -> None:
         self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)

@@ -54,7 +54,7 @@ def rules_of(pod: Pod) -> PodRules:
     annotations = pod.metadata.annotations
     runs = _JOB_SECONDS if _is_of_job(pod) else None
     if not any(key.startswith(PREFIX) for key in annotations):
-        return _PLAIN if runs is None else _OF_JOB
+        return PLAIN if runs is None else _OF_JOB
     complaints: list[str] = []
     start = _number(annotations, "start-seconds", complaints, 0.0)
     runs = _number(annotations, "run-seconds", complaints, runs)
@@ -102,5 +102,6 @@ def _is_of_job(pod: Pod) -> bool:
     return owner is not None and owner.kind == "Job"
 
 
-_PLAIN = PodRules()
+PLAIN = PodRules()
+"""Of most pods."""
 _OF_JOB = PodRules(run_seconds=_JOB_SECONDS)
