@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeVar
+from typing import Generic, Literal, NamedTuple, Self, TypeVar
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import ObjectReference
@@ -39,8 +39,8 @@ _COUNT_SECONDS = 10.0
 _BURST, _REFILL_SECONDS = 25.0, 300.0
 _REMEMBERED = 4096
 """So many written series are known, to be counted on."""
-_WAITING = 4096
-"""So many events may wait to be written before each sort of them gets no more than its share."""
+_WAITING = 16_384
+"""So many events may wait to be written before each sort of them gets no more than its share. Each takes half a KB."""
 _PATIENCE_SECONDS = 5.0
 """So long an event waits for what is more urgent ..."""
 _PATIENT = _WAITING // 2
@@ -50,7 +50,9 @@ _ATTEMPTS = 10
 _AT_ONCE = 100
 """So many events are written together, where the server takes groups of writes."""
 _PAUSE_SECONDS = 0.25 / 100
-"""For each of them the recorder rests so long: what it tells of is more urgent than telling it."""
+"""For each of them the recorder rests so long: what it tells of is more urgent than telling it ..."""
+_PAUSES_WHEN_BUSY = 4
+"""... and so many times as long while that is going on."""
 _FEW = 10
 """So few are written without a rest."""
 _NOTE_LENGTH = 1024
@@ -58,16 +60,31 @@ _RETRY = Backoff(initial=1.0, maximum=30.0, jitter=0.5)
 log = logs.get(__name__)
 
 _Key = tuple[str, ...]
+"""What an event is about, and what it says (`_Said`)."""
 _Lane = tuple[str, str]
 """A namespace and a reason."""
 
 
+class _Said(NamedTuple):
+    """The end of a key."""
+
+    type: str
+    reason: str
+    action: str
+    note: str
+    related: str
+
+
 @dataclass(slots=True)
 class _Series:
-    """An event and how often it has happened."""
+    """What happened, and how often. The rest of it is in its key; the event is made when it is written."""
 
-    event: Event
+    regarding: ObjectReference
+    related: ObjectReference | None
+    first: datetime
     last: datetime
+    name: str = ""
+    """Of the event, once it has been tried to write it."""
     count: int = 1
     written: int = 0
     """The count that the server knows; 0 before the event was created."""
@@ -121,24 +138,12 @@ class EventRecorder:
             self._queue.add_after(key, _COUNT_SECONDS)
             return
         lane = (reference.namespace, reason)
-        if not self._allowed((*about, reason)) or not self._has_room(lane):
+        if not self._has_room(lane) or not self._allowed((*about, reason)):
             self.dropped += 1
             return
-        event = Event(
-            metadata=ObjectMeta(name=self._name(reference, now), namespace=reference.namespace or "default"),
-            event_time=times.to_microseconds(now),
-            reporting_controller=self._component,
-            reporting_instance=self._instance,
-            action=action or reason,
-            reason=reason,
-            regarding=reference,
-            related=related,
-            note=note[:_NOTE_LENGTH],
-            type=type,
-        )
         if key not in self._unwritten:
             self._lanes[lane] += 1
-        self._unwritten[key] = _Series(event, now)
+        self._unwritten[key] = _Series(reference, related, now, now)
         self._queue.add(key)
 
     def reference(self, obj: Resource) -> ObjectReference:
@@ -197,10 +202,17 @@ class EventRecorder:
         """Whether one more event of a sort may wait. Altogether at most twice as many do as there should."""
         if len(self._unwritten) < _WAITING:
             return True
-        if logs.once(("too many events", self._component)):
-            log.warning("more happens than can be written down: some events are dropped")
         sorts = len(self._lanes) + (lane not in self._lanes)
-        return self._lanes.get(lane, 0) < _WAITING // sorts
+        has_room = self._lanes.get(lane, 0) < _WAITING // sorts
+        if not has_room and logs.once(("too many events", self._component)):
+            log.warning(
+                "%d events wait to be written: until they are fewer, new ones of reason %s in namespace %s are "
+                "dropped. The objects that they are about are not affected",
+                len(self._unwritten),
+                lane[1],
+                lane[0] or "default",
+            )
+        return has_room
 
     def _find(self, key: _Key) -> _Series | None:
         return self._unwritten.get(key) or self._series.get(key)
@@ -212,7 +224,7 @@ class EventRecorder:
             return
         del self._unwritten[key]
         self._series.put(key, series)
-        lane = (series.event.regarding.namespace, series.event.reason)
+        lane = (series.regarding.namespace, _Said(*key[-5:]).reason)
         self._lanes[lane] -= 1
         if not self._lanes[lane]:
             del self._lanes[lane]
@@ -230,7 +242,8 @@ class EventRecorder:
                 for each in keys:
                     self._queue.done(each)
             if len(keys) > _FEW:
-                await self._rest(len(keys) * _PAUSE_SECONDS)
+                is_busy = self._is_busy is not None and self._is_busy()
+                await self._rest(len(keys) * _PAUSE_SECONDS * (_PAUSES_WHEN_BUSY if is_busy else 1))
 
     async def _rest(self, seconds: float) -> None:
         """Wait, but not when all shall come to an end."""
@@ -261,9 +274,9 @@ class EventRecorder:
         count = series.count
         try:
             if series.written:
-                await self._count(series, count)
+                await self._count(key, series, count)
             else:
-                await self._create(series, count)
+                await self._create(key, series, count)
         except (StatusError, ClientError) as error:
             if _may_pass(error) and self._queue.failures(key) + 1 < _ATTEMPTS:
                 self._queue.add_rate_limited(key)
@@ -275,20 +288,33 @@ class EventRecorder:
             series.written = count
         self._ended(key, series)
 
-    async def _create(self, series: _Series, count: int) -> None:
-        event = series.event
+    async def _create(self, key: _Key, series: _Series, count: int) -> None:
+        said, regarding = _Said(*key[-5:]), series.regarding
+        series.name = series.name or self._name(regarding, series.first)
+        event = Event(
+            metadata=ObjectMeta(name=series.name, namespace=regarding.namespace or "default"),
+            event_time=times.to_microseconds(series.first),
+            reporting_controller=self._component,
+            reporting_instance=self._instance,
+            action=said.action or said.reason,
+            reason=said.reason,
+            regarding=regarding,
+            related=series.related,
+            note=said.note[:_NOTE_LENGTH],
+            type=said.type,
+        )
         if count > 1:
             event.series = EventSeries(count=count, last_observed_time=times.to_microseconds(series.last))
         with suppress(errors.AlreadyExists):  # by an attempt whose answer was lost
             await self._client.create_unread(event)
 
-    async def _count(self, series: _Series, count: int) -> None:
+    async def _count(self, key: _Key, series: _Series, count: int) -> None:
         told = {"series": {"count": count, "lastObservedTime": times.to_microseconds(series.last)}}
-        meta = series.event.metadata
+        namespace = series.regarding.namespace or "default"
         try:
-            await self._client.patch_unread(Event, meta.name, told, meta.namespace, type=PatchType.MERGE)
+            await self._client.patch_unread(Event, series.name, told, namespace, type=PatchType.MERGE)
         except errors.NotFound:  # events do not live long
-            await self._create(series, count)
+            await self._create(key, series, count)
 
 
 @dataclass(slots=True)

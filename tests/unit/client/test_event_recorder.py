@@ -197,7 +197,8 @@ async def test_events_do_not_wait_longer_than_people_do() -> None:
     await lab.recorder.stop()
 
 
-async def test_when_many_events_wait_they_are_written_whatever_else_is() -> None:
+async def test_when_many_events_wait_they_are_written_whatever_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.client.events._PATIENT", 2048)
     lab = Lab()
     lab.is_busy = True
     for number in range(3000):
@@ -205,6 +206,10 @@ async def test_when_many_events_wait_they_are_written_whatever_else_is() -> None
     for _ in range(12):
         await settle(200)
         lab.clock.advance(0.25)
+    assert 300 <= len(lab.writes) <= 400, "but more slowly"
+    for _ in range(12):
+        await settle(200)
+        lab.clock.advance(1.0)
     assert len(lab.writes) >= 900, "down to where waiting is no danger"
     lab.is_busy = False
     lab.clock.advance(1)
@@ -221,6 +226,12 @@ async def test_stopping_writes_what_is_left() -> None:
     assert sorted(event.get("series", {}).get("count", 1) for event in lab.events) == [1, 2]
 
 
+@pytest.fixture
+def few_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.client.events._WAITING", 4096)
+
+
+@pytest.mark.usefixtures("few_may_wait")
 async def test_memory_stays_bounded() -> None:
     lab = Lab()
     for index in range(6000):
@@ -233,6 +244,7 @@ def pod_in(namespace: str, number: int) -> Pod:
     return Pod(metadata=ObjectMeta(name=f"p{number}", namespace=namespace, uid=f"{namespace}-{number}"))
 
 
+@pytest.mark.usefixtures("few_may_wait")
 async def test_a_flood_of_one_sort_is_bounded_and_leaves_room_for_the_others() -> None:
     lab = Lab()
     for number in range(6000):  # nothing is written meanwhile: the loop has no turn
@@ -251,6 +263,20 @@ async def test_a_flood_of_one_sort_is_bounded_and_leaves_room_for_the_others() -
     lab.recorder.event(pod_in("loud", 9000), "Normal", "Scheduled", "assigned")
     await settle()
     assert lab.recorder.dropped == dropped, "afterwards there is room again"
+    await lab.recorder.stop()
+
+
+@pytest.mark.usefixtures("few_may_wait")
+async def test_what_is_dropped_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("mooring.base.logs.once", lambda _: True)
+    lab = Lab()
+    for number in range(4097):
+        lab.recorder.event(pod_in("loud", number), "Normal", "Scheduled", "assigned")
+    [record] = caplog.records
+    assert record.getMessage() == (
+        "4096 events wait to be written: until they are fewer, new ones of reason Scheduled in namespace loud are "
+        "dropped. The objects that they are about are not affected"
+    )
     await lab.recorder.stop()
 
 

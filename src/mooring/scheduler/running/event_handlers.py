@@ -6,14 +6,14 @@ ends an assumption about it, whether it is the node that was assumed or somebody
 Assembled by ``runtime.py``.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import has_ended
 from mooring.base import logs
+from mooring.base.clock import Clock
 from mooring.client import Change
 from mooring.constraints.annotations import UNREADABLE, as_scheduled
 from mooring.scheduler.columns.cluster import pod_key
@@ -25,8 +25,11 @@ from mooring.scheduler.framework.waiting import WaitingPods
 from mooring.scheduler.queue import SchedulingQueue
 from mooring.scheduler.running.reports import UNSCHEDULABLE, NotScheduled, Reports
 
+T = TypeVar("T", bound=Resource)
 log = logs.get(__name__)
 
+_RUSH, _RUSH_SECONDS = 20, 1.0
+"""When so many pods change together, their events can wait so long."""
 _ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 
 
@@ -40,20 +43,27 @@ class EventHandlers:
         assumptions: Assumptions,
         reports: Reports,
         waiting: WaitingPods,
+        *,
+        clock: Clock,
     ) -> None:
         self._engine = engine
         self._queue = queue
         self._assumptions = assumptions
         self._reports = reports
         self._waiting = waiting
+        self._clock = clock
+        self._rushed_at = float("-inf")
         self._ours: Collection[str] = engine.profiles.keys()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether many pods have changed together a moment ago."""
+        return self._clock.monotonic() - self._rushed_at < _RUSH_SECONDS
 
     # -- nodes
 
     def nodes(self, changes: Sequence[Change[Node]]) -> None:
-        for change in changes:
-            with _logged(change):
-                self._node(*change)
+        _each(changes, self._node)
 
     def _node(self, old: Node | None, new: Node | None) -> None:
         if new is not None:
@@ -68,9 +78,9 @@ class EventHandlers:
     # -- pods
 
     def pods(self, changes: Sequence[Change[Pod]]) -> None:
-        for change in changes:
-            with _logged(change):
-                self._pod(*change)
+        if len(changes) >= _RUSH:
+            self._rushed_at = self._clock.monotonic()
+        _each(changes, self._pod)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or pod_key(old) != pod_key(new)):
@@ -146,12 +156,7 @@ class EventHandlers:
     def other(self, kind: Kind | None) -> Callable[[Sequence[Change[Resource]]], None]:
         """A handler for objects of one kind."""
 
-        def handle(changes: Sequence[Change[Resource]]) -> None:
-            for change in changes:
-                with _logged(change):
-                    self._other(kind, *change)
-
-        return handle
+        return lambda changes: _each(changes, lambda old, new: self._other(kind, old, new))
 
     def _other(self, kind: Kind | None, old: Resource | None, new: Resource | None) -> None:
         if new is not None:
@@ -162,15 +167,15 @@ class EventHandlers:
             self._queue.move(ClusterEvent(kind, _action(old, new)), old, new)
 
 
-@contextmanager
-def _logged(change: Change[Any]) -> Iterator[None]:
-    """A defect in the face of one object must not keep the scheduler from hearing of the others."""
-    try:
-        yield
-    except Exception:
-        meta = change.object.metadata
-        fields = {"kind": change.object.kind, "namespace": meta.namespace, "name": meta.name}
-        log.exception("a change was not taken in", extra={"fields": fields})
+def _each(changes: Sequence[Change[T]], take: Callable[[T | None, T | None], None]) -> None:
+    """Take in changes one by one: a defect in the face of one must not keep others from being heard of."""
+    for change in changes:
+        try:
+            take(*change)
+        except Exception:
+            meta = change.object.metadata
+            fields = {"kind": change.object.kind, "namespace": meta.namespace, "name": meta.name}
+            log.exception("a change was not taken in", extra={"fields": fields})
 
 
 def _action(old: Resource | None, new: Resource | None) -> Action:

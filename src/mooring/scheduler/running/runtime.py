@@ -91,7 +91,8 @@ class Scheduler(ElectedComponent):
         all_pods = shared is not None and shared.follows(Pod)
         self._pods: Informer[Pod] = self._pod_informers.of(Pod, field_selector="" if all_pods else _LIVING_PODS)
         recorders = {
-            name: EventRecorder(client, name, is_busy=lambda: self.cycle.is_busy) for name in self.engine.profiles
+            name: EventRecorder(client, name, is_busy=lambda: self.cycle.is_busy or self._handlers.is_busy)
+            for name in self.engine.profiles
         }
         self._reports = Reports(client, recorders, self._latest)
         self.cycle = Cycle(
@@ -105,7 +106,9 @@ class Scheduler(ElectedComponent):
             waiting=self.waiting,
             latest=self._latest,
         )
-        self._handlers = EventHandlers(self.engine, self.queue, self.assumptions, self._reports, self.waiting)
+        self._handlers = EventHandlers(
+            self.engine, self.queue, self.assumptions, self._reports, self.waiting, clock=client.clock
+        )
         _show(self)
 
     async def run(self) -> None:
