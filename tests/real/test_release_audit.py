@@ -4,6 +4,7 @@ MOORING_REAL names a folder with binaries of Kubernetes 1.37.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from kubectl_caller import Kubectl
 from mooring.api.history import history
+from mooring.base import gate_history
 from mooring.base.version import Version
 from real_cluster import missing, real_server
 from release_corpus import ALL, Case
@@ -54,6 +56,25 @@ def test_every_field_and_closed_value_is_what_the_server_of_the_newest_release_t
                     if {v for v, when in mine.items() if when.releases.has(NEWEST)} != set(values or ()) - {""}:
                         wrong.append(f"{short(name)}.{prop}")
     assert (wrong, len(seen) > 500, closed > 100) == ([], True, True)
+
+
+ALL_OF_A_STAGE = {"AllAlpha", "AllBeta"}
+
+
+def shown_gates(kubectl: Kubectl) -> dict[str, bool]:
+    page = kubectl("get", "--raw", "/metrics")
+    found = re.findall(r'^kubernetes_feature_enabled\{name="(\w+)",stage="\w*"\} (\d)', page, re.MULTILINE)
+    return {name: on == "1" for name, on in found if name not in ALL_OF_A_STAGE}
+
+
+@pytest.mark.req("U.1")
+@pytest.mark.parametrize("version", ["1.34", "1.35", "1.36", "1.37"])
+def test_every_gate_is_on_or_off_as_the_server_shows_it(version: str, tmp_path: Path) -> None:
+    with real_server(tmp_path, f"--emulated-version={version}") as kubectl:
+        shown = shown_gates(kubectl)
+    assert shown == {name: gate_history.is_on(name, Version.parse(version)) for name in shown}
+    if version == str(NEWEST):  # of older ones the server does not show those that have been removed since
+        assert shown.keys() == {name for name in gate_history.kubernetes_gates() if gate_history.has(name, NEWEST)}
 
 
 def is_taken(kubectl: Kubectl, case: Case) -> bool:

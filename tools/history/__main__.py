@@ -117,7 +117,8 @@ def _is_gate_file(path: str) -> bool:
     return (
         re.match(
             r"(pkg|staging/src/k8s\.io/(apiextensions-apiserver/pkg|apiserver/pkg|client-go|component-base/(metrics|zpages)|controller-manager/pkg))"
-            r"/features/(versioned_)?(kube|known)_features\.go$",
+            r"/features/(versioned_)?(kube|known)_features\.go$"
+            r"|staging/src/k8s\.io/component-base/logs/api/v1/kube_features\.go$",
             path,
         )
         is not None

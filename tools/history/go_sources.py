@@ -16,13 +16,15 @@ _CONST = re.compile(r'((?:^\s*//.*\n)*)^\s*(?:const )?(\w+)\s+(\w+)\s+= "([^"]*)
 _CAST = re.compile(r'((?:^\s*//.*\n)*)^\s*(?:const )?\w+\s+= (\w+)\((?:"([^"]*)"|(?:\w+\.)?(\w+))\)', re.MULTILINE)
 _GATE_NAME = re.compile(r'^\s*(\w+)\s+(?:featuregate\.)?Feature\s+= "(\w+)"', re.MULTILINE)
 _OLD_SPEC = re.compile(
-    r"^\t(?:\w+\.)?(\w+):\s+\{Default: (\w+), PreRelease: (?:featuregate\.)?(\w+)(.*?)\}", re.MULTILINE
+    r"^\t+(?:\w+\.)?(\w+):\s+\{Default: (\w+), PreRelease: (?:featuregate\.)?(\w+)(.*?)\}", re.MULTILINE
 )
 _NEW_GATE = re.compile(r"^(\t+)(?:\w+\.)?(\w+): \{\n(.*?)^\1\},", re.MULTILINE | re.DOTALL)
 _NEW_SPEC = re.compile(
     r"\{(?=[^}]*(?<!To)Default: (?P<default>\w+))(?=[^}]*PreRelease: (?:featuregate\.)?\"?(?P<stage>\w*))"
     r"[^}]*?Version: version\.MustParse\(\"1\.(?P<minor>\d+)\"\)[^}]*\}"
 )
+_TRUE = re.compile(r"^\s*(\w+)\s+= true$", re.MULTILINE)
+_COMPATIBLE = re.compile(r"MinCompatibilityVersion: version\.MustParse\(\"1\.(\d+)\"\)")
 _FUNCTION = re.compile(r"^func (?:\([^)]*\) )?(\w+)\(.*?\{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _ASKED = re.compile(r"Enabled\((?:\w+\.)?(\w+)\)")
 _DROPS = re.compile(r"\.(\w+)(?:\[\w+\])? = (?:nil|\"\"|false|0)\s*$", re.MULTILINE)
@@ -113,14 +115,18 @@ class Stage:
 
 
 def gates_of(texts: Iterable[str], minor: int) -> dict[str, list[Stage]]:
-    """The gates that a release declares, with the stages it knows of, oldest first; before 1.31 the present one."""
+    """The gates that a release declares, with the stages it knows of, oldest first; before 1.31 the present one.
+
+    A stage that wants a newer minimum compatibility version than the release before is none: nobody begins with it.
+    """
     texts = list(texts)
+    true = {"true"} | {name for text in texts for name in _TRUE.findall(text)}
     names = {found[1]: found[2] for text in texts for found in _GATE_NAME.finditer(text)}
     gates: dict[str, list[Stage]] = {}
     for text in texts:
         for found in _OLD_SPEC.finditer(text):
             locked = "LockToDefault: true" in found[4]
-            stage = Stage(minor, _stage(found[3]), found[2] == "true", locked)
+            stage = Stage(minor, _stage(found[3]), found[2] in true, locked)
             gates[names.get(found[1], found[1])] = [stage]
         for found in _NEW_GATE.finditer(text):
             specs = [
@@ -131,6 +137,7 @@ def gates_of(texts: Iterable[str], minor: int) -> dict[str, list[Stage]]:
                     "LockToDefault: true" in spec[0],
                 )
                 for spec in _NEW_SPEC.finditer(found[3])
+                if int((_COMPATIBLE.search(spec[0]) or ("", "0"))[1]) < minor
             ]
             if specs:
                 gates[names.get(found[2], found[2])] = sorted(specs, key=lambda each: each.minor)
