@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from kubectl_caller import Kubectl
 from mooring.api.history import history
 from mooring.base import gate_history
 from mooring.base.version import Version
+from mooring.cli.main import mooring
 from real_cluster import missing, real_server
-from release_corpus import ALL, Case
+from release_corpus import ALL, FOLDER, Case
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 NEWEST = Version(1, 37)
@@ -92,3 +94,20 @@ def test_what_a_release_brought_is_taken_by_it_and_not_by_the_one_before(version
         kubectl.run("create", "serviceaccount", "default")
         taken = {str(case) for case in played if is_taken(kubectl, case)}
     assert taken == {str(case) for case in played if case.newer == version}
+
+
+@pytest.mark.req("U.8")
+def test_nothing_is_lost_of_what_a_server_fills_in_itself(tmp_path: Path) -> None:
+    with real_server(tmp_path) as kubectl:
+        kubectl.run("create", "serviceaccount", "default")
+        kubectl("create", "-f", str(FOLDER / "ordinary.yaml"))
+        told = [str(each) for version in ("1.36", "1.35", "1.34") for each in alarms(kubectl, version)]
+    assert told == []
+
+
+def alarms(kubectl: Kubectl, version: str) -> list[Any]:
+    """What an audit of the live server says, apart from infos."""
+    words = ["audit", "--kubeconfig", str(kubectl.kubeconfig), "--to-version", version, "-o", "json"]
+    found = json.loads(CliRunner().invoke(mooring, words).stdout)
+    assert found["objects"] > 100
+    return [each for each in found.get("findings", []) if each["severity"] != "info"]

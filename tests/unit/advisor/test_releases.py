@@ -24,6 +24,19 @@ WEBHOOK: Tree = {
 }
 WEBHOOKS = ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
 Case = tuple[str, str, Tree, Effect | None, str]
+
+
+def rolling(most: int) -> Tree:
+    """A StatefulSet that kubectl created, which then owns what the server has filled in, too."""
+    owned = {"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {".": {}, "f:maxUnavailable": {}, "f:partition": {}}}}}
+    return obj(
+        "apps/v1",
+        "StatefulSet",
+        spec={"updateStrategy": {"rollingUpdate": {"maxUnavailable": most, "partition": 0}}},
+        metadata={"managedFields": [{"manager": "kubectl-create", "operation": "Update", "fieldsV1": owned}]},
+    )
+
+
 CASES: dict[str, Case] = {
     "a template's field that the other side does not know is lost, and pods stay": (
         "1.34", "1.31", deployment(hostnameOverride="x"), Effect.FIELD_LOST, "new pods are made without it",
@@ -68,6 +81,22 @@ CASES: dict[str, Case] = {
             "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:podReplacementPolicy": {}}}}],
         }),
         Effect.FIELD_LOST, "loses it for good",
+    ),
+    "what the server would have filled in is lost without harm, whoever it says wrote it": (
+        "1.37", "1.36", rolling(1), Effect.HARMLESS, "what the server fills in",
+    ),
+    "anything else in its place is lost with harm": (
+        "1.37", "1.36", rolling(2), Effect.FIELD_OFF, "nothing acts on it",
+    ),
+    "a field that says no, as it would without it, is lost without harm": (
+        "1.37", "1.34",
+        obj("storage.k8s.io/v1", "CSIDriver", spec={"preventPodSchedulingIfMissing": False}),
+        Effect.HARMLESS, "fills in",
+    ),
+    "a manifest is refused by kubectl whatever an unknown field says": (
+        "1.37", "1.34",
+        obj("storage.k8s.io/v1", "CSIDriver", stored=False, spec={"preventPodSchedulingIfMissing": False}),
+        Effect.FIELD_LOST, "kubectl apply refuses it",
     ),
     "from a Job that has ended nothing is made": (
         "1.34", "1.33",

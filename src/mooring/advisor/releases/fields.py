@@ -15,6 +15,13 @@ from mooring.api.quoting import quoted
 
 _RETRIES = "the controller tries again and again, with growing pauses"
 _PLAIN = re.compile(r"[\w-]+")
+_FILLED_IN: dict[str, Any] = {
+    "maxUnavailable": 1,
+    "podReplacementPolicy": "TerminatingOrFailed",
+    "preventPodSchedulingIfMissing": False,
+    "seLinuxMount": False,
+}
+"""Fields behind gates that a server sets where nobody does (`defaults.go` of 1.27 to 1.37), to what it does anyway."""
 _NO_CONTENT: tuple[Any, ...] = (None, "", [], {})
 
 
@@ -156,6 +163,10 @@ class _Judge:
     def _gone(self, use: Use, effect: Effect, reason: str, text: str) -> Finding:
         if self._subject.reference.stored and self._subject.is_a_default(use.path):
             why = f"{reason}; the server filled it in, nobody asked for it"
+            return self._finding(use, Effect.HARMLESS, why)
+        filled_in = _FILLED_IN.get(use.path.rpartition(".")[2], self) == use.value
+        if filled_in and (self._subject.reference.stored or effect is Effect.FIELD_OFF):
+            why = f"{reason}; it is what the server fills in, and what is done without it"
             return self._finding(use, Effect.HARMLESS, why)
         if self._subject.is_over:
             return self._finding(use, Effect.HARMLESS, f"{reason}; nothing is made from the object any more")

@@ -1,6 +1,7 @@
 """An audit of two releases as text for people. For CI it becomes a lint report, which has all the formats.
 
-Names and values come from objects that anybody may have written: control characters are shown, not sent to a terminal, nor ends of lines.
+Names and values come from objects that anybody may have written: control characters and ends of lines are shown, not
+sent to a terminal.
 Called by the command line.
 """
 
