@@ -167,7 +167,8 @@ class FieldManagers:
     def _fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
         """All fields of a new object. Those that are made of one template have the same, but for their metadata."""
         if len(self._empty_tree(kind)) == 1:  # nothing but metadata is always there
-            return self._remembered(kind, obj, lambda: of_small(codec.to_tree(obj), kind), by_shape=True)
+            shape = _shape(codec.encode(obj))
+            return self._remembered(kind, obj, shape, lambda: of_small(codec.to_tree(obj), kind))
         metadata = structs.replace(obj.metadata, name="")  # which nobody owns
         rest = structs.replace(obj, metadata=_NO_METADATA)
         found = {
@@ -177,23 +178,23 @@ class FieldManagers:
         return dict(sorted(found.items()))
 
     def _added(self, kind: Kind, part: Any, empty: Tree, ownable: Callable[[Tree], Tree]) -> Fields:
-        """What a part of a new object has beside what is always there. The answer is shared, and not to be changed."""
-        return self._remembered(
-            kind,
-            part,
-            lambda: compare(empty, ownable(codec.to_tree(part)), schema_of(kind.type)).added,
-            by_shape=not _has_text(empty),
-        )
-
-    def _remembered(self, kind: Kind, part: Any, found: Callable[[], Fields], *, by_shape: bool) -> Fields:
-        """In order, what is found in a part of an object, or was found before in one that says the same.
-
-        `by_shape`: or in one whose texts say something else. Only items of lists may be told apart by what they say.
-        """
+        """What a part of a new object has beside what is always there."""
         content = codec.encode(part)
-        if len(content) > _REMEMBERED_BYTES:
+        told = content if _has_text(empty) else _shape(content) or content
+
+        def added() -> Fields:
+            return compare(empty, ownable(codec.to_tree(part)), schema_of(kind.type)).added
+
+        return self._remembered(kind, part, told, added)
+
+    def _remembered(self, kind: Kind, part: Any, told: bytes | None, found: Callable[[], Fields]) -> Fields:
+        """What is found in a part of an object, in order, or was found before in one of which the same is told.
+
+        The answer is shared, and not to be changed.
+        """
+        if told is None or len(told) > _REMEMBERED_BYTES:
             return ordered(found())
-        key = kind, type(part), _shape(content) if by_shape else content
+        key = kind, type(part), told
         fields = self._created.get(key)
         if fields is None:
             fields = ordered(found())
@@ -344,10 +345,13 @@ def _whole_parts(parts: Tree, node: Node | None) -> Fields:
     }
 
 
-def _shape(content: bytes) -> bytes:
-    """JSON without what its texts say, where there are no lists; all of it where it cannot be told so easily."""
+def _shape(content: bytes) -> bytes | None:
+    """What of JSON the owners of its fields depend on: all but what texts say. None where that is not so easily told.
+
+    Items of lists may be told apart by what they say.
+    """
     if content.find(b"[") >= 0 or content.find(b"\\") >= 0 or content.find(_SEEMING) >= 0:
-        return content
+        return None
     return _TEXT.sub(b'":', content)
 
 
