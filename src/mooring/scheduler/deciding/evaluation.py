@@ -46,10 +46,10 @@ from mooring.scheduler.deciding.judgement import Judgement, status_on, status_wi
 from mooring.scheduler.deciding.plan import Plan, PodFilterer, PodScorer
 from mooring.scheduler.deciding.promised_room import PromisedRoom, leave_room
 from mooring.scheduler.deciding.scoring import BestRows, ScoreSlot, ShapeScore, ShapeScorer, ZeroScore
+from mooring.scheduler.deciding.totals import OUT, Totals
 from mooring.scheduler.framework import (
     SKIP,
     SUCCESS,
-    Mask,
     NodeFilterPlugin,
     PreFilterResult,
     Scores,
@@ -58,10 +58,6 @@ from mooring.scheduler.framework import (
 )
 from mooring.scheduler.framework.nominations import Expected
 
-OUT = -1
-"""Instead of a total: the node is not feasible."""
-_MALUS = -(1 << 40)
-"""Added to a total, with the same meaning."""
 _FEW = 64
 """So many named nodes are judged one by one instead of with all others."""
 _LARGE = 4096
@@ -110,12 +106,8 @@ class Evaluation:
         """The points of plugins that give them row by row."""
         self._sums: Scores = self._base
         """The points of all SHAPE plugins ..."""
-        self._totals: Scores = np.empty(0, np.int64)
-        """... and masked by who was feasible the last time."""
-        self._was_feasible: Mask | None = None
-        self._judged: Mask | None = None
-        self._malus: Scores | None = None
-        self._best: BestRows | None = None
+        self._totals = Totals(cluster.capacity)
+        """... and of the feasible rows."""
         self._funnel: Funnel | None = None
         self._grouped: GroupedRows | None = None
         self._promised: PromisedRoom | None = None
@@ -328,12 +320,9 @@ class Evaluation:
         self._add_up(by_row, refreshed)
         if own or judgement.naming or not judgement.is_shared:
             judgement.best = BestRows(np.where(feasible, np.add.reduce([self._sums, *own]), OUT))
-            self._was_feasible = None
+            self._totals.forget()
         else:
-            self._mask(feasible, union(by_row, refreshed))
-            if self._best is None:
-                self._best = BestRows(self._totals)
-            judgement.best = self._best
+            judgement.best = self._totals.best(self._sums, feasible, union(by_row, refreshed))
 
     def _slot_by_group(self, judgement: Judgement, changes: Changes) -> ShapeScore | None:
         """The only plugin whose points concern the cluster as a whole, if it is worth while to ask it by group."""
@@ -382,7 +371,7 @@ class Evaluation:
         self._add_base(by_row)
         if by_row is None or refreshed is None or (self._sums is self._base) == bool(others):
             self._sums = _sum([self._base, *(slot.points for slot in others)])
-            self._was_feasible = None
+            self._totals.forget()
         elif others:
             rows = union(by_row, refreshed)
             if rows is not None and len(rows) == 1:
@@ -400,45 +389,6 @@ class Evaluation:
             self._base[row] = sum([slot.points.item(row) for slot in plain])
         elif len(by_row):
             self._base[by_row] = _sum([slot.points[by_row] for slot in plain])
-
-    def _mask(self, feasible: Mask, changed: ChangedRows) -> None:
-        """Bring `_totals` up to date with `_sums`, of which `changed` rows are new, and with who is feasible now."""
-        moved: ChangedRows = NO_ROWS
-        if self._was_feasible is not None and feasible is not self._was_feasible:
-            differing = feasible != self._was_feasible
-            moved = differing.nonzero()[0] if _PART * np.count_nonzero(differing) < self._cluster.capacity else None
-        if changed is None or moved is None or self._was_feasible is None:
-            self._totals = self._masked(feasible)
-            self._best = None
-        else:
-            self._mask_rows(feasible, union(changed, moved))
-        self._was_feasible = feasible
-
-    def _masked(self, feasible: Mask) -> Scores:
-        """The sums where nodes are feasible. When the same ones are again, adding a malus is cheaper than choosing."""
-        if self._judged is not feasible:
-            self._judged, self._malus = feasible, None
-            return np.where(feasible, self._sums, OUT)
-        if self._malus is None:
-            self._malus = np.where(feasible, 0, _MALUS)
-        return self._sums + self._malus
-
-    def _mask_rows(self, feasible: Mask, rows: ChangedRows) -> None:
-        if rows is None or not len(rows):
-            return
-        if len(rows) == 1:
-            row = int(rows[0])
-            before, after = self._totals.item(row), self._sums.item(row) if feasible[row] else OUT
-            self._totals[row] = after
-            has_risen = after > before
-            highest = after
-        else:
-            totals = np.where(feasible[rows], self._sums[rows], OUT)
-            has_risen = bool((totals > self._totals[rows]).any())
-            self._totals[rows] = totals
-            highest = int(totals.max())
-        if has_risen and self._best is not None and highest >= self._best.highest:
-            self._best = None  # found again when it is asked for
 
 
 def _sum(arrays: list[Scores]) -> Scores:

@@ -3,9 +3,10 @@
 Called by ``evaluation.py``, which says what has changed since the last pod of the shape.
 """
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ from mooring.scheduler.framework import (
 )
 from mooring.scheduler.framework.verdicts import counted, status_of
 
+_SHARED = 8
 _Amounts: TypeAlias = NDArray[np.int64]
 """As in the resource columns: a line for each resource, here with a column for each row that is asked about."""
 
@@ -61,6 +63,8 @@ class FilterSlot:
         self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
         self._statuses: dict[int, Status] = {}
         """By code, for the same reasons."""
+        self._shared: deque[tuple[Codes, Mask]] = deque(maxlen=_SHARED)
+        """Codes for all rows that the plugin may show again, and who passes by them."""
 
     def update(self, _changes: Changes, _accepted: Mask) -> bool:
         """Judge what has changed; whether a verdict has. `accepted` are the rows that everybody before accepted."""
@@ -116,11 +120,11 @@ class FilterSlot:
         if changed:
             self.reasons, self._statuses = verdicts.reasons, {}
         if rows is None:
-            changed = True
-            self.codes = codes
-            self.ok = (codes == 0) | ~nodes
-            self.asks = not self.ok.all()
-        elif len(rows) == 1:
+            self._take_all(codes, nodes)
+            return True
+        if not self.codes.flags.writeable:
+            self.codes, self.ok = self.codes.copy(), self.ok.copy()
+        if len(rows) == 1:
             changed = self._take_one(int(codes[0]), int(rows[0]), nodes) or changed
         else:
             changed = changed or not np.array_equal(self.codes[rows], codes)
@@ -128,6 +132,19 @@ class FilterSlot:
             self.ok[rows] = (codes == 0) | ~nodes[rows]
             self.asks = not self.ok.all()
         return changed
+
+    def _take_all(self, codes: Codes, nodes: Mask) -> None:
+        """As `_take` for all rows. Of codes that cannot be written the plugin may show the same again."""
+        self.codes = codes
+        for known, ok in self._shared:
+            if known is codes:
+                self.ok, self.asks = ok, True
+                return
+        self.ok = (codes == 0) | ~nodes
+        self.asks = not self.ok.all()
+        if self.asks and not codes.flags.writeable:
+            self.ok.flags.writeable = False
+            self._shared.append((codes, self.ok))
 
     def _take_one(self, code: int, row: int, nodes: Mask) -> bool:
         """As `_take` for one row, the one where the last pod went, without the cost of working on arrays."""
@@ -343,6 +360,17 @@ class NodeFilter(FilterSlot):
         return Verdicts(codes, self._sets.reasons)
 
 
+class _Passed(NamedTuple):
+    """Who passes a filter: of those that were left before, by whom it lets pass."""
+
+    before: Mask
+    ok: Mask
+    feasible: Mask
+    number: int
+    for_good: int
+    """How many of the others it refuses for good."""
+
+
 class Funnel:
     """The nodes that are left after each filter, and how many. Kept for the next pod of the shape."""
 
@@ -352,6 +380,8 @@ class Funnel:
         self._number = int(np.count_nonzero(considered))
         self._stages: list[tuple[Mask, int, tuple[str, int, int, int] | None]] = []
         """Before each filter, who is left and how many; and what to say about the filter, unless it does not apply."""
+        self._known: deque[_Passed] = deque(maxlen=_SHARED)
+        """For filters that show the same masks again."""
 
     def take(self, slot: FilterSlot) -> None:
         before, feasible = self._number, self.feasible
@@ -360,13 +390,27 @@ class Funnel:
             return
         for_good = 0
         if slot.asks:
-            passed = feasible & slot.ok
-            self._number = int(np.count_nonzero(passed))
+            passed = self._passed(slot)
+            self._number = passed.number
             if self._number < before:
-                for_good = int(np.count_nonzero(feasible & (slot.codes < 0)))
-                self.feasible = passed
+                for_good = passed.for_good
+                self.feasible = passed.feasible
         said = slot.name, before, before - self._number - for_good, for_good
         self._stages.append((feasible, before, said))
+
+    def _passed(self, slot: FilterSlot) -> "_Passed":
+        """Who passes a filter of those that are left; the same as before where neither can have changed."""
+        before = self.feasible
+        for known in self._known:
+            if known.before is before and known.ok is slot.ok:
+                return known
+        feasible = before & slot.ok
+        number = int(np.count_nonzero(feasible))
+        for_good = int(np.count_nonzero(before & (slot.codes < 0))) if number < np.count_nonzero(before) else 0
+        passed = _Passed(before, slot.ok, feasible, number, for_good)
+        if not slot.ok.flags.writeable:
+            self._known.append(passed)
+        return passed
 
     def drain(self, unchanged: int) -> None:
         """Go through the filters again, except for the first ones that are `unchanged`."""

@@ -27,7 +27,8 @@ MAX_NODE_SCORE = 100
 class Verdicts(NamedTuple):
     """Verdicts of one Filter plugin: 0 passes, a positive code is Unschedulable, a negative one Unresolvable.
 
-    The array belongs to the framework from then on: it is kept and changed.
+    The array belongs to the framework from then on: it is kept and changed. One that cannot be written stays as it is,
+    so that a plugin can show it again, and what was worked out from it is known.
     """
 
     codes: Codes

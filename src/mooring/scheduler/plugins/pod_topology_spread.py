@@ -46,6 +46,9 @@ REASON = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL = f"{REASON} (missing required label)"
 _REASONS = ("", REASON, REASON_LABEL)
 _NO_DOMAIN = 2**31 - 1
+_FEW_DOMAINS = 64
+_TABLES = 8
+"""Of so many tables the verdicts on all rows are kept."""
 
 
 class _Counted:
@@ -151,6 +154,12 @@ class _Hard(_Constraints):
     def __init__(self, cluster: Cluster, shape: PodShape, rules: SpreadConstraints) -> None:
         super().__init__(cluster, shape, rules, "DoNotSchedule")
         self._table: Codes = np.empty(0, np.int32)
+        self._by_table: dict[bytes, Codes] = {}
+        """The verdicts on all rows for some tables: where there are few domains, the same come again and again."""
+
+    def _include(self) -> None:
+        super()._include()
+        self._by_table.clear()
 
     def refresh(self) -> Derived | None:
         if not self.catch_up():
@@ -174,7 +183,17 @@ class _Hard(_Constraints):
         return found
 
     def verdicts(self, rows: Rows) -> Codes:
-        return self._table.take(self.domains.codes[rows])
+        if not isinstance(rows, slice) or len(self._table) > _FEW_DOMAINS:
+            return self._table.take(self.domains.codes[rows])
+        key = self._table.tobytes()
+        found = self._by_table.get(key)
+        if found is None:
+            found = self._table.take(self.domains.codes)
+            found.flags.writeable = False
+            self._by_table[key] = found
+            if len(self._by_table) > _TABLES:
+                del self._by_table[next(iter(self._by_table))]
+        return found
 
 
 class _Competition(NamedTuple):

@@ -1,0 +1,112 @@
+"""The points of all nodes that are feasible, summed up, and the best of them: kept for the next pod of the shape.
+
+Most pods change one row. Where a filter refuses whole zones and lets them pass again with the next pod, the same few
+sets of feasible nodes take turns, so the totals of some are kept, each with the rows that have changed since:
+
+    sums by row  [7, 9, 9, 5]    feasible  [1, 1, 0, 0]    totals  [7, 9, -1, -1]    the best is row 1
+
+Called by ``evaluation.py``, which adds up the points. Read next: `BestRows` in ``scoring.py``.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.constraints.columns.revisions import NO_ROWS, ChangedRows
+from mooring.scheduler.deciding.scoring import BestRows
+from mooring.scheduler.framework import Mask, Scores
+
+OUT = -1
+"""Instead of a total: the node is not feasible."""
+_KEPT = 8
+"""For so many sets of feasible nodes."""
+_PART = 64
+"""Working on some rows costs less than on all when they are at most one in so many."""
+
+
+class Totals:
+    """Of one shape."""
+
+    def __init__(self, capacity: int) -> None:
+        self._most = capacity // _PART
+        self._kept: list[_Totals] = []
+        """Those that were asked about last are at the end."""
+
+    def forget(self) -> None:
+        """All sums may have changed."""
+        self._kept.clear()
+
+    def best(self, sums: Scores, feasible: Mask, changed: ChangedRows) -> BestRows:
+        """The best of the feasible rows; `changed` are those with other sums than the last time, None for all."""
+        if changed is None:
+            self._kept.clear()
+        elif len(changed):
+            for totals in self._kept:
+                totals.miss(changed)
+            self._kept = [totals for totals in self._kept if totals.missed < self._most]
+        found = self._for(feasible)
+        if found is None:
+            found = _Totals(sums, feasible)
+            self._kept.append(found)
+            del self._kept[:-_KEPT]
+        return found.best(sums)
+
+    def _for(self, feasible: Mask) -> "_Totals | None":
+        """Those for the same nodes; or the last ones, where only a few nodes are feasible now, or no longer."""
+        for place, totals in enumerate(self._kept):
+            if totals.feasible is feasible:
+                self._kept.append(self._kept.pop(place))
+                return totals
+        if not self._kept:
+            return None
+        last = self._kept[-1]
+        differing = feasible != last.feasible
+        if np.count_nonzero(differing) >= self._most:
+            return None
+        last.feasible = feasible
+        last.miss(differing.nonzero()[0])
+        return last
+
+
+class _Totals:
+    """For one set of feasible nodes."""
+
+    __slots__ = ("_best", "_missing", "_totals", "feasible", "missed")
+
+    def __init__(self, sums: Scores, feasible: Mask) -> None:
+        self.feasible = feasible
+        self._totals: Scores = np.where(feasible, sums, OUT)
+        self._best: BestRows | None = None
+        self._missing: list[NDArray[np.intp]] = []
+        self.missed = 0
+        """How many rows are not up to date, some perhaps counted twice."""
+
+    def miss(self, rows: NDArray[np.intp]) -> None:
+        """Some rows have other sums, or are feasible or no longer: often a single one for both reasons."""
+        last = self._missing[-1] if self._missing else NO_ROWS
+        if len(rows) == 1 == len(last) and rows[0] == last[0]:
+            return
+        self._missing.append(rows)
+        self.missed += len(rows)
+
+    def best(self, sums: Scores) -> BestRows:
+        if self.missed == 1:
+            (row,) = (int(rows[0]) for rows in self._missing if len(rows))
+            before, after = self._totals.item(row), sums.item(row) if self.feasible[row] else OUT
+            self._totals[row] = after
+            self._note(after, has_risen=after > before)
+        elif self.missed:
+            rows = np.concatenate(self._missing)
+            totals = np.where(self.feasible[rows], sums[rows], OUT)
+            has_risen = bool((totals > self._totals[rows]).any())
+            self._totals[rows] = totals
+            self._note(int(totals.max()), has_risen=has_risen)
+        if self._missing:
+            self._missing, self.missed = [], 0
+        if self._best is None:
+            self._best = BestRows(self._totals)
+        return self._best
+
+    def _note(self, highest: int, *, has_risen: bool) -> None:
+        """Some totals are new, the highest of them this one: the best have to be found again if it is among them."""
+        if has_risen and self._best is not None and highest >= self._best.highest:
+            self._best = None

@@ -1,0 +1,47 @@
+"""The best rows of sets of feasible nodes that take turns, against finding them anew every time."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mooring.scheduler.deciding.totals import Totals
+
+pytestmark = pytest.mark.req("S.3")
+_ROWS = 1024
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_the_best_rows_are_the_same_as_if_nothing_were_kept(seed: int) -> None:
+    lot = random.Random(seed)
+    random_rows = np.random.default_rng(seed)
+    sums = random_rows.integers(0, 5, _ROWS)
+    zones = np.arange(_ROWS) % 3
+    sets = [np.ones(_ROWS, np.bool_), *(zones != zone for zone in range(3)), zones == 0]
+    totals = Totals(_ROWS)
+    for _ in range(40):
+        changed = random_rows.integers(0, _ROWS, lot.choice([0, 1, 1, 1, 2, 5]))
+        sums[changed] = random_rows.integers(0, 6, len(changed))
+        place = lot.randrange(len(sets))
+        if lot.random() < 0.3:  # one node is feasible now, or no longer
+            sets[place] = sets[place].copy()
+            sets[place][lot.randrange(_ROWS)] ^= True
+        if lot.random() < 0.05:
+            totals.forget()
+        best = totals.best(sums, sets[place], None if lot.random() < 0.02 else changed)
+        feasible = np.flatnonzero(sets[place])
+        expected = feasible[sums[feasible] == sums[feasible].max()]
+        assert best.pick(lot) in expected
+        assert best.rows().tolist() == expected.tolist()
+
+
+def test_what_nobody_asks_about_any_more_is_dropped_when_much_has_changed() -> None:
+    totals, sums = Totals(_ROWS), np.zeros(_ROWS, np.int64)
+    first, second = np.ones(_ROWS, np.bool_), np.arange(_ROWS) % 2 == 0
+    totals.best(sums, first, None)
+    for row in range(_ROWS):
+        totals.best(sums, second, np.array([row]))
+    assert [kept.feasible is second for kept in totals._kept] == [True]
