@@ -5,7 +5,7 @@ released. Both are patches that name the uid, so that a stale cache does no harm
 from the server itself, because one that is being deleted must not adopt.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from mooring.api import errors
@@ -69,13 +69,11 @@ class Children(Generic[T]):
         """Those that belong to the workload. `finalizer` is put on what is adopted and taken off what is released."""
         deleting = owner.metadata.deletion_timestamp is not None
         claimed = []
-        labels: Mapping[str, str] | None = None
-        is_chosen = False
-        for child in self.of(owner):
-            if child.metadata.labels is not labels:  # like objects share theirs
-                labels = child.metadata.labels
-                is_chosen = selector.matches(labels)
-            if is_chosen:
+        children = self.of(owner)
+        labels = {id(worn): worn for worn in (child.metadata.labels for child in children)}  # like objects share theirs
+        chosen = {number for number, worn in labels.items() if selector.matches(worn)}
+        for child in children:
+            if id(child.metadata.labels) in chosen:
                 claimed.append(child)
             elif not deleting:
                 await self._patch(child, self._release(owner, child, finalizer))

@@ -23,7 +23,7 @@ LOOK_AGAIN_SECONDS = 1.0
 
 
 _MANY_PODS = 200
-_PAUSE_SECONDS = 0.05 / 1000
+_PAUSE_SECONDS = 0.02 / 1000
 """A workload with many pods looks at all of them each time, so it rests for so long a pod in between."""
 
 
