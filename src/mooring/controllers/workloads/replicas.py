@@ -22,6 +22,8 @@ from mooring.controllers.workloads.pod_control import Creation, told
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
 
 REPLICA_FAILURE = "ReplicaFailure"
+_MOST_AT_A_TIME = 2500
+"""So many pods are created before the status tells of them, so that people see how far a large workload has come."""
 R = TypeVar("R", ReplicaSet, ReplicationController)
 C = TypeVar("C", ReplicaSetCondition, ReplicationControllerCondition)
 
@@ -69,18 +71,21 @@ class Replicas(Workload[R], Generic[R]):
         wanted = owner.spec.replicas if owner.spec.replicas is not None else 1
         if owner.metadata.deletion_timestamp is not None:
             wanted = len(active)
-        if len(active) < wanted:
+        missing = wanted - len(active)
+        if missing > 0:
             template = self.template_of(owner)
-            new = [self.pod_control.pod(owner, template) for _ in range(wanted - len(active))]
+            new = [self.pod_control.pod(owner, template)] * min(missing, _MOST_AT_A_TIME)  # they differ in nothing
             outcome = await self.pod_control.create(key, owner, template, new)
             if outcome.error is not None:
                 failure = Failure("FailedCreate", told(outcome.error, owner))
+            elif missing > _MOST_AT_A_TIME and outcome.wait is None:
+                self.unfinished.add(key)
         elif len(active) > wanted:
             try:
                 await self.pod_control.delete(key, owner, self._least_missed(owner, active, len(active) - wanted))
             except (StatusError, ClientError) as problem:
                 outcome.error, failure = problem, Failure("FailedDelete", str(problem))
-        if failure is None and len(active) != wanted:
+        if failure is None and missing and key not in self.unfinished:
             # The status counts what the cache shows: it follows when that has caught up.
             return outcome.wait or LOOK_AGAIN_SECONDS
         now = self.clock.now()
@@ -88,7 +93,8 @@ class Replicas(Workload[R], Generic[R]):
         await self._update_status(key, owner, self.with_status(owner, counts, failure, now))
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error
-        return soonest(outcome.wait, pod_states.next_availability(active, owner.spec.min_ready_seconds, now))
+        again = LOOK_AGAIN_SECONDS if key in self.unfinished else None
+        return soonest(outcome.wait, again, pod_states.next_availability(active, owner.spec.min_ready_seconds, now))
 
     def _least_missed(self, owner: R, active: Sequence[Pod], number: int) -> list[Pod]:
         """The pods to delete: see `pod_states.deletion_order`."""
