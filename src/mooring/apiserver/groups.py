@@ -9,7 +9,6 @@ between them, ``api/write_groups.py``.
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 from urllib.parse import parse_qs
@@ -23,7 +22,6 @@ from mooring.apiserver.http import Request, Response
 MOST_WRITES = 500
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _MADE_UP = b'"generateName"'
-_IN_NAMESPACE = re.compile(r"(/apis?/[^/]+(?:/[^/]+)?/namespaces/[^/]+/[^/]+)(?:/[^/]+)?(?:/([^/]+))?")
 
 Respond = Callable[[Request], Awaitable[Response]]
 """Answers one write, as if it had been sent alone. Never raises."""
@@ -94,7 +92,7 @@ def _read(body: bytes) -> list[Write]:
             raise errors.bad_request(f"items[{index}]: {write.method} {write.path[:200]} writes no object")
         if write.accept.partition(";")[0] != JSON or "," in write.accept:
             raise errors.bad_request(f"items[{index}].accept: answers in a group are JSON: {write.accept[:200]}")
-        if write.then_delete != NOTHING and not (write.method == "PUT" and _IN_NAMESPACE.fullmatch(write.path)):
+        if write.then_delete != NOTHING and not (write.method == "PUT" and _place(write.path)[0] != write.path):
             why = "only an update (PUT) of an object in a namespace can be followed by its deletion"
             raise errors.bad_request(f"items[{index}].thenDelete: {why}")
     return writes
@@ -131,8 +129,11 @@ def _place(path: str) -> tuple[str, str]:
     >>> _place("/api/v1/namespaces/default/pods/web/status"), _place("/api/v1/namespaces/default/pods")
     (('/api/v1/namespaces/default/pods', 'status'), ('/api/v1/namespaces/default/pods', ''))
     """
-    found = _IN_NAMESPACE.fullmatch(path)
-    return (found[1], found[2] or "") if found else (path, "")
+    parts = path.split("/")
+    at = 5 if parts[1] == "api" else 6
+    if len(parts) < at + 1 or len(parts) > at + 3 or parts[at - 2] != "namespaces" or "" in parts[1:]:
+        return path, ""
+    return "/".join(parts[: at + 1]), parts[at + 2] if len(parts) > at + 2 else ""
 
 
 def _single(group: Request, write: Write) -> Request:

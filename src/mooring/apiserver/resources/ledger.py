@@ -174,6 +174,10 @@ class Ledger:
             await self._store.revision()
             _charge_all(self.quotas(new.metadata.namespace), change)
 
+    def is_idle(self, namespace: str) -> bool:
+        """Whether a namespace has no quotas, as far as this server knows."""
+        return not self._store.peek_all(self._stored.prefix_of(namespace))
+
     def change(self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str) -> Change | None:
         """What a write may change in quotas; None for nearly all writes, which concern none."""
         obj = new or old

@@ -1,8 +1,9 @@
 """Writes of one sort that came in one group: judged one after the other by the same rules, and stored in one round.
 
 Called by ``handler.py`` for what components write by the hundred: pods with their status and their end, events, leases.
-What cannot be done so is done by the handler of single writes: where a quota counts it, or where somebody else was
-faster. Policies and webhooks that want to hear of a sort keep it away from here (`concerns`).
+Updates of pods that are like others before them are not judged again (``like_updates.py``). What cannot be done so is
+done by the handler of single writes: where a quota counts it, or where somebody else was faster. Policies and webhooks
+that want to hear of a sort keep it away from here (`concerns`).
 """
 
 from asyncio import gather
@@ -14,13 +15,15 @@ import msgspec
 
 from mooring.admission.policy.attributes import Sort
 from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
+from mooring.api.core_v1 import Pod
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import DeleteOptions, Resource
 from mooring.apiserver.http import Response
 from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.deleting import Deleting, Deletion
-from mooring.apiserver.resources.parameters import delete_options, write_options
-from mooring.apiserver.resources.writing import Writing, Written, ttl_of, write_of
+from mooring.apiserver.resources.like_updates import LikeUpdates, Update
+from mooring.apiserver.resources.parameters import WriteOptions, delete_options, write_options
+from mooring.apiserver.resources.writing import APPLY, Change, Writing, Written, ttl_of, write_of
 from mooring.store.kv import JUST_WRITTEN, Delete, Event, KeyValue, Put, Write
 
 C = TypeVar("C")
@@ -30,11 +33,12 @@ Pair = tuple[Call, Call]
 """A write, and the deletion of what was written."""
 PairOutcome = tuple[Outcome, Outcome | None]
 """What became of both; nothing of the deletion where the write was refused."""
-_OPERATIONS = {"create": CREATE, "update": UPDATE, "delete": DELETE}
+_OPERATIONS = {"create": CREATE, "update": UPDATE, "patch": UPDATE, "delete": DELETE}
 _SORTS = frozenset(
     {
         ("", "pods", "create", ""),
         ("", "pods", "update", "status"),
+        ("", "pods", "patch", ""),
         ("", "pods", "delete", ""),
         ("", "events", "create", ""),
         ("events.k8s.io", "events", "create", ""),
@@ -56,9 +60,12 @@ class _Change(msgspec.Struct, frozen=True):
     """An object as it is stored, and as it is to be stored, with what has to be written; None where nothing has."""
 
     kv: KeyValue
-    new: Resource
+    new: Resource | None
+    """None where it was known at once what an update comes to."""
     value: bytes
     write: Write | None
+    like: Update | None = None
+    """What is to be learned of it."""
 
 
 class Together:
@@ -68,8 +75,19 @@ class Together:
         self._context = context
         self._writing = writing
         self._deleting = deleting
-        self._judges = {"create": self._created, "update": self._updated, "delete": self._deleted}
-        self._alone = {"create": writing.create, "update": writing.update, "delete": deleting.delete}
+        self._like_updates = LikeUpdates(context)
+        self._judges = {
+            "create": self._created,
+            "update": self._updated,
+            "patch": self._patched,
+            "delete": self._deleted,
+        }
+        self._alone = {
+            "create": writing.create,
+            "update": writing.update,
+            "patch": writing.patch,
+            "delete": deleting.delete,
+        }
 
     def concerns(self, call: Call, verb: str) -> bool:
         """Whether writes such as a call can be done here."""
@@ -139,9 +157,19 @@ class Together:
         return _Draft((put,), told)
 
     async def _updated(self, call: Call) -> _Draft[Response] | None:
-        change = await self._changed(call)
+        return await self._update(call, await self._replaced(call))
+
+    async def _patched(self, call: Call) -> _Draft[Response] | None:
+        if call.request.content_type == APPLY:
+            return None
+        options = write_options(call.request, "PatchOptions")
+        return await self._update(call, await self._changed(call, options, self._writing.patched(call, options)))
+
+    async def _update(self, call: Call, change: _Change | None) -> _Draft[Response] | None:
         if change is None:
             return None
+        if change.like is not None:
+            await self._learn(call, change.like, change)
         value, before = change.value, change.kv.mod_revision
 
         def told(revisions: Sequence[int]) -> Awaitable[Response]:
@@ -149,26 +177,35 @@ class Together:
 
         return _Draft((change.write,) if change.write is not None else (), told)
 
-    async def _changed(self, call: Call) -> _Change | None:
-        """What an update comes to; None where it cannot be judged here."""
-        writing, stored, part = self._writing, call.stored, call.subresource
+    async def _learn(self, call: Call, like: Update, change: _Change) -> None:
+        """Remember what an update came to; of a status, admission looks nothing up."""
+        pod = change.new if isinstance(change.new, Pod) and not call.subresource else None
+        await self._like_updates.learn(like, change.value, is_gone=isinstance(change.write, Delete), pod=pod)
+
+    async def _replaced(self, call: Call, ending: bytes = b"") -> _Change | None:
         options = write_options(call.request, "UpdateOptions")
+
+        def replaced(old: Resource) -> Resource:  # noqa: ARG001 - a replacement owes nothing to what was there
+            return self._writing.read(call, options)
+
+        return await self._changed(call, options, replaced, ending)
+
+    async def _changed(self, call: Call, options: WriteOptions, changed: Change, ending: bytes = b"") -> _Change | None:
+        """What an update comes to, which a deletion with such options follows; None where it cannot be judged here."""
+        writing, stored, part = self._writing, call.stored, call.subresource
         kv = self._context.store.peek(stored.key(call.namespace, call.name))
         if options.dry_run or kv is None:
             return None  # where it is not there, it may have to be created
-        given = writing.read(call, options)
-
-        def replaced(old: Resource) -> Resource:  # noqa: ARG001 - a replacement owes nothing to what was there
-            return given
-
-        old, new = await writing.judged(call, options, kv, replaced, part)
+        like = self._like_updates.read(call, kv, options, ending)
+        if like is not None and (known := await self._like_updates.find(like)) is not None:
+            return _Change(kv, None, known.value, known.write(kv))
+        old, new = await writing.judged(call, options, kv, changed, part)
         value = stored.encode(new)
-        if value == kv.value:
-            return _Change(kv, new, value, None)
-        write = write_of(kv, new, value)
-        if isinstance(write, Delete) or self._context.ledger.change(stored.hub, new, old, part) is not None:
+        write = write_of(kv, new, value) if value != kv.value else None
+        left = None if isinstance(write, Delete) else new
+        if write is not None and self._context.ledger.change(stored.hub, left, old, part) is not None:
             return None
-        return _Change(kv, new, value, write)
+        return _Change(kv, new, value, write, None if call.warnings else like)
 
     async def _deleted(self, call: Call) -> _Draft[Response] | None:
         kv, options = self._context.find_known(call), delete_options(call.request)
@@ -197,11 +234,13 @@ class Together:
 
     async def _ended(self, pair: Pair) -> _Draft[PairOutcome] | None:
         call, last = pair
-        change = await self._changed(call)
-        if change is None:
+        change = await self._replaced(call, last.request.body)
+        if change is None or isinstance(change.write, Delete):
             return None
         revision = JUST_WRITTEN if change.write is not None else change.kv.mod_revision
         kv = KeyValue(change.kv.key, change.value, change.kv.create_revision, revision)
+        if change.new is None and last.request.is_unread:
+            return self._known_end(call, change, Delete(kv.key, expect=revision))
         try:
             options = delete_options(last.request)
             if options.preconditions and options.preconditions.resource_version:
@@ -211,6 +250,8 @@ class Together:
             return None  # the update is to be done nevertheless
         if deletion is None:
             return None
+        if change.like is not None and deletion.is_last and not last.warnings:
+            await self._learn(call, change.like, change)
 
         async def told(revisions: Sequence[int]) -> PairOutcome:
             at = revisions[0] if change.write is not None else change.kv.mod_revision
@@ -219,6 +260,14 @@ class Together:
             return response, await self._deleting.respond(last, options, written, deletion.obj, gone=deletion.is_last)
 
         return _Draft([write for write in (change.write, deletion.write) if write is not None], told)
+
+    def _known_end(self, call: Call, change: _Change, deletion: Delete) -> _Draft[PairOutcome]:
+        """An update after which nothing held those like it: only such are learned."""
+
+        async def told(revisions: Sequence[int]) -> PairOutcome:
+            return await self._writing.respond(call, Written(change.value, revisions[0])), Response()
+
+        return _Draft([write for write in (change.write, deletion) if write is not None], told)
 
     async def _end_alone(self, pair: Pair) -> PairOutcome:
         call, last = pair

@@ -32,7 +32,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.apiserver.apply.field_managers import Applier, FieldManagers, Manager, Tree
 from mooring.apiserver.http import Response
-from mooring.apiserver.patch import Patcher, PatchError, patcher_for
+from mooring.apiserver.patch import PatchError, patcher_for
 from mooring.apiserver.resources.context import Call, HandlerContext, Reserved
 from mooring.apiserver.resources.like_pods import LikePods
 from mooring.apiserver.resources.output import respond as responded
@@ -132,8 +132,7 @@ class Writing:
         options = write_options(call.request, "PatchOptions", is_apply=is_apply)
         if is_apply:
             return await self.respond(call, await self._apply(call, options))
-        patcher = patcher_for(call.request.content_type, call.request.body, call.kind)
-        return await self.respond(call, await self.change(call, options, self._patched(call, options, patcher)))
+        return await self.respond(call, await self.change(call, options, self.patched(call, options)))
 
     async def create_object(
         self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
@@ -360,8 +359,9 @@ class Writing:
     def applier(self, call: Call, options: WriteOptions, config: Tree) -> Applier:
         return self._managers.applier(call.kind, config, self._manager(call, options), force=options.force)
 
-    def _patched(self, call: Call, options: WriteOptions, patcher: Patcher) -> Change:
-        scheme = self._context.scheme
+    def patched(self, call: Call, options: WriteOptions) -> Change:
+        """What a patch makes of an object; raises BadRequest and the like for what is none."""
+        scheme, patcher = self._context.scheme, patcher_for(call.request.content_type, call.request.body, call.kind)
 
         def patched(old: Resource) -> Resource:
             tree = codec.to_tree(scheme.convert(old, call.kind))

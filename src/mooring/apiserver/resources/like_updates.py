@@ -1,0 +1,133 @@
+"""Remembers what updates of pods came to, so that the next one that differs only in what is a pod's own is not judged.
+
+Pods of one template become what they become by the same updates: their status when they run, when they end, the
+finalizer that a Job takes from them. The texts of two such updates, and of the two pods, differ in names, ids,
+addresses and times alone (`pod_words.py`). `LikeUpdates.read` puts marks in the place of these, and keeps what is left,
+with the order that the times are in. Whoever leaves the same gets the same pod, with its own words for the marks.
+
+That is sound because nothing that judges such an update looks at what these words say, but for which of them are equal
+and which time is earlier. To be sure, an outcome is used only from the fourth time on: the second makes it known, and
+the third, which is judged, has to come to the very same. Where something else may tell updates apart, each is judged:
+a node writes, a quota counts, or admission looks up something that has changed. Policies and webhooks that want to hear
+of pods keep them away from here (`Together.concerns`).
+
+Called by ``together.py``. New pods that are alike: ``like_pods.py``.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from mooring.api import times
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.core_v1 import Pod
+from mooring.apiserver.bounded_cache import BoundedCache
+from mooring.apiserver.resources.context import Call, HandlerContext
+from mooring.apiserver.resources.facts import Facts
+from mooring.apiserver.resources.parameters import WriteOptions
+from mooring.apiserver.resources.pod_words import Template, Words, filled, split_at_times, template, words_of
+from mooring.apiserver.security import users
+from mooring.store.kv import Delete, KeyValue, Put
+
+_MOST = 512
+_LONGEST = 16 * 1024
+
+
+class Update(msgspec.Struct, frozen=True):
+    """An update of a pod, and what of it is the pod's own."""
+
+    key: bytes
+    """All the rest."""
+    user: UserInfo
+    words: Words
+    namespace: str
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What an update comes to: a pod as it is to be stored, and whether nothing holds it any longer."""
+
+    value: bytes
+    is_gone: bool
+
+    def write(self, kv: KeyValue) -> Put | Delete | None:
+        """What makes it so."""
+        if self.value == kv.value:
+            return None
+        if self.is_gone:
+            return Delete(kv.key, expect=kv.mod_revision)
+        return Put(kv.key, self.value, expect=kv.mod_revision)
+
+
+class _Like(msgspec.Struct, frozen=True):
+    """What an update came to, and what it was judged by."""
+
+    value: Template
+    is_gone: bool
+    user: UserInfo
+    facts: Facts | None
+    """What admission looked up; None where it looks nothing up."""
+    pod: Pod | None
+    """One that it did so for."""
+    is_certain: bool = False
+
+
+class LikeUpdates:
+    """The updates of pods that a server has judged."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
+        self._known: BoundedCache[bytes, _Like | None] = BoundedCache(_MOST)
+        """None for those that came once, and for those that nothing can be known of."""
+
+    def read(self, call: Call, kv: KeyValue, options: WriteOptions, ending: bytes = b"") -> Update | None:
+        """An update, with the options of the deletion that follows it; None where it has to be judged anyway."""
+        request, stored = call.request, call.stored
+        if stored.hub.type is not Pod or call.kind is not stored.hub or request.query:
+            return None
+        if users.NODES in request.user.groups or not self._context.ledger.is_idle(call.namespace):
+            return None
+        body = request.body
+        texts = (kv.value, body, ending)
+        if any(len(text) > _LONGEST or text.find(b"\0") >= 0 for text in texts) or body.find(b'"managedFields"') >= 0:
+            return None
+        words = words_of(kv, body)
+        if words is None:
+            return None
+        now = times.to_seconds(self._context.clock.now()).encode()
+        metadata, owners, spec, status = words.marked(kv.value)
+        wanted, others, its_spec, its_status = words.marked(body)
+        texts_with_times = (metadata, owners, status, wanted, others, its_status, *words.marked(ending))
+        split = split_at_times(texts_with_times, now, words)
+        if split is None:
+            return None
+        around, order = split
+        told = (request.method, call.namespace, call.subresource, request.content_type, options.manager)
+        judged_by = "\0".join((*told, options.validation.value)).encode()
+        wanted_spec = b"=" if its_spec == spec else its_spec  # as it nearly always is
+        return Update(b"\0".join((judged_by, order, spec, wanted_spec, *around)), request.user, words, call.namespace)
+
+    async def find(self, update: Update) -> Known | None:
+        """What an update comes to, if that is certain."""
+        like = self._known.get(update.key)
+        if like is None or not like.is_certain or like.user != update.user:
+            return None
+        if like.pod is not None and like.facts != await self._facts(like.pod, update):
+            return None
+        return Known(filled(like.value, update.words), like.is_gone)
+
+    async def learn(self, update: Update, value: bytes, *, is_gone: bool = False, pod: Pod | None = None) -> None:
+        """Remember what an update came to; with the pod, where admission has looked up something about it."""
+        if update.key not in self._known:
+            self._known.put(update.key, None)
+            return
+        made = template(value, update.words)
+        facts = await self._facts(pod, update) if pod is not None else None
+        like = _Like(made, is_gone, update.user, facts, pod) if made is not None else None
+        before = self._known.get(update.key)
+        if like is not None and before is not None and replace(before, pod=pod, is_certain=False) == like:
+            like = replace(like, is_certain=True)
+        self._known.put(update.key, like)
+
+    async def _facts(self, pod: Pod, update: Update) -> Facts:
+        """What admission looks up about a pod, were it on the node of the one that is updated."""
+        spec = replace(pod.spec, node_name=update.words.node or pod.spec.node_name)
+        return await self._context.facts.about(replace(pod, spec=spec), update.namespace)
