@@ -1,6 +1,7 @@
 """What becomes of objects between two releases of Kubernetes, and how it is told."""
 
 import json
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -11,7 +12,9 @@ from click.testing import CliRunner
 from mooring.advisor import releases
 from mooring.advisor.releases import Crossing, CrossingError, Effect, clients
 from mooring.advisor.releases.results import RULES
+from mooring.advisor.snapshot import Snapshot
 from mooring.cli.main import mooring
+from mooring.cli.support.cluster_source import ClusterSource
 from release_objects import POD_SPEC, Tree, deployment, found, obj, snapshot, with_rule
 
 ROLE = "rbac.authorization.k8s.io/v1"
@@ -128,6 +131,15 @@ CASES: dict[str, Case] = {
     ),
     "an object of a kind that is not served there cannot be reached": (
         "1.37", "1.36", obj("certificates.k8s.io/v1", "ClusterTrustBundle"), Effect.UNREACHABLE, "stays in etcd",
+    ),
+    "what the server keeps for itself nobody has to delete": (
+        "1.33", "1.32",
+        obj("networking.k8s.io/v1", "IPAddress", metadata={
+            "name": "10.0.0.1", "labels": {"ipaddress.kubernetes.io/managed-by": "ipallocator"}}),
+        Effect.HARMLESS, "the server made it for itself",
+    ),
+    "a network that somebody added is not the server's own": (
+        "1.33", "1.32", obj("networking.k8s.io/v1", "ServiceCIDR"), Effect.UNREACHABLE, "delete it before",
     ),
     "what is stored in a version that the older release lacks cannot be read": (
         "1.30", "1.28", obj("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"),
@@ -280,6 +292,22 @@ def test_up_every_release_is_a_step_and_has_its_point_of_no_return() -> None:
 
 
 @pytest.mark.req("U.3")
+@pytest.mark.parametrize(
+    ("start", "end", "arguments"),
+    [
+        ("1.36", "1.34", "{name: emulated-version, value: '1.34'}, {name: min-compatibility-version, value: '1.34'}"),
+        ("1.34", "1.35", "{name: emulated-version, value: '1.34'}, {name: min-compatibility-version, value: '1.34'}"),
+        ("1.34", "1.33", "{name: emulated-version, value: '1.33'}"),
+    ],
+)
+def test_kubeadm_is_told_the_flags_that_the_binary_has(start: str, end: str, arguments: str) -> None:
+    audit = releases.audit(snapshot(), Crossing.between(start, end), plays=False)
+    (run,) = [c.run for s in audit.steps for c in s.commands if "kubeadm.yaml" in c.run and "echo" in c.run]
+    (_, said, *_) = shlex.split(run)
+    assert said == f"apiServer: {{extraArgs: [{arguments}]}}"
+
+
+@pytest.mark.req("U.3")
 def test_releases_that_cannot_be_emulated_have_no_such_step() -> None:
     assert not [title for title in titles("1.30", "1.29") if "behave as" in title]
     audit = releases.audit(snapshot(), Crossing.between("1.37", "1.32"), plays=False)
@@ -412,6 +440,14 @@ def test_what_cannot_be_read_is_told_and_not_passed_over(manifests: Path) -> Non
     assert "not read: did not find expected" in result.stderr
     notes = json.loads(CliRunner().invoke(mooring, ["audit", *words, "-o", "json"]).stdout)["notes"]
     assert [note.partition(": ")[2][:8] for note in notes] == ["not read", "not read"]
+
+
+@pytest.mark.req("U.2")
+def test_who_may_read_nothing_is_not_told_that_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = Snapshot("the cluster", missing={"pods": "not allowed: pods is forbidden"})
+    monkeypatch.setattr(ClusterSource, "read", lambda *_, **__: nothing)
+    code, text = run("--from-version", "1.36", "--to-version", "1.35")
+    assert (code, text) == (1, "Error: nothing of the cluster can be read: not allowed: pods is forbidden\n")
 
 
 @pytest.mark.req("U.2")

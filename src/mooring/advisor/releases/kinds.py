@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
-from mooring.advisor.releases.subjects import Subject
+from mooring.advisor.releases.subjects import Subject, mapping
 from mooring.api.history import Served
 from mooring.api.kinds import GroupVersion
 
@@ -62,6 +62,9 @@ def _stored(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Fi
         text = f"{crossing.end} does not serve {served.kind} of {served.group or 'core'} in any version"
         if known:
             text += f" unless --runtime-config={known[-1].api_version}=true is set"
+        if _is_the_servers(subject):
+            yield _finding(subject, Effect.HARMLESS, f"{text}; the server made it for itself, and leaves it in etcd")
+            return
         text += "; what is stored stays in etcd, and nobody can reach it or clean it up: delete it before"
         yield _finding(subject, Effect.UNREACHABLE, text)
         return
@@ -73,6 +76,14 @@ def _stored(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Fi
             f"{served.plural} fail as a whole; let a server with --emulated-version={crossing.end} write it again first"
         )
         yield _finding(subject, Effect.UNREADABLE, text)
+
+
+def _is_the_servers(subject: Subject) -> bool:
+    """Whether the server keeps its own books in an object: of addresses, and of the networks that its flags name."""
+    labels = mapping(subject.metadata.get("labels"))
+    return "ipaddress.kubernetes.io/managed-by" in labels or (
+        (subject.reference.kind, subject.reference.name) == ("ServiceCIDR", "kubernetes")
+    )
 
 
 def _by_clients(subject: Subject, crossing: Crossing) -> Iterator[Finding]:

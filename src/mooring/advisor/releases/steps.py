@@ -15,10 +15,13 @@ from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
 from mooring.api.kinds import GroupVersion
+from mooring.base.version import Version
 
 _PATCHED = frozenset({Effect.FIELD_LOST, Effect.FIELD_OFF})
 _CHANGED = frozenset({Effect.VALUE_REFUSED, Effect.REFUSED, Effect.RULE_REFUSED, Effect.NEEDS_GATE, Effect.STUCK})
 _NO_RETURN = "POINT OF NO RETURN"
+_COMPATIBILITY_FLAG = Version(1, 35)
+"""The first kube-apiserver with `--min-compatibility-version`."""
 
 
 def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
@@ -120,7 +123,9 @@ def _up(crossing: Crossing) -> Iterator[Step]:
         plan, apply = f"kubeadm upgrade plan v{release}.0", f"kubeadm upgrade apply v{release}.0 --config kubeadm.yaml"
         commands = [Command(run=plan), Command(run=apply)]
         if emulated:
-            commands.insert(0, _extra_args(now, "the new binary behaves as the old one until the line is taken out"))
+            commands.insert(
+                0, _extra_args(release, now, "the new binary behaves as the old one until the line is taken out")
+            )
         order = "API servers first, then controllers and schedulers"
         yield Step(title=f"Control plane: {now} to {release}, {order}", commands=commands)
         yield Step(title=f"Nodes to {release}, one after the other", commands=[_node(f"for each node, to {release}")])
@@ -128,7 +133,7 @@ def _up(crossing: Crossing) -> Iterator[Step]:
             yield Step(
                 title=f"{_NO_RETURN} to {now}: let the API server behave as {release}",
                 because=f"from here on it writes what {now} may not be able to read; so far, the old binary can return",
-                commands=[Command(run=apply, ready=False, why="take emulated-version out of kubeadm.yaml first")],
+                commands=[Command(run=apply, ready=False, why="take the arguments out of kubeadm.yaml first")],
             )
         now = release
 
@@ -141,7 +146,7 @@ def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
             title=f"Let the API server of {now} behave as {end}, and see that all is well",
             because=f"the binary stays {now}, and taking the flag out is the way back",
             commands=[
-                _extra_args(end, f"nothing is written that {end} cannot read"),
+                _extra_args(now, end, f"nothing is written that {end} cannot read"),
                 Command(run="kubeadm init phase control-plane apiserver --config kubeadm.yaml"),
                 Command(run="kubectl get --raw /version", why=f'it says "emulationMinor": "{crossing.end.minor}"'),
             ],
@@ -169,10 +174,15 @@ def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
     )
 
 
-def _extra_args(version: str, why: str) -> Command:
-    """A line of kubeadm's ClusterConfiguration (v1beta4)."""
-    line = f"apiServer: {{extraArgs: [{{name: emulated-version, value: '{version}'}}]}}"
-    return Command(run=f"echo {shlex.quote(line)} >> kubeadm.yaml", why=why)
+def _extra_args(binary: str, version: str, why: str) -> Command:
+    """A line of kubeadm's ClusterConfiguration (v1beta4), with the flags that a binary has."""
+    flags = ["emulated-version"]
+    if Version.parse(binary) >= _COMPATIBILITY_FLAG:
+        flags.append("min-compatibility-version")
+    arguments = ", ".join(f"{{name: {flag}, value: '{version}'}}" for flag in flags)
+    line = f"apiServer: {{extraArgs: [{arguments}]}}"
+    why = f"{why}; where the file has apiServer already, put the arguments there"
+    return Command(run=f"echo {shlex.quote(line)} >> kubeadm.yaml", ready=False, why=why)
 
 
 def _node(why: str) -> Command:

@@ -44,6 +44,9 @@ class ReleaseQuestion:
         from mooring.advisor.releases import baseline  # noqa: PLC0415 - as above
 
         snapshot = self.source.read(quiet=True)
+        if snapshot.forbidden and not snapshot.raw():  # nothing would be lost
+            why = next(iter(snapshot.forbidden.values()))
+            raise click.ClickException(f"nothing of {snapshot.origin} can be read: {why}")
         try:
             crossing = releases.Crossing.between(self.start or self._running(snapshot), self.end, self.gates)
             known = baseline.read(self.baseline) if self.baseline else frozenset[str]()
