@@ -20,6 +20,8 @@ FOLDER = os.environ.get("MOORING_MANIFESTS", "")
 PROJECTS = sorted(Path(FOLDER).iterdir()) if FOLDER else [Path("a project")]
 published = cache(lambda project: dump([project]))
 GONE = {
+    "R001 admissionregistration.k8s.io/v1beta1 MutatingWebhookConfiguration apiVersion",  # removed in 1.22; patches
+    "R001 admissionregistration.k8s.io/v1beta1 ValidatingWebhookConfiguration apiVersion",
     "R001 policy/v1beta1 PodDisruptionBudget apiVersion",  # removed in 1.25; for old clusters, beside others
     "R001 policy/v1beta1 PodSecurityPolicy apiVersion",  # removed in 1.25
     "R001 scheduling.k8s.io/v1alpha2 PodGroup apiVersion",  # an alpha version of 1.36 alone
@@ -35,6 +37,7 @@ APP_ARMOR = {  # which has been a field since 1.30
 }
 ALPHA = {each.replace("R001", "R023") for each in GONE if "alpha" in each}  # which 1.36 can be told to serve
 NEWER = {  # written for releases that have them
+    "R020 rbac.authorization.k8s.io/v1 ClusterRole rules[].resources",
     "R001 admissionregistration.k8s.io/v1 MutatingAdmissionPolicy apiVersion",
     "R001 admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding apiVersion",
     "R005 resource.k8s.io/v1 ResourceClaimTemplate spec.spec.devices.requests[].exactly.capacity",

@@ -433,7 +433,9 @@ def test_wrong_calls_are_told(manifests: Path, words: list[str], why: str) -> No
 
 @pytest.mark.req("U.2")
 def test_what_cannot_be_read_is_told_and_not_passed_over(manifests: Path) -> None:
-    manifests.write_text(manifests.read_text() + "---\nmetadata: {name: [b\n---\njust text\n")
+    manifests.write_text(
+        manifests.read_text() + "---\nmetadata: {name: [b\n---\nmetadata: {name: b}\n---\nreplicas: 3\n"
+    )
     words = ["--from", str(manifests), "--from-version", "1.36", "--to-version", "1.35"]
     result = CliRunner().invoke(mooring, ["audit", *words])
     assert result.stdout.splitlines()[-1] == "nothing is lost or refused; 2 could not be read or judged"

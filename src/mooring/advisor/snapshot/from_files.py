@@ -109,7 +109,8 @@ class _Reading:
     def _take(self, name: str, line: int, item: documents.Item) -> None:
         tree, place = item.tree, f"{name}:{line}" + (f" {item.path}" if item.path else "")
         if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str) or not tree["kind"]:
-            self.notes.append(Note(place, "not read: an object says its apiVersion and kind", is_unread=True))
+            meant = isinstance(tree, dict) and "metadata" in tree  # other files lie beside manifests
+            self.notes.append(Note(place, "not read: an object says its apiVersion and kind", is_unread=meant))
             return
         metadata = tree.get("metadata") if isinstance(tree.get("metadata"), dict) else {}
         api_version = tree.get("apiVersion") if isinstance(tree.get("apiVersion"), str) else ""
