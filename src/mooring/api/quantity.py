@@ -21,6 +21,8 @@ MILLI = -3
 
 _MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
 _TEXT_LIMIT = 1000  # characters; nobody means a longer number, and arithmetic on it would cost us
+_NEAR = 18
+"""Exponents that differ by no more are made the same without looking at how long the numbers are."""
 _ALIGN_LIMIT = 2000  # digits between two operands; beyond that a sum is the larger one
 _new = object.__new__
 _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
@@ -175,6 +177,8 @@ class Quantity(_Fields):
             return Quantity(self._unscaled, self._scale, format_, fast=fast)
         if not self._unscaled:
             return Quantity(other._unscaled, other._scale, format_, fast=fast)
+        if self._scale == other._scale:
+            return Quantity(self._unscaled + other._unscaled, self._scale, format_, fast=fast)
         high, low = (self, other) if self._scale >= other._scale else (other, self)
         shift = high._scale - low._scale
         if shift > _ALIGN_LIMIT:
@@ -214,11 +218,12 @@ class Quantity(_Fields):
         a, b = self._unscaled, other._unscaled
         shift = self._scale - other._scale
         if shift and a and b and (a > 0) == (b > 0):
-            # Only numbers of about the same length need to be written out with the same exponent.
-            a_digits, b_digits = _magnitude(self), _magnitude(other)
-            if abs(a_digits - b_digits) > 1:
-                larger = 1 if a_digits > b_digits else -1
-                return larger if a > 0 else -larger
+            if not -_NEAR <= shift <= _NEAR:
+                # Only numbers of about the same length need to be written out with the same exponent.
+                a_digits, b_digits = _magnitude(self), _magnitude(other)
+                if abs(a_digits - b_digits) > 1:
+                    larger = 1 if a_digits > b_digits else -1
+                    return larger if a > 0 else -larger
             if shift > 0:
                 a *= 10**shift
             else:
