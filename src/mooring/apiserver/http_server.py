@@ -9,8 +9,8 @@
 - Both let a request go over to another protocol: `Application` finds a function in the scope that answers 101 and
   returns the bare connection (``connection.py``), with what the client has sent already.
 - Connections are accepted and enciphered by ``tls_transport.py``.
-- `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, leaves signals to
-  its caller, and ends open watches when it stops, for which uvicorn alone would wait for ever.
+- `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, and ends open
+  watches when it stops. uvicorn's own server looks ten times a second whether it should, and waits as long.
 """
 
 import asyncio
@@ -19,18 +19,16 @@ import logging
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
-import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.utils import get_remote_addr
-from uvicorn.server import ServerState
 
 from mooring.apiserver.app import CLIENT, TAKE_OVER, Application, headers_by_name
 from mooring.apiserver.client import Client
@@ -42,14 +40,18 @@ from mooring.apiserver.known_heads import KnownHeads
 from mooring.apiserver.limits import Limits
 from mooring.apiserver.pushing import Flow, Push
 from mooring.apiserver.security.pki import KeyPair
-from mooring.apiserver.sending import Stream, head_of, headers_of, known_lines, lines_of
+from mooring.apiserver.sending import Stream, date, head_of, headers_of, known_lines, lines_of
 from mooring.apiserver.tls_transport import TlsListener
+from mooring.base import logs
+
+log = logs.get(__name__)
 
 _TOO_LARGE = "431 Request Header Fields Too Large"
 _KEEP_ALIVE_SECONDS = 60
 _BACKLOG = 2048
 _HANG_UP_SECONDS = 0.1
 _IDLE_LOOK_SECONDS = 1.0
+_STOP_LOOK_SECONDS = 0.01
 
 
 class ListenError(Exception):
@@ -103,7 +105,7 @@ def tls_context(server: KeyPair, authority: KeyPair) -> ssl.SSLContext:
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
-    # All of a connection, for there are thousands of them; what uvicorn keeps in each is the class's, by `shared_by`.
+    # All of a connection, for there are thousands of them; what uvicorn keeps in each is the class's, by `HttpServer`.
     __slots__ = (
         "_awaited",
         "_body",
@@ -143,11 +145,9 @@ class Protocol(HttpToolsProtocol):
     access_logger = logging.getLogger("uvicorn.access")
 
     @classmethod
-    def shared_by(cls, config: uvicorn.Config, state: ServerState) -> None:
-        """What all connections of a server share."""
-        cls.config, cls.app, cls.timeout_keep_alive = config, config.loaded_app, config.timeout_keep_alive
-        cls.server_state, cls.connections, cls.tasks = state, state.connections, state.tasks
-        cls.loop = asyncio.get_running_loop()
+    def run_in(cls, loop: asyncio.AbstractEventLoop) -> None:
+        """All connections of a server are in the same loop."""
+        cls.loop = loop
 
     def __init__(self) -> None:
         self.cycle = cast("Any", None)
@@ -307,6 +307,11 @@ class Protocol(HttpToolsProtocol):
         whole.task = self.loop.create_task(self._answer(request, query, whole))
         self.tasks.add(whole.task)
 
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        task = self.loop.create_task(cycle.run_asgi(app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
     def _address(self) -> tuple[str, bytes]:
         """The path and the query that are asked for; raises as httptools does."""
         url = self.url
@@ -326,7 +331,7 @@ class Protocol(HttpToolsProtocol):
             logger=self.logger,
             access_logger=self.access_logger,
             access_log=False,
-            default_headers=self.server_state.default_headers,
+            default_headers=[date()],
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
             keep_alive=keep_alive,
@@ -361,11 +366,10 @@ class Protocol(HttpToolsProtocol):
             del whole.task
 
     def _send(self, exchange: Exchange, response: Response, body: bytes, whole: Whole) -> None:
-        date = known_lines(tuple(self.server_state.default_headers))
         end = b"\r\n" if whole.keep_alive else b"connection: close\r\n\r\n"
         shown = b"" if exchange.request.method == "HEAD" else body
         head = head_of(exchange, response, len(body))
-        self.transport.write(b"".join((STATUS_LINE[response.status], date, head, end, shown)))
+        self.transport.write(b"".join((STATUS_LINE[response.status], known_lines((date(),)), head, end, shown)))
         whole.response_complete = True
         if whole.keep_alive:
             self.on_response_complete()
@@ -379,8 +383,7 @@ class Protocol(HttpToolsProtocol):
             push.lost()
             return
         self._pushing = push
-        date = known_lines(tuple(self.server_state.default_headers))
-        head = STATUS_LINE[response.status] + date + lines_of(headers_of(exchange, response))
+        head = STATUS_LINE[response.status] + lines_of([date(), *headers_of(exchange, response)])
         chunked = b"transfer-encoding: chunked\r\n" if push.in_chunks else b""
         end = b"\r\n" if whole.keep_alive else b"connection: close\r\n\r\n"
         self.transport.write(head + chunked + end)
@@ -510,31 +513,6 @@ def _keep_alive(connection: Any) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_SECONDS)
 
 
-class _Uvicorn(uvicorn.Server):
-    """uvicorn, with its signals left to us."""
-
-    def __init__(self, config: uvicorn.Config, protocol: type[Protocol], before_stop: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._protocol = protocol
-        self._before_stop = before_stop
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        config = self.config
-        assert config.ssl is not None  # noqa: S101 - `HttpServer` gives it
-        self._protocol.shared_by(config, self.server_state)
-        self.servers = [cast("Any", TlsListener(each, config.ssl, self._protocol)) for each in sockets or ()]
-        self.started = True
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._protocol.stopping = True
-        self._before_stop()
-        await super().shutdown(sockets)
-
-
 class HttpServer:
     """An application behind TLS on a socket."""
 
@@ -546,39 +524,25 @@ class HttpServer:
         limits: Limits,
         *,
         before_stop: Callable[[], None],
-        grace_seconds: int = 30,
+        grace_seconds: float = 30.0,
     ) -> None:
         self._socket = listening
-        ours = {"limits": limits, "application": app, "heads": KnownHeads()}
-        protocol = type("Protocol", (Protocol,), ours)  # one of its own for each server
-        self._protocol: type[Protocol] = protocol
-        config = uvicorn.Config(
-            app,
-            http=protocol,
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # where a request comes from is not for its sender to say
-            timeout_keep_alive=limits.idle_seconds,
-            timeout_graceful_shutdown=grace_seconds,
-        )
-        config.load()
-        config.ssl = tls
+        self._tls = tls
+        self._before_stop = before_stop
+        self._grace_seconds = grace_seconds
+        self._is_hurried = False
+        self._listener: TlsListener | None = None
+        ours = {"application": app, "app": app, "limits": limits, "timeout_keep_alive": limits.idle_seconds}
+        self.connections: set[Protocol] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        ours |= {"heads": KnownHeads(), "connections": self.connections, "tasks": self._tasks}
+        self._protocol: type[Protocol] = type("Protocol", (Protocol,), ours)  # one of its own for each server
         _redirect_logs()
-        self._uvicorn = _Uvicorn(config, protocol, before_stop)
-        self._task: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Begin to accept connections."""
-        self._task = asyncio.create_task(self._uvicorn.serve(sockets=[self._socket]), name="http server")
-        while not self._uvicorn.started:
-            if self._task.done():
-                self._task.result()
-                raise ListenError("the server ended before it began")
-            await asyncio.sleep(0.005)
+        self._protocol.run_in(asyncio.get_running_loop())
+        self._listener = TlsListener(self._socket, self._tls, self._protocol)
 
     def drain(self) -> None:
         """Go on, but let no client keep its connection, so that few are cut when the server stops."""
@@ -586,15 +550,25 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Take no more connections, end watches, let the other requests finish."""
-        self._uvicorn.should_exit = True
-        if self._task:
-            await self._task
+        self._protocol.stopping = True
+        if self._listener:
+            self._before_stop()
+            self._listener.close()
         self._socket.close()
+        for connection in list(self.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(self._grace_seconds):
+                while (self.connections or self._tasks) and not self._is_hurried:  # noqa: ASYNC110 - at the end only
+                    await asyncio.sleep(_STOP_LOOK_SECONDS)
+        except TimeoutError:
+            log.warning("Requests were not done in time, and are ended", extra={"fields": {"count": len(self._tasks)}})
+            for task in self._tasks:
+                task.cancel()
 
     def stop_at_once(self) -> None:
         """Do not wait for requests any longer."""
-        self._uvicorn.should_exit = True
-        self._uvicorn.force_exit = True
+        self._is_hurried = True
 
 
 def _redirect_logs() -> None:

@@ -4,7 +4,9 @@ Called by ``app.py``; ``http_server.py`` has what a message of ASGI becomes on a
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from email.utils import formatdate
 from functools import lru_cache
 from typing import Any
 
@@ -40,6 +42,16 @@ def lines_of(headers: Iterable[Header]) -> bytes:
     if joined.count(b"\n") != len(lines):
         raise ValueError("a header of a response has a line break in it")
     return joined
+
+
+def date() -> Header:
+    """The header that says when it is."""
+    return _date_at(int(time.time()))
+
+
+@lru_cache(maxsize=4)
+def _date_at(second: int) -> Header:
+    return b"date", formatdate(second, usegmt=True).encode()
 
 
 _encoded = lru_cache(maxsize=64)(str.encode)

@@ -299,7 +299,7 @@ class ApiServer:
             self._tls = tls_context(self._pki.server(self._names()), self._pki.authority)
             self._write_kubeconfigs()
             self._http = HttpServer(self.app, listening, self._tls, config.limits, before_stop=self._end_streams)
-            await self._http.start()
+            self._http.start()
         except BaseException:
             listening.close()
             raise

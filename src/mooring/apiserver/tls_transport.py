@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class TlsListener:
-    """Accepts connections on a socket; has what uvicorn asks of a server of asyncio."""
+    """Accepts connections on a socket."""
 
     def __init__(self, listening: socket.socket, tls: ssl.SSLContext, made: Callable[[], asyncio.Protocol]) -> None:
         self._socket = listening
@@ -77,8 +77,6 @@ class TlsListener:
             self._pause.cancel()
         else:
             self._loop.remove_reader(self._socket)
-
-    async def wait_closed(self) -> None: ...
 
 
 class TlsTransport(asyncio.Transport):

@@ -371,9 +371,9 @@ async def test_who_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
         connection.writer.transport.pause_reading()  # type: ignore[attr-defined] # it is a transport to read from too
         for _ in range(600):
             await asyncio.sleep(0.05)
-            if server.app.limiter.reading == 0 and not server._http._uvicorn.server_state.connections:  # type: ignore[union-attr] # it listens
+            if server.app.limiter.reading == 0 and not server._http.connections:  # type: ignore[union-attr] # it listens
                 break
-        assert not server._http._uvicorn.server_state.connections  # type: ignore[union-attr] # as above
+        assert not server._http.connections  # type: ignore[union-attr] # as above
         connection.close()
 
 
@@ -449,7 +449,7 @@ async def test_a_connection_that_is_closed_already_does_not_keep_the_server_from
     async with listening(tmp_path) as server:
         connection = await Connection.open(server, _tls(tmp_path))
         assert (await connection.get("/version"))[0] == 200
-        [protocol] = server._http._uvicorn.server_state.connections  # type: ignore[union-attr] # it listens
+        [protocol] = server._http.connections  # type: ignore[union-attr] # it listens
         protocol.transport.close()
         protocol.shutdown()
         await asyncio.wait_for(server.stop(), 5)
