@@ -393,6 +393,10 @@ def test_what_is_kept_of_other_pods_makes_no_difference_whatever_changes(seed: i
     for number in range(100, 115):
         change(engine, lot, number)
         new = pod("new", cpu=lot.choice(["2", "3"]), priority=4, labels={"app": "new"})
+        if lot.random() < 0.3:
+            engine.nominations.put(new, f"n{lot.randint(0, 5)}")
+            assert refusals(engine.schedule(new)) == refusals(anew(engine).schedule(new))
+            engine.nominations.remove(new)
         outcome = engine.schedule(new)
         if number % 5 == 4:
             assert refusals(outcome) == refusals(anew(engine).schedule(new))

@@ -125,6 +125,11 @@ class Reader:
         self._nodes, self._pods = nodes, pods
         self._verified_at = (NEVER, NEVER)
 
+    @property
+    def knows_nodes(self) -> bool:
+        """Whether no node has changed since the last call of `changes`."""
+        return self._nodes.changed_at == self._verified_at[0]
+
     def changes(self) -> Changes:
         """What has changed since the last call; everything at first."""
         of_nodes, of_pods = self._verified_at

@@ -156,12 +156,18 @@ class Evaluation:
         self._pre_filter(judgement)
         if judgement.refusal is not None or not judgement.considered[row]:
             return judgement
-        if status_on(judgement, row).is_success and status_with(judgement, self._cluster, row, expected).is_success:
+        status = status_on(judgement, row, only_pods_moved=self._lets_pass(judgement, row))
+        if status.is_success and status_with(judgement, self._cluster, row, expected).is_success:
             judgement.asked = [(slot.name, 1, 0, 0) for slot in judgement.filters if not slot.status.is_skip]
             judgement.feasible = np.zeros_like(judgement.considered)
             judgement.feasible[row] = True
             judgement.number_feasible = 1
         return judgement
+
+    def _lets_pass(self, judgement: Judgement, row: int) -> bool:
+        """Whether it is known that all filters that look at nothing but the node let a row pass."""
+        by_node = (slot for slot in judgement.filters if slot.sees_only_node)
+        return self._reader.knows_nodes and all(slot.lets_pass(row) for slot in by_node)
 
     def _look_at(self, pod: PodInfo) -> None:
         """Ask once for all pods with a specification those plugins that need to know no more of a pod."""

@@ -70,6 +70,10 @@ class FilterSlot:
         """Judge what has changed; whether a verdict has. `accepted` are the rows that everybody before accepted."""
         return False
 
+    def lets_pass(self, _row: int) -> bool:
+        """Whether a row is known to pass, as of the last `update`."""
+        return False
+
     def verdicts(self, _rows: Rows) -> Verdicts | Status | None:
         """What the plugin says now about some rows, past everything that is kept; None when all pass."""
         return None
@@ -219,6 +223,9 @@ class ShapeFilter(FilterSlot):
             return True
         self._is_fresh = True
         return self._take(verdicts, self._cluster.labels.nodes, rows)
+
+    def lets_pass(self, row: int) -> bool:
+        return self._is_fresh and (not self.asks or bool(self.ok[row]))
 
     def judge_rows(self, rows: NDArray[np.intp]) -> None:
         """Judge a few rows and let the others pass, which nobody looks at; nothing is kept for the next pod."""

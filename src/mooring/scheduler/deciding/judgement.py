@@ -36,6 +36,7 @@ class Judgement:
         "is_alike",
         "naming",
         "number_feasible",
+        "only_resources",
         "overruled",
         "pod",
         "promises_only_use",
@@ -59,6 +60,8 @@ class Judgement:
         self.feasible: Mask = _NO_MASK
         self.number_feasible = 0
         self.overruled: Overruled = ()
+        self.only_resources: bool | None = None
+        """Whether resources alone decide, see `only_resources_decide`; None when nobody has looked yet."""
         self.promises_only_use: bool | None = None
         """Whether pods that are expected make no difference but by what they use; None when nobody has looked yet."""
         self.is_alike = True
@@ -115,5 +118,8 @@ def likeness_on(judgement: Judgement, cluster: Cluster, row: int, moved: Sequenc
 
 
 def only_resources_decide(judgement: Judgement) -> bool:
-    """Whether every filter sees nothing but the node, or nothing but its resources."""
-    return judgement.refusal is None and all(slot.sees_only_resources for slot in judgement.filters)
+    """Whether every filter sees nothing but the node, or nothing but its resources. Asked once all have been asked."""
+    if judgement.only_resources is None:
+        alone = judgement.refusal is None and all(slot.sees_only_resources for slot in judgement.filters)
+        judgement.only_resources = alone
+    return judgement.only_resources

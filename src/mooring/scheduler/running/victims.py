@@ -62,7 +62,9 @@ class Victims:
     async def _delete_all(self, pod: Pod, node: str, victims: Sequence[Pod], plugin: str) -> None:
         key = pod_key(pod)
         *others, last = victims
-        asked = await asyncio.gather(*(self._delete(victim, pod, node, plugin) for victim in others))
+        asked: list[bool | None] = []
+        if others:
+            asked = await asyncio.gather(*(self._delete(victim, pod, node, plugin) for victim in others))
         if None not in asked:
             self._queue.hold_until(key, pod_key(last))
             asked.append(await self._delete(last, pod, node, plugin))
