@@ -71,6 +71,14 @@ def lease(name: str, holder: str) -> Json:
     return {"method": "PUT", "path": f"{_LEASES}/{name}", "body": body}
 
 
+def refused(name: str, uid: str | None = None, **status: Any) -> Json:
+    """As a scheduler tells why a pod has no node."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    body = {"metadata": {"uid": uid} if uid else {}, "status": {"conditions": [condition], **status}}
+    content_type = "application/strategic-merge-patch+json"
+    return {"method": "PATCH", "path": f"{PODS}/{name}/status", "body": body, "contentType": content_type}
+
+
 ROUNDS: dict[str, Callable[[], Iterator[list[Json]]]] = {
     "pods come to run": lambda: iter([[pod("a"), pod("b")], [status("a"), status("b", podIP="10.0.0.1")]]),
     "pods of a StatefulSet": lambda: iter([[numbered(number) for number in range(5)]]),
@@ -83,6 +91,11 @@ ROUNDS: dict[str, Callable[[], Iterator[list[Json]]]] = {
     "a wrong condition": lambda: iter(
         [[pod("a"), pod("b")], [status("a", conditions=[{"type": "!", "status": "True"}]), status("b")]]
     ),
+    "pods are refused": lambda: iter(
+        [[pod("a"), pod("b")], *[[refused("a"), refused("b", nominatedNodeName="node-1"), refused("c")]] * 2]
+    ),
+    "one is refused that is another now": lambda: iter([[pod("a"), pod("b")], [refused("a", uid="1"), refused("b")]]),
+    "a patch that is none": lambda: iter([[pod("a"), pod("b")], [refused("a", conditions="!"), refused("b")]]),
     "pods go at once": lambda: iter(
         [[pod("a"), pod("b")], [deletion("a", gracePeriodSeconds=0), deletion("b", gracePeriodSeconds=0)]]
     ),

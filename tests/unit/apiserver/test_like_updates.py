@@ -147,6 +147,28 @@ async def test_what_is_foretold_is_what_is_judged(api: ApiCaller) -> None:
     assert not (await api.get(PODS)).names
 
 
+async def test_victims_are_marked_alike(api: ApiCaller) -> None:
+    """As the scheduler says in the status of pods that it displaces why they go."""
+    foretold, names = _foretold(api), _names(6)
+    await _created(api, names)
+    moment = api.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "room"}
+    change = {"conditions": [{**target, "lastTransitionTime": moment}]}
+    marks = [
+        {
+            "method": "PATCH",
+            "path": f"{PODS}/{name}/status",
+            "body": {"metadata": {"uid": (await _found(api, name))["metadata"]["uid"]}, "status": change},
+            "type": STRATEGIC,
+        }
+        for name in names
+    ]
+    assert await _together(api, marks) == [200] * 6
+    assert foretold.right == 3
+    told = [(await _found(api, name))["status"]["conditions"][0]["reason"] for name in names]
+    assert told == ["PreemptionByScheduler"] * 6
+
+
 async def test_a_pod_whose_last_finalizer_goes_is_gone(api: ApiCaller) -> None:
     foretold, names = _foretold(api), _names(6)
     await _created(api, names, metadata={"finalizers": [_TRACKING]})

@@ -39,6 +39,7 @@ _SORTS = frozenset(
         ("", "pods", "create", ""),
         ("", "pods", "update", "status"),
         ("", "pods", "patch", ""),
+        ("", "pods", "patch", "status"),
         ("", "pods", "delete", ""),
         ("", "events", "create", ""),
         ("events.k8s.io", "events", "create", ""),
