@@ -98,7 +98,9 @@ class GarbageCollector(Controller):
     # -- what changes
 
     def _added(self, kept: Kept, obj: Resource) -> None:
-        if obj.metadata.owner_references or obj.metadata.deletion_timestamp is not None:
+        meta = obj.metadata
+        owned = meta.owner_references
+        if meta.deletion_timestamp is not None or not all(self._is_solid(owner, meta.namespace) for owner in owned):
             self._look_at(kept, obj)
 
     def _updated(self, kept: Kept, old: Resource, new: Resource) -> None:
@@ -197,6 +199,11 @@ class GarbageCollector(Controller):
     def _has_dependents(self, obj: Resource) -> bool:
         return next(self._dependents(obj.metadata.uid), None) is not None
 
+    def _is_solid(self, reference: OwnerReference, namespace: str) -> bool:
+        """Whether an owner is known to be there, and not waiting for its dependents to go."""
+        cached = self._cached(reference, namespace)
+        return cached is not None and not _waits(cached[1]) and _named(reference, namespace) not in self._absent
+
     async def _owners(self, obj: Resource) -> Owners:
         found = Owners([], [], [])
         for reference in obj.metadata.owner_references:
@@ -211,7 +218,7 @@ class GarbageCollector(Controller):
 
     async def _owner(self, reference: OwnerReference, namespace: str) -> Resource | bool | None:
         """The owner; True when nobody can tell whether it exists, None when it does not."""
-        named = (namespace, reference.api_version, reference.kind, reference.name, reference.uid)
+        named = _named(reference, namespace)
         if named in self._absent:
             return None
         cached = self._cached(reference, namespace)
@@ -286,6 +293,10 @@ def stored_kinds(served: tuple[Kind, ...]) -> Iterator[Kind]:
 
 def _owner_uids(obj: Resource) -> list[str]:
     return [owner.uid for owner in obj.metadata.owner_references]
+
+
+def _named(reference: OwnerReference, namespace: str) -> Named:
+    return namespace, reference.api_version, reference.kind, reference.name, reference.uid
 
 
 def _waits(owner: Resource) -> bool:
