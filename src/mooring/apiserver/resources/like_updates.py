@@ -24,7 +24,15 @@ from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.facts import Facts
 from mooring.apiserver.resources.parameters import WriteOptions
-from mooring.apiserver.resources.pod_words import Template, Words, filled, split_at_times, template, words_of
+from mooring.apiserver.resources.pod_words import (
+    Template,
+    Words,
+    filled,
+    sections_of,
+    split_at_times,
+    template,
+    words_of,
+)
 from mooring.apiserver.security import users
 from mooring.store.kv import Delete, KeyValue, Put
 
@@ -89,14 +97,15 @@ class LikeUpdates:
         texts = (kv.value, body, ending)
         if any(len(text) > _LONGEST or text.find(b"\0") >= 0 for text in texts) or body.find(b'"managedFields"') >= 0:
             return None
-        words = words_of(kv, body)
+        old, new = sections_of(kv.value), sections_of(body)
+        words = words_of(old, kv.mod_revision, new)
         if words is None:
             return None
         now = times.to_seconds(self._context.clock.now()).encode()
-        metadata, owners, spec, status = words.marked(kv.value)
-        wanted, others, its_spec, its_status = words.marked(body)
-        texts_with_times = (metadata, owners, status, wanted, others, its_status, *words.marked(ending))
-        split = split_at_times(texts_with_times, now, words)
+        metadata, owners, spec, status = words.marked(old)
+        wanted, others, its_spec, its_status = words.marked(new)
+        ends = words.marked((ending, b"", b"", b""))[0]
+        split = split_at_times((metadata, owners, status, wanted, others, its_status, ends), now, words)
         if split is None:
             return None
         around, order = split

@@ -1,7 +1,7 @@
 """The words in the texts of a pod and of its updates that are its own: names, ids, addresses and times.
 
-    words = words_of(stored, update)
-    words.marked(update)               # …"name":"␀0␀","uid":"␀1␀",…
+    words = words_of(sections_of(stored), revision, sections_of(update))
+    words.marked(sections_of(update))  # …"name":"␀0␀","uid":"␀1␀",…
 
 A word stands between quotation marks and has a form that no keyword of the API has; it is taken for the pod's own
 wherever it stands in those sections of a text where such words are looked for. All that is taken for something else
@@ -9,14 +9,13 @@ stays in the text. Called by ``like_updates.py``, which says what that is good f
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
 
 from mooring.api import times
-from mooring.store.kv import KeyValue
 
 _NAME, _UID, _NODE, _POD_IP, _HOST_IP, _INDEX, _VERSION, _CONTAINERS = range(8)
 _TIMES = 100
@@ -25,26 +24,24 @@ _MOST_CONTAINERS, _MOST_TIMES = _TIMES - _CONTAINERS, 256 - _TIMES
 
 _DASHED = rb"(?=[a-z0-9.-]{1,63}\")[a-z0-9.]*-[a-z0-9.-]*"
 """A name that may stand wherever one may, even in a label, and that is not said of anything else."""
+_OCTET = rb"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_ADDRESS = re.compile(rb"%b(?:\.%b){3}(?=\")" % (_OCTET, _OCTET))
+_KEYED_ADDRESS = b'k:{\\"ip\\"'
 _BEGINNING = re.compile(
     rb'\{"kind":"Pod","apiVersion":"v1","metadata":\{"name":"(%b)",'
     rb'(?:"(?:generateName|namespace)":"[^"\\]*",)*"uid":"([0-9a-f-]{36})"' % _DASHED
 )
 _OWNERS, _SPEC, _STATUS = b',"managedFields":[', b',"spec":{', b',"status":{'
-_NODE_NAME = re.compile(rb'"nodeName":"(%b)"' % _DASHED)
-_OCTET = rb"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_ADDRESSES = tuple(
-    (mark, re.compile(rb'"%b":"(%b(?:\.%b){3})"' % (field, _OCTET, _OCTET)))
-    for mark, field in ((_POD_IP, b"podIP"), (_HOST_IP, b"hostIP"))
-)
-_KEYED_ADDRESS = b'k:{\\"ip\\"'
-_POD_INDEX = re.compile(rb'"apps\.kubernetes\.io/pod-index":"([0-9]{1,10})"')
-_POD_INDEX_IS = b'"apps.kubernetes.io/pod-index":"%b"'
-_CONTAINER = re.compile(rb'"(containerd://[0-9a-f]{64})"')
+_NODE_NAME, _NODE_NAMED = b'"nodeName":"', re.compile(rb"%b(?=\")" % _DASHED)
+_POD_INDEX, _NUMBER = b'"apps.kubernetes.io/pod-index":"', re.compile(rb"[0-9]{1,10}(?=\")")
+_CONTAINER, _CONTAINER_ID = b'"containerd://', re.compile(rb'containerd://[0-9a-f]{64}(?=")')
 _TIME = re.compile(rb'"(2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"')
 _MARK = re.compile(rb"\x00([0-9]+)\x00")
 
 
-Places: TypeAlias = list[tuple[bytes, bytes]]
+Sections: TypeAlias = tuple[bytes, bytes, bytes, bytes]
+Place: TypeAlias = tuple[bytes, bytes]
+Places: TypeAlias = list[Place]
 Template: TypeAlias = tuple[list[bytes], list[int]]
 """A text as parts, and the marks of the words that are to be put in the place of every second part."""
 
@@ -62,16 +59,19 @@ class Words(msgspec.Struct, frozen=True):
     def node(self) -> str:
         return self.by_mark.get(_NODE, b"").decode()
 
-    def marked(self, text: bytes) -> list[bytes]:
+    def marked(self, sections: Sections) -> list[bytes]:
         """The sections of a text with marks in the place of words, but for times."""
-        found = sections(text)
+        found = list(sections)
         for number, places in enumerate(self.places):
-            for word, mark in places:
-                found[number] = found[number].replace(word, mark)
+            section = found[number]
+            if section:
+                for word, mark in places:
+                    section = section.replace(word, mark)
+                found[number] = section
         return found
 
 
-def sections(text: bytes) -> list[bytes]:
+def sections_of(text: bytes) -> Sections:
     """A pod's metadata, who owns its fields, what it is to be, and what it is; all of another text is the first."""
     status = text.rfind(_STATUS) if text.endswith(b"}}") else -1
     status = status if status >= 0 else len(text)
@@ -79,45 +79,61 @@ def sections(text: bytes) -> list[bytes]:
     spec = spec if spec >= 0 else status
     owners = text.find(_OWNERS, 0, spec)
     owners = owners if owners >= 0 else spec
-    return [text[:owners], text[owners:spec], text[spec:status], text[status:]]
+    return text[:owners], text[owners:spec], text[spec:status], text[status:]
 
 
-def words_of(kv: KeyValue, update: bytes) -> Words | None:
+def words_of(old: Sections, revision: int, update: Sections) -> Words | None:
     """The own words of a stored pod and of an update, but for times; None where they are not as usual."""
-    old = kv.value
-    beginning = _BEGINNING.match(old)
+    metadata, _, spec, status = old
+    beginning = _BEGINNING.match(metadata)
     if beginning is None:
         return None
-    containers = dict.fromkeys((*_CONTAINER.findall(old), *_CONTAINER.findall(update)))
+    name, uid = beginning.groups()
+    containers = dict.fromkeys((*_containers(status), *_containers(update[3])))
     if len(containers) > _MOST_CONTAINERS:
         return None
-    found = {_NAME: beginning[1], _UID: beginning[2], **dict(enumerate(containers, _CONTAINERS))}
-    in_metadata = [_place(_NAME, beginning[1]), _place(_UID, beginning[2])]
-    in_metadata.append((b'"resourceVersion":"%d"' % kv.mod_revision, b'"resourceVersion":"\0%d\0"' % _VERSION))
-    if index := _POD_INDEX.search(old):
-        found[_INDEX] = index[1]
-        in_metadata.append((index[0], _POD_INDEX_IS % (b"\0%d\0" % _INDEX)))
-    in_spec = [_place(_NAME, beginning[1])]
-    if node := _NODE_NAME.search(old, max(old.find(_SPEC), 0)):
-        found[_NODE] = node[1]
-        in_spec.append(_place(_NODE, node[1]))
-    in_status = [_place(mark, word) for mark, word in enumerate(containers, _CONTAINERS)]
-    in_owners: Places = []
-    for mark, pattern in _ADDRESSES:
-        if address := _in_status(pattern, update) or _in_status(pattern, old):
-            found[mark] = address[1]
-            in_status.append(_place(mark, address[1]))
+    found = {_NAME: name, _UID: uid, **dict(enumerate(containers, _CONTAINERS))}
+    for mark, text, before, word in (
+        (_NODE, spec, _NODE_NAME, _NODE_NAMED),
+        (_INDEX, metadata, _POD_INDEX, _NUMBER),
+        (_POD_IP, update[3] or status, b'"podIP":"', _ADDRESS),
+        (_HOST_IP, update[3] or status, b'"hostIP":"', _ADDRESS),
+    ):
+        at = text.find(before)
+        if at >= 0 and (match := word.match(text, at + len(before))):
+            found[mark] = match[0]
+    return Words(found, _places(found, revision, len(containers)))
+
+
+def _places(found: Mapping[int, bytes], revision: int, containers: int) -> tuple[Places, Places, Places, Places]:
+    """Where such words are looked for."""
+    metadata = [_place(found, _NAME), _place(found, _UID)]
+    metadata.append((b'"resourceVersion":"%d"' % revision, b'"resourceVersion":"\0%d\0"' % _VERSION))
+    owners, spec = list[Place](), [_place(found, _NAME)]
+    status = [_place(found, mark) for mark in range(_CONTAINERS, _CONTAINERS + containers)]
+    if _INDEX in found:
+        metadata.append((b'%b%b"' % (_POD_INDEX, found[_INDEX]), b'%b\0%d\0"' % (_POD_INDEX, _INDEX)))
+    if _NODE in found:
+        spec.append(_place(found, _NODE))
     if _POD_IP in found:
-        in_owners.append((b'\\"%b\\"' % found[_POD_IP], b'\\"\0%d\0\\"' % _POD_IP))
-    return Words(found, (in_metadata, in_owners, in_spec, in_status))
+        status.append(_place(found, _POD_IP))
+        owners.append((b'\\"%b\\"' % found[_POD_IP], b'\\"\0%d\0\\"' % _POD_IP))
+    if _HOST_IP in found:
+        status.append(_place(found, _HOST_IP))
+    return metadata, owners, spec, status
 
 
-def _place(mark: int, word: bytes) -> tuple[bytes, bytes]:
-    return b'"%b"' % word, b'"\0%d\0"' % mark
+def _place(found: Mapping[int, bytes], mark: int) -> Place:
+    return b'"%b"' % found[mark], b'"\0%d\0"' % mark
 
 
-def _in_status(pattern: re.Pattern[bytes], text: bytes) -> re.Match[bytes] | None:
-    return pattern.search(text, max(text.rfind(_STATUS), 0))
+def _containers(status: bytes) -> Iterator[bytes]:
+    """The ids of containers, in the order in which they stand in a status."""
+    at = status.find(_CONTAINER)
+    while at >= 0:
+        if found := _CONTAINER_ID.match(status, at + 1):
+            yield found[0]
+        at = status.find(_CONTAINER, at + 1)
 
 
 def split_at_times(texts: Sequence[bytes], now: bytes, words: Words) -> tuple[list[bytes], bytes] | None:
@@ -138,7 +154,7 @@ def template(text: bytes, words: Words) -> Template | None:
         return None
     if any(moment not in words.times for moment in _TIME.findall(text)):
         return None
-    metadata, owners, spec, status = words.marked(text)
+    metadata, owners, spec, status = words.marked(sections_of(text))
     metadata, owners, status = (_with_marked_times(part, words) for part in (metadata, owners, status))
     parts = _MARK.split(b"".join((metadata, owners, spec, status)))
     made = parts, [int(mark) for mark in parts[1::2]]
