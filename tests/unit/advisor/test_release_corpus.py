@@ -165,7 +165,8 @@ def meant(case: Case) -> str:
     known = history()
     served = known.kind(*GroupVersion.parse(case.tree["apiVersion"]), case.tree["kind"])
     assert served is not None
-    value, definition, name = case.tree, served.definition, ""
+    value: Any = case.tree
+    definition, name = served.definition, ""
     for step in re.findall(r"[^.\[\]]+", case.field):
         value = value[int(step)] if isinstance(value, list) else value[step]
         field = known.definitions.get(definition, {}).get(step)

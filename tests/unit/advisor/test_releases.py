@@ -31,7 +31,9 @@ Case = tuple[str, str, Tree, Effect | None, str]
 
 def rolling(most: int) -> Tree:
     """A StatefulSet that kubectl created, which then owns what the server has filled in, too."""
-    owned = {"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {".": {}, "f:maxUnavailable": {}, "f:partition": {}}}}}
+    owned: Tree = {
+        "f:spec": {"f:updateStrategy": {"f:rollingUpdate": {".": {}, "f:maxUnavailable": {}, "f:partition": {}}}}
+    }
     return obj(
         "apps/v1",
         "StatefulSet",

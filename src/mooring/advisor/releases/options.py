@@ -24,6 +24,7 @@ from mooring.base.version import BINARY, ComponentVersions, Version, VersionErro
 _KUBELET_SKEW_OF_THREE = Version(1, 28)
 _NEVER = Version(0, 0)
 _EMULATION_FLAGS = Version(1, 31)
+_COMPATIBILITY_FLAG = Version(1, 35)
 _PROPOSED = frozenset({"core.v1.Toleration", "core.v1.NodeSelectorTerm", "core.v1.NodeSelectorRequirement"})
 """Definitions in which Mooring has fields and values of proposals."""
 _EMULATES_BACK = 3
@@ -219,7 +220,7 @@ class Crossing:
 
     def component(self, version: Version) -> Component:
         """Mooring as a release of Kubernetes: without what no release has."""
-        found = component.resolve(emulation=version, min_compatibility=version)
+        found = component.resolve(emulation=str(version), min_compatibility=str(version))
         states = {
             name: replace(state, enabled=state.enabled and name not in known_gates.NOT_ON_IN_KUBERNETES)
             if name not in self.gates
@@ -234,6 +235,12 @@ class Crossing:
         versions = ComponentVersions(BINARY, BINARY, version)
         found = admission_options.for_component(Component(versions, component.resolve().gates))
         return replace(found, release_fields=None)
+
+
+def version_flags(binary: str) -> list[str]:
+    """The flags by which a kube-apiserver of a release is told to behave as, and write for, another."""
+    flags = ["emulated-version", "min-compatibility-version"]
+    return flags if Version.parse(binary) >= _COMPATIBILITY_FLAG else flags[:1]
 
 
 def _renamed(known: History) -> Iterator[tuple[str, Version]]:

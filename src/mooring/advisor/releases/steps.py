@@ -12,16 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mooring.advisor.audit.results import Command, ObjectReference, Step
 from mooring.advisor.lint.rules import Severity
-from mooring.advisor.releases.options import Crossing
+from mooring.advisor.releases.options import Crossing, version_flags
 from mooring.advisor.releases.results import Effect, Finding
 from mooring.api.kinds import GroupVersion
-from mooring.base.version import Version
 
 _PATCHED = frozenset({Effect.FIELD_LOST, Effect.FIELD_OFF})
 _CHANGED = frozenset({Effect.VALUE_REFUSED, Effect.REFUSED, Effect.RULE_REFUSED, Effect.NEEDS_GATE, Effect.STUCK})
 _NO_RETURN = "POINT OF NO RETURN"
-_COMPATIBILITY_FLAG = Version(1, 35)
-"""The first kube-apiserver with `--min-compatibility-version`."""
 
 
 def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
@@ -176,10 +173,7 @@ def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
 
 def _extra_args(binary: str, version: str, why: str) -> Command:
     """A line of kubeadm's ClusterConfiguration (v1beta4), with the flags that a binary has."""
-    flags = ["emulated-version"]
-    if Version.parse(binary) >= _COMPATIBILITY_FLAG:
-        flags.append("min-compatibility-version")
-    arguments = ", ".join(f"{{name: {flag}, value: '{version}'}}" for flag in flags)
+    arguments = ", ".join(f"{{name: {flag}, value: '{version}'}}" for flag in version_flags(binary))
     line = f"apiServer: {{extraArgs: [{arguments}]}}"
     why = f"{why}; where the file has apiServer already, put the arguments there"
     return Command(run=f"echo {shlex.quote(line)} >> kubeadm.yaml", ready=False, why=why)

@@ -168,8 +168,8 @@ class _Reading:
         try:
             obj = codec.decode_own(text, kind.type)
         except codec.DecodeError as error:
-            text = f"one of them cannot be read: {error}"
-            self.notes.append(Note(f"{_prefix(kind)}/{kind.plural}", text, is_unread=True))
+            why = f"one of them cannot be read: {error}"
+            self.notes.append(Note(f"{_prefix(kind)}/{kind.plural}", why, is_unread=True))
             return
         obj.kind, obj.api_version = kind.kind, kind.api_version
         obj.metadata.managed_fields = []
