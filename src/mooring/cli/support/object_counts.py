@@ -1,6 +1,7 @@
 """Counts of nodes and pods for the status line of `mooring up`, taken from the store as it changes.
 
-A pod is looked at just long enough to find its phase and its node, so that counting costs next to nothing.
+A pod is looked at a few times a second at most, and just long enough to find its phase and its node, so that counting
+costs next to nothing.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from mooring.store.errors import Closed, RevisionError, StoreError
 from mooring.store.kv import KeyValue, Store
 
 _RETRY_SECONDS = 1.0
+_REST_SECONDS, _MOST_EVENTS = 0.3, 10_000
+"""Sooner than anybody looks at the numbers."""
 log = logs.get(__name__)
 
 
@@ -69,8 +72,10 @@ class ObjectCounts:
     async def _follow(self, revision: int) -> None:
         with self._store.watch(self._pod_prefix, after=revision) as watcher:
             while True:
-                for event in (await watcher.next()).events:
-                    self._take(event.key, event.current)
+                latest = {event.key: event.current for event in (await watcher.next(limit=_MOST_EVENTS)).events}
+                for key, current in latest.items():
+                    self._take(key, current)
+                await asyncio.sleep(_REST_SECONDS)  # so that of several changes of a pod only the last is looked at
 
     def _take(self, key: str, current: KeyValue | None) -> None:
         phase, had_node = self._pods.pop(key, ("", False))
