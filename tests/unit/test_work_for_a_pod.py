@@ -171,12 +171,12 @@ def test_the_work_of_scheduler_and_controllers() -> None:
     schedule()
     _check(
         {
-            "taken into a cache": (count(take).calls // _PODS, 52),
+            "taken into a cache": (count(take).calls // _PODS, 47),
             "counted by its workload": (
                 count(lambda: count_pods(list(cache.objects.values()), PodTemplateSpec(), 0, _NOW)).calls // _PODS,
-                5,
+                4,
             ),
-            "given a node": (count(schedule).calls // _PODS, 440),
+            "given a node": (count(schedule).calls // _PODS, 428),
         }
     )
 

@@ -128,8 +128,7 @@ class Evaluation:
         """
         if self._layout != self._cluster.resources.layout:
             self._begin(pod)
-        if self._spec is not pod.pod.spec:
-            self._look_at(pod)
+        self._look_at(pod)
         judgement = Judgement(pod)
         try:
             self._pre_filter(judgement)
@@ -149,8 +148,7 @@ class Evaluation:
         """As `judge`, for one row alone: where the pod has been promised room."""
         if self._layout != self._cluster.resources.layout:
             self._begin(pod)
-        if self._spec is not pod.pod.spec:
-            self._look_at(pod)
+        self._look_at(pod)
         judgement = Judgement(pod)
         judgement.is_alike = False
         self._pre_filter(judgement)
@@ -171,11 +169,14 @@ class Evaluation:
 
     def _look_at(self, pod: PodInfo) -> None:
         """Ask once for all pods with a specification those plugins that need to know no more of a pod."""
-        spec = self._spec = pod.pod.spec
+        spec = pod.pod.spec
+        if spec is self._spec or spec == self._spec:
+            return
         filters = [entry.kept(spec) if isinstance(entry, PodFilterer) else entry for entry in self._filters]
         self._filters_of_spec = [entry for entry in filters if entry is not None]
         scores = [entry.kept(pod, self._cluster) if isinstance(entry, PodScorer) else entry for entry in self._scores]
         self._scores_of_spec = [entry for entry in scores if entry is not None]
+        self._spec = spec
 
     # -- filtering
 
