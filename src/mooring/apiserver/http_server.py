@@ -97,7 +97,6 @@ def tls_context(server: KeyPair, authority: KeyPair) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_OPTIONAL
     context.load_verify_locations(cadata=authority.certificate.decode())
     context.set_alpn_protocols(["http/1.1"])
-    context.num_tickets = 0  # to come back with: no client of Kubernetes does, and they are a quarter of a handshake
     context.load_cert_chain(server.certificate_file, server.key_file)
     return context
 
