@@ -57,29 +57,31 @@ async def _run(server: "_Server") -> None:
 class _Server:
     """`mooring apiserver` on a directory."""
 
-    def __init__(self, directory: Path, watches: int = 2000) -> None:
+    def __init__(self, directory: Path, *flags: str) -> None:
         command = [sys.executable, "-c", _START, "--data-dir", str(directory), "--port", "0"]
-        self._process = subprocess.Popen([*command, "--max-watches", str(watches)], stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.pid = self._process.pid
         line = self._process.stdout.readline()
         address = urlsplit(line.partition("ready at ")[2].partition(";")[0])
         self.host, self.port = address.hostname or "", address.port or 0
-        self.tls = _tls(directory)
+        self.tls, self.trust = _tls(directory)
+        """With the administrator's certificate, and without one."""
 
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait(30)
 
 
-def _tls(directory: Path) -> ssl.SSLContext:
+def _tls(directory: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     config = yaml.safe_load((directory / "admin.kubeconfig").read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    known, unknown = (ssl.create_default_context(cadata=authority) for _ in range(2))
     pair = directory / "benchmark.pem"
     pair.write_bytes(b"".join(base64.b64decode(user[f"client-{part}-data"]) for part in ("certificate", "key")))
-    context.load_cert_chain(pair)
-    return context
+    known.load_cert_chain(pair)
+    return known, unknown
 
 
 class _Connection:

@@ -16,10 +16,10 @@ _BEGINNING = 1024
 _END_OF_HEAD, _END_OF_CHUNKS = b"\r\n\r\n", b"\r\n0\r\n\r\n"
 
 
-def connected(server: Any) -> ssl.SSLSocket:
-    """A connection to a `benchmarks.apiserver` server."""
+def connected(server: Any, tls: ssl.SSLContext | None = None) -> ssl.SSLSocket:
+    """A connection to a `benchmarks.apiserver` server, with the administrator's certificate unless told otherwise."""
     plain = socket.create_connection((server.host, server.port))
-    secured: ssl.SSLSocket = server.tls.wrap_socket(plain, server_hostname=server.host)
+    secured: ssl.SSLSocket = (tls or server.tls).wrap_socket(plain, server_hostname=server.host)
     return secured
 
 

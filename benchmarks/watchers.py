@@ -1,10 +1,10 @@
 """What watchers cost the server: memory while nothing happens, and a change until the last of them has it.
 
 python -m benchmarks watchers
-WATCHERS=10000 python -m benchmarks watchers
+WATCHERS=10000 TOKENS=yes python -m benchmarks watchers
 
-The server is a process of its own, over HTTPS, with client certificates. Clients shake hands, ask, and from then on
-notice bytes without deciphering them, so that what is measured is the server.
+The server is a process of its own, over HTTPS, with client certificates, or with tokens. Clients shake hands, ask, and
+from then on notice bytes without deciphering them, so that what is measured is the server.
 """
 
 import json
@@ -23,6 +23,8 @@ from benchmarks.apiserver import _MAPS, _Server
 from benchmarks.bare_client import computed, connected
 
 WATCHERS = int(os.environ.get("WATCHERS", "1000"))
+TOKENS = bool(os.environ.get("TOKENS"))
+_TOKEN = "a-token-of-the-benchmark"
 _CHANGES = 15
 _WATCH = f"GET {_MAPS}?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -31,7 +33,9 @@ def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with tempfile.TemporaryDirectory() as directory:
-        server = _Server(Path(directory), watches=WATCHERS + 1000)
+        tokens = Path(directory) / "tokens.csv"
+        tokens.write_text(f"{_TOKEN},watcher,1,system:masters\n")
+        server = _Server(Path(directory), "--max-watches", str(WATCHERS + 1000), "--token-auth-file", str(tokens))
         try:
             _measure(server)
         finally:
@@ -54,8 +58,8 @@ def _measure(server: _Server) -> None:
 
 def _watching(server: _Server) -> socket.socket:
     """A connection behind the head of a response, of which only arrivals matter any longer."""
-    connection = connected(server)
-    connection.sendall(_WATCH.encode())
+    connection = connected(server, server.trust if TOKENS else server.tls)
+    connection.sendall((_WATCH.replace("host: x", f"host: x\r\nauthorization: Bearer {_TOKEN}")).encode())
     head = b""
     while b"\r\n\r\n" not in head:
         head += connection.recv(65536)
