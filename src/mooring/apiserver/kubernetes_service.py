@@ -5,6 +5,7 @@ again every ten seconds. Where several servers share a store, each keeps a Lease
 those whose Lease is fresh are the endpoints. ``server.py`` runs one.
 """
 
+import asyncio
 import hashlib
 import ipaddress
 import socket
@@ -32,6 +33,7 @@ from mooring.base.clock import Clock
 log = logs.get(__name__)
 
 NAMESPACE, NAME = "default", "kubernetes"
+_LEAVING_SECONDS = 5.0
 INTERVAL_SECONDS = 10.0
 _LEASE_SECONDS = 30
 _LEASES = "kube-system"
@@ -62,14 +64,18 @@ class KubernetesService:
         self._own = own
         self._cluster_ip = cluster_ip
         self._is_shared = is_shared
+        self._turn = asyncio.Lock()
+        self._has_left = False
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
         while True:
-            try:
-                await self.reconcile()
-            except errors.StatusError as error:
-                log.warning("The Service kubernetes cannot be kept", extra={"fields": {"why": str(error)}})
+            async with self._turn:
+                try:
+                    if not self._has_left:
+                        await self.reconcile()
+                except errors.StatusError as error:
+                    log.warning("The Service kubernetes cannot be kept", extra={"fields": {"why": str(error)}})
             await self._clock.sleep(INTERVAL_SECONDS)
 
     async def reconcile(self) -> None:
@@ -86,7 +92,14 @@ class KubernetesService:
         await self._keep(_slice(addresses, first.port))
 
     async def leave(self) -> None:
-        """Say that this server can no longer be reached, where there are others who can."""
+        """Say that this server can no longer be reached, where there are others who can.
+
+        What it is at work on is done first: given up half-way, the address of the Service would be taken by nobody.
+        """
+        self._has_left = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_SECONDS), self._turn:
+                pass
         if self._is_shared and self._own is not None:
             with suppress(errors.StatusError):
                 await self._calls.delete(_lease(self._own, self._clock.now()))

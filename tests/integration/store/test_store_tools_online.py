@@ -11,11 +11,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner, Result
 
 from etcd_servers import EtcdServers, etcd_cluster
+from eventually import eventually
 from mooring.cli.main import mooring
 from mooring.store.errors import Incomplete, StorageError
 from mooring.store.etcd.config import EtcdConfig, parse_servers
@@ -25,7 +28,7 @@ from mooring.store.sqlite import SqliteStore
 from mooring.store.tools.backup_file import read
 from mooring.store.tools.etcd_source import EtcdSource
 from mooring.store.tools.sqlite_source import SqliteSource
-from running_server import running_server, start_server
+from running_server import RunningServer, running_server, start_server
 
 pytestmark = pytest.mark.req("S.7")
 
@@ -250,9 +253,22 @@ def place(etcd: EtcdServers, prefix: str) -> str:
     return etcd.urls.replace("http://", "etcd://") + prefix
 
 
+def has_written_all(server: RunningServer) -> bool:
+    """Whether a server is done with what it writes at its start: where it listens, and what becomes of flows."""
+    slices = listed(server, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices")
+    flows = listed(server, "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas")
+    return bool(slices) and all(flow["status"].get("conditions") for flow in flows)
+
+
+def listed(server: RunningServer, path: str) -> list[dict[str, Any]]:
+    with urlopen(server.url + path, context=server.tls()) as answer:
+        items: list[dict[str, Any]] = json.load(answer)["items"]
+    return items
+
+
 def test_a_cluster_moves_to_etcd_and_back_and_every_object_is_as_it_was(tmp_path: Path, etcd: EtcdServers) -> None:
-    with running_server(tmp_path / "a"):
-        pass
+    with running_server(tmp_path / "a") as server:
+        eventually(lambda: has_written_all(server))
     there = place(etcd, "/there")
     assert "as" in done("copy", "--from", tmp_path / "a", "--to", there)
     with running_server(tmp_path / "a", *etcd.flags("/there")):

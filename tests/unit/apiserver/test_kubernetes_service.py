@@ -1,8 +1,11 @@
 """The Service `default/kubernetes`, which the server keeps itself."""
 
+import asyncio
+
 import pytest
 
 from api_caller import ApiCaller
+from mooring.api.meta_v1 import Resource
 from mooring.apiserver import authentication_trust
 from mooring.apiserver.kubernetes_service import INTERVAL_SECONDS, KubernetesService, Place, advertised
 from mooring.apiserver.own_calls import OwnCalls
@@ -96,6 +99,26 @@ async def test_servers_with_different_ports_agree_on_one(api: ApiCaller) -> None
         assert [port["port"] for port in subset["ports"]] == [6443]
         await first.reconcile()
         assert (await api.get(ENDPOINTS)).body["subsets"] == [subset]
+
+
+class SlowCalls(OwnCalls):
+    """As on a disk: a write takes a turn of the loop."""
+
+    async def create(self, obj: Resource) -> None:
+        await asyncio.sleep(0)
+        await super().create(obj)
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_server_that_leaves_finishes_what_it_has_begun(api: ApiCaller, turns: int) -> None:
+    calls = SlowCalls(api.resources)
+    kept = KubernetesService(calls, api.clock, Place(6443, "192.168.7.1"), "10.0.0.1", is_shared=False)
+    running = asyncio.create_task(kept.run())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await kept.leave()
+    running.cancel()
+    assert len({(await api.get(url)).code for url in (SERVICE, ENDPOINTS, SLICE)}) == 1
 
 
 @pytest.mark.parametrize(
