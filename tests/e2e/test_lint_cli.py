@@ -104,7 +104,7 @@ CASES = (
     Case("no argument", (), "", 2, "Missing argument"),
     Case("a file that does not exist", ("nowhere.yaml",), "", 2, "nowhere.yaml does not exist"),
     Case("an unknown rule", ("-", "--disable", "M999"), "", 2, "M999 is no rule"),
-    Case("a version out of range", ("-", "--emulation-version", "1.20"), "", 2, "1.29 to 1.37"),
+    Case("a version out of range", ("-", "--emulation-version", "1.20"), "", 2, "1.27 to 1.37"),
     Case("a wrong gate", ("-", "--feature-gates", "Nothing=true"), "", 2, "Nothing"),
     Case("an unknown API", ("-", "--runtime-config", "nothing/v1"), "", 2, "unknown API group"),
     Case("a dump that is none", ("-", "--nodes", "/dev/null"), "", 2, "there are no nodes in it"),

@@ -275,10 +275,11 @@ def build(question: Question) -> Options:
     """Read versions and gates. Raises `SchemeError` when a runtime configuration is wrong."""
     target = question.target or question.current
     everything = _admission(_all_gates(on=True), BINARY)
+    oldest = oldest_compatible(target.versions.emulation)
     return Options(
         everything=everything,
-        nothing=_admission(_all_gates(on=False), oldest_compatible()),
-        switches=tuple(_switches(everything)),
+        nothing=_admission(_all_gates(on=False), oldest),
+        switches=tuple(_switches(everything, oldest)),
         now=_side(question.current, question.runtime_config),
         then=_side(target, question.target_runtime_config if question.target else question.runtime_config),
         changes=tuple(_changes(question.current, target)),
@@ -310,7 +311,8 @@ def _admission(gates: FeatureGates, min_compatibility: Version) -> AdmissionOpti
     return admission_options.for_component(Component(ComponentVersions(BINARY, BINARY, min_compatibility), gates))
 
 
-def _switches(everything: AdmissionOptions) -> Iterator[Switch]:
+def _switches(everything: AdmissionOptions, oldest: Version) -> Iterator[Switch]:
+    """One for each gate, and one for each release down to the oldest that may have to read what is stored."""
     for gate in known_gates.KNOWN:
         if gate.name == LABEL_KEYS_IN_SPREAD_MERGE:
             continue  # it decides who reads `matchLabelKeys`, not whether anybody does
@@ -319,7 +321,7 @@ def _switches(everything: AdmissionOptions) -> Iterator[Switch]:
             needs = max((spec.min_compatibility for spec in gate.history if spec.min_compatibility), default=None)
             yield Switch(gate.name, off, str(needs) if needs else "")
     version = BINARY.minus(1)
-    while version >= oldest_compatible():
+    while version >= oldest:
         yield Switch(COMPATIBILITY, _admission(_all_gates(on=True), version), str(version.plus(1)))
         version = version.minus(1)
 
