@@ -93,6 +93,16 @@ CASES: dict[str, Case] = {
     "anything else in its place is lost with harm": (
         "1.37", "1.36", rolling(2), Effect.FIELD_OFF, "nothing acts on it",
     ),
+    "what the server fills in beside another field is lost without harm": (
+        "1.29", "1.28",
+        obj("batch/v1", "Job", spec={"podFailurePolicy": {"rules": []}, "podReplacementPolicy": "Failed"}),
+        Effect.HARMLESS, "what the server fills in",
+    ),
+    "what it fills in without that other field was asked for": (
+        "1.29", "1.28",
+        obj("batch/v1", "Job", spec={"podReplacementPolicy": "Failed"}),
+        Effect.FIELD_OFF, "nothing acts on it",
+    ),
     "a field that says no, as it would without it, is lost without harm": (
         "1.37", "1.34",
         obj("storage.k8s.io/v1", "CSIDriver", spec={"preventPodSchedulingIfMissing": False}),

@@ -15,13 +15,6 @@ from mooring.api.quoting import quoted
 
 _RETRIES = "the controller tries again and again, with growing pauses"
 _PLAIN = re.compile(r"[\w-]+")
-_FILLED_IN: dict[str, Any] = {
-    "maxUnavailable": 1,
-    "podReplacementPolicy": "TerminatingOrFailed",
-    "preventPodSchedulingIfMissing": False,
-    "seLinuxMount": False,
-}
-"""Fields behind gates that a server sets where nobody does (`defaults.go` of 1.27 to 1.37), to what it does anyway."""
 _NO_CONTENT: tuple[Any, ...] = (None, "", [], {})
 
 
@@ -34,6 +27,20 @@ class Use(NamedTuple):
     value: Any
     is_value: bool
     """Whether the value means something, rather than the field."""
+    beside: dict[str, Any]
+    """The fields of the same part of the object."""
+
+    @property
+    def is_filled_in(self) -> bool:
+        """Whether it says what a server says where nobody does (`defaults.go` of 1.27 to 1.37), and does anyway."""
+        match self.path.rpartition(".")[2]:
+            case "maxUnavailable":
+                return bool(self.value == 1)
+            case "podReplacementPolicy":
+                return bool(self.value == ("Failed" if "podFailurePolicy" in self.beside else "TerminatingOrFailed"))
+            case "preventPodSchedulingIfMissing" | "seLinuxMount":
+                return self.value is False
+        return False
 
 
 def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
@@ -48,24 +55,25 @@ def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
 def uses(subject: Subject, crossing: Crossing) -> Iterator[Use]:
     """The fields and values of an object that mean something on the way."""
     plan = crossing.plan(subject.served) if subject.served else None
-    for name, value in subject.tree.items() if plan else ():
+    for name in subject.tree if plan else ():
         if name == "status" and subject.reference.kind != "ResourceClaim":
             continue
         if plan is not None and name not in ("apiVersion", "kind"):
-            yield from _uses(plan, name, value, "")
+            yield from _uses(plan, name, subject.tree, "")
 
 
-def _uses(plan: Plan, name: str, value: Any, at: str) -> Iterator[Use]:
-    """The uses in one field of an object, by its definition's plan."""
+def _uses(plan: Plan, name: str, part: dict[str, Any], at: str) -> Iterator[Use]:
+    """The uses in one field of a part of an object, by its definition's plan."""
+    value = part[name]
     path = f"{at}.{name}" if at else name
     if value in _NO_CONTENT:
         return
     if plan.only_in_mooring and (name not in plan.fields or value not in plan.closed.get(name, (value,))):
-        yield Use(path, None, value, name in plan.fields)
+        yield Use(path, None, value, name in plan.fields, part)
         return
     notice = plan.notices.get(name)
     if notice is not None:
-        yield Use(path, notice, value, is_value=False)
+        yield Use(path, notice, value, is_value=False, beside=part)
         if notice.change in (Change.LOST, Change.OFF):
             return  # with all that is below
     values = plan.values.get(name)
@@ -74,7 +82,7 @@ def _uses(plan: Plan, name: str, value: Any, at: str) -> Iterator[Use]:
         for each in given:
             found = values.get(each) if isinstance(each, str) else None
             if found is not None:
-                yield Use(path, found, each, is_value=True)
+                yield Use(path, found, each, is_value=True, beside=part)
     below = plan.below.get(name)
     if below is not None and name in plan.maps:
         for key, each in value.items() if isinstance(value, dict) else ():
@@ -89,8 +97,8 @@ def _below(plan: Plan, value: Any, path: str) -> Iterator[Use]:
             if isinstance(item, dict):
                 yield from _below(plan, item, f"{path}[{index}]")
     elif isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _uses(plan, name, inner, path)
+        for name in value:
+            yield from _uses(plan, name, value, path)
 
 
 class _Judge:
@@ -164,8 +172,7 @@ class _Judge:
         if self._subject.reference.stored and self._subject.is_a_default(use.path):
             why = f"{reason}; the server filled it in, nobody asked for it"
             return self._finding(use, Effect.HARMLESS, why)
-        filled_in = _FILLED_IN.get(use.path.rpartition(".")[2], self) == use.value
-        if filled_in and (self._subject.reference.stored or effect is Effect.FIELD_OFF):
+        if use.is_filled_in and (self._subject.reference.stored or effect is Effect.FIELD_OFF):
             why = f"{reason}; it is what the server fills in, and what is done without it"
             return self._finding(use, Effect.HARMLESS, why)
         if self._subject.is_over:
