@@ -500,6 +500,36 @@ def test_a_rehearsal_differs_by_nothing_that_a_finding_says(tmp_path: Path) -> N
     assert "differences" not in data["rehearsal"]
 
 
+FILLED_IN = """
+{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: example.com}, spec: {attachRequired: false}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: work, image: work}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: strict}
+spec:
+  podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}
+  template: {spec: {restartPolicy: Never, containers: [{name: work, image: work}]}}
+"""
+
+
+def test_a_rehearsal_does_not_miss_what_the_server_has_filled_in(tmp_path: Path) -> None:
+    path = tmp_path / "objects.yaml"
+    path.write_text(FILLED_IN)
+    words = ["--from", str(path), "--from-version", "1.29", "--to-version", "1.27", "--rehearse", "-o", "json"]
+    code, text = run(*words)
+    rehearsal = json.loads(text)["rehearsal"]
+    assert (code, rehearsal["objects"]) == (0, 3)
+    assert not {"broken", "differences"} & rehearsal.keys()
+    path.write_text(FILLED_IN.replace("spec: {template", "spec: {podReplacementPolicy: Failed, template"))
+    broken = json.loads(run(*words)[1])["rehearsal"]["broken"]
+    assert [(each["object"]["name"], each["observed"]) for each in broken] == [("once", "changed")]
+
+
 def test_the_page_lists_every_rule() -> None:
     page = (Path(__file__).parents[3] / "docs" / "upgrade.md").read_text()
     for rule in RULES.values():

@@ -75,7 +75,7 @@ def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Judgement
         if problem.field.startswith("metadata.") or problem.detail == IN_BOTH:
             continue  # no gate decides about the one; the other was merged when the object was created
         refused.setdefault(problem.field, str(problem))
-    return Judgement(refused, frozenset(missing(given, _content(made))))
+    return Judgement(refused, dropped(given, made))
 
 
 def update(obj: Resource, options: AdmissionOptions, now: datetime) -> Judgement:
@@ -107,18 +107,33 @@ def _content(obj: Resource) -> dict[str, Any]:
     return {name: part for name, part in codec.to_tree(obj).items() if name not in ("metadata", "status")}
 
 
-def missing(given: Any, kept: Any, path: str = "") -> Iterator[str]:
-    """The paths of what is in `given` and no longer in `kept`."""
-    if given == kept:
+def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
+    """The paths of what is in the tree of an object and not in what a server made of it.
+
+    What the server would have filled in itself, with the same value, is not counted: nobody has asked for it.
+    """
+    lost = frozenset(missing(given, _content(made)))
+    if not lost:
+        return lost
+    filled = _copy(made)
+    default(filled)
+    return frozenset(missing(given, _content(made), _content(filled)))
+
+
+def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterator[str]:
+    """The paths of what is in `given` and no longer in `kept`, nor the same in `filled`."""
+    if given in (kept, filled):
         return
     if isinstance(given, dict) and isinstance(kept, dict):
         for name, value in given.items():
             here = f"{path}.{name}" if path else name
-            if name not in kept:
+            put_back = filled.get(name) if isinstance(filled, dict) else None
+            if name not in kept and value != put_back:
                 yield here
-            elif isinstance(value, dict | list):
-                yield from missing(value, kept[name], here)
+            elif name in kept and isinstance(value, dict | list):
+                yield from missing(value, kept[name], put_back, here)
     elif isinstance(given, list) and isinstance(kept, list):
         for index, value in enumerate(given[: len(kept)]):
             if isinstance(value, dict | list):
-                yield from missing(value, kept[index], f"{path}[{index}]")
+                put_back = filled[index] if isinstance(filled, list) else None
+                yield from missing(value, kept[index], put_back, f"{path}[{index}]")

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from msgspec import structs
 
-from mooring.advisor.audit.judging import missing
+from mooring.advisor.audit.judging import dropped
 from mooring.advisor.audit.made import is_over, made_from
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference, Observation, Rehearsal
 from mooring.advisor.snapshot.engines import waits
@@ -271,7 +271,7 @@ class _Probe:
             created = await self.plane.client.create(wanted, dry_run=True)
         except (errors.StatusError, ValueError) as refusal:
             return _Seen("rejected", str(refusal))
-        lost = sorted(missing(codec.to_tree(wanted).get("spec"), codec.to_tree(created).get("spec"), "spec"))
+        lost = sorted(dropped({"spec": codec.to_tree(wanted).get("spec")}, created))
         return _Seen("changed", f"without {', '.join(lost)}") if lost else _Seen("accepted")
 
     async def _pod(self, pod: Pod) -> _Seen:
