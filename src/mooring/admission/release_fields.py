@@ -32,14 +32,20 @@ Names = tuple[str, ...]
 """The names of fields on the way to one, without indexes and keys."""
 
 
+class _Values(NamedTuple):
+    """The values of a closed type of which some are too new. What no release knows the kinds refuse themselves."""
+
+    young: tuple[str, ...]
+    left: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class _Part:
     """What is to be looked at in a definition."""
 
     off: set[str] = field(default_factory=set)
     young: set[str] = field(default_factory=set)
-    values: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The values that are left of closed types of which some are too new."""
+    values: dict[str, _Values] = field(default_factory=dict)
     below: "dict[str, _Part]" = field(default_factory=dict)
     _readers: dict[type, "_Reader"] = field(default_factory=dict)
 
@@ -171,9 +177,10 @@ def _parts(
                 parts[name].off.add(each.name)
             else:
                 values = enums.get(each.holds, {})
-                left = tuple(value for value, about in values.items() if not is_young(about))
-                if left != tuple(values):
-                    parts[name].values[each.name] = left
+                young = tuple(value for value, about in values.items() if is_young(about))
+                if young:
+                    left = tuple(value for value in values if value not in young)
+                    parts[name].values[each.name] = _Values(young, left)
     grown = True
     while grown:
         grown = False
@@ -228,7 +235,7 @@ def _own(used: Any, part: _Part, about: msgspec.structs.FieldInfo, path: Path) -
         yield _Use((name,), None, about, field_errors.forbidden(path, DETAIL))
     else:
         for index, value in enumerate(used if isinstance(used, list) else [used]):
-            if value not in part.values[name]:
+            if value in part.values[name].young:
                 here = path.index(index) if isinstance(used, list) else path
-                refusal = field_errors.not_supported(here, value, part.values[name])
+                refusal = field_errors.not_supported(here, value, part.values[name].left)
                 yield _Use((name, value), None, about, refusal)
