@@ -65,10 +65,14 @@ class StatefulSetStrategy(RuleStrategy[StatefulSet]):
         spec = obj.spec
         spec.pod_management_policy = spec.pod_management_policy or "OrderedReady"
         strategy = spec.update_strategy
-        strategy.type = strategy.type or "RollingUpdate"
-        if strategy.type == "RollingUpdate":
+        if not strategy.type:
+            strategy.type = "RollingUpdate"
             strategy.rolling_update = strategy.rolling_update or RollingUpdateStatefulSetStrategy()
-            strategy.rolling_update.partition = strategy.rolling_update.partition or 0
+        pace = strategy.rolling_update
+        if strategy.type == "RollingUpdate" and pace is not None:
+            pace.partition = pace.partition or 0
+            if pace.max_unavailable is None:  # dropped again where MaxUnavailableStatefulSet is off
+                pace.max_unavailable = 1
         if spec.persistent_volume_claim_retention_policy is None:
             spec.persistent_volume_claim_retention_policy = StatefulSetPersistentVolumeClaimRetentionPolicy()
         retention = spec.persistent_volume_claim_retention_policy
@@ -170,7 +174,9 @@ def _update_strategy(spec: StatefulSetSpec, path: Path) -> list[FieldError]:
         case "OnDelete":
             detail = "only allowed for updateStrategy 'RollingUpdate'"
             return [field_errors.invalid(here, pace, detail)] if pace is not None else []
-        case "RollingUpdate" if pace is not None:
+        case "RollingUpdate":
+            if pace is None:
+                return []
             errors = non_negative(pace.partition, here.child("partition"))
             if pace.max_unavailable is not None:
                 unavailable = here.child("maxUnavailable")

@@ -6,6 +6,8 @@ import pytest
 
 from admission_kinds import ABSENT, Create, Update, stored
 from admission_pods import Tree
+from mooring.admission.options import for_component
+from mooring.base import component
 
 LABELS = "spec.template.metadata.labels: Invalid value: "
 DIFFER = ": `selector` does not match template `labels`"
@@ -282,9 +284,20 @@ def test_what_a_stateful_set_gets() -> None:
         "OrderedReady",
         "RollingUpdate",
     )
-    assert made.update_strategy.rolling_update.partition == 0
+    pace = made.update_strategy.rolling_update
+    assert (pace.partition, pace.max_unavailable) == (0, 1)
     retention = made.persistent_volume_claim_retention_policy
     assert (retention.when_deleted, retention.when_scaled) == ("Retain", "Retain")
+
+
+@pytest.mark.parametrize(("emulation", "at_once"), [("1.34", None), ("1.35", None), ("1.36", None), ("1.37", 1)])
+def test_how_many_pods_of_a_stateful_set_go_at_once_is_filled_in_where_the_gate_is_on(
+    emulation: str, at_once: int | None
+) -> None:
+    """As a kube-apiserver 1.37 with --emulated-version did."""
+    options = for_component(component.resolve(emulation=emulation, min_compatibility=emulation))
+    made = stored("StatefulSet", options=options)
+    assert made.spec.update_strategy.rolling_update.max_unavailable == at_once
 
 
 def test_what_a_daemon_set_gets() -> None:
