@@ -24,6 +24,8 @@ KUBELET_FEATURES = (
 )
 """What a kubelet declares by default, as far as pods can need it."""
 _DECLARED_SINCE = Version(1, 36)
+_STATEFUL_PODS_AT_ONCE = Version(1, 37)
+"""Since when MaxUnavailableStatefulSet is on."""
 
 
 _KUBELET = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?([-+][0-9A-Za-z.+-]+)?")
@@ -68,6 +70,8 @@ class ControllerOptions:
     """What simulated kubelets are like, where their nodes do not say otherwise."""
     programs: "Programs | None" = None
     """What runs on simulated nodes for which images; None: nothing is executed."""
+    stateful_pods_at_once: bool = True
+    """Whether StatefulSets heed `maxUnavailable` (MaxUnavailableStatefulSet)."""
     node_grace_seconds: float = 50.0
     """How long a node may be silent before it counts as unreachable."""
     rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)  # noqa: RUF009 - frozen
@@ -83,6 +87,7 @@ def for_component(component: Component) -> ControllerOptions:
         version=str(component.versions.emulation),
         scheme=Scheme(component.versions),
         kubelet=Kubelet(f"v{component.versions.emulation}.0", KUBELET_FEATURES if declare else ()),
+        stateful_pods_at_once=component.versions.emulation >= _STATEFUL_PODS_AT_ONCE,
     )
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from mooring.api.apps_v1 import ControllerRevision, StatefulSet
 from mooring.api.core_v1 import PersistentVolumeClaim, Pod
+from mooring.base import component
+from mooring.controllers.options import for_component
 from mooring.controllers.workloads.revisions import POD_LABEL
 from workload_cluster import Cluster, Tree, cluster, template, workload
 
@@ -125,6 +127,41 @@ async def test_an_update_waits_for_a_pod_that_does_not_become_ready(tmp_path: Pa
         await c.patch(StatefulSet, "db", image("nginx:2"))
         await c.rest()
         assert await images(c) == {"db-0": "nginx:1", "db-1": "nginx:1", "db-2": "nginx:2"}
+
+
+@pytest.mark.parametrize(
+    ("emulation", "at_once", "left"),
+    [("1.37", 1, 3), ("1.37", 2, 2), ("1.37", "60%", 2), ("1.37", "10%", 3), ("1.36", 2, 3)],
+    ids=["one", "two", "a share, rounded down", "never none", "one where the gate is off"],
+)
+async def test_as_many_pods_are_replaced_at_once_as_may_be_missing(
+    tmp_path: Path, emulation: str, at_once: int | str, left: int
+) -> None:
+    options = for_component(component.resolve(emulation=emulation))
+    async with cluster(tmp_path, CONTROLLERS, options=options) as c:
+        pace = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": at_once}}
+        await c.create(StatefulSet, "db", spec(4, updateStrategy=pace))
+        await c.until(lambda: settled(c, 4))
+        c.runs = lambda _: ""
+        await c.patch(StatefulSet, "db", image("nginx:2"))
+        await c.rest()
+        assert await images(c) == {**{f"db-{each}": "nginx:1" for each in range(left)}, f"db-{left}": "nginx:2"}
+        c.runs = lambda _: "Running"
+        await c.set_phase(await c.get(Pod, f"db-{left}"), "Running")
+        await c.until(lambda: settled(c, 4))
+
+
+async def test_pods_that_do_not_work_anyway_are_replaced_however_many_there_are(tmp_path: Path) -> None:
+    async with cluster(tmp_path, CONTROLLERS) as c:
+        await c.create(StatefulSet, "db", spec(4, podManagementPolicy="Parallel"))
+        await c.until(lambda: settled(c, 4))
+        c.runs = lambda _: ""
+        for name in ("db-0", "db-1"):
+            await c.set_phase(await c.get(Pod, name), "Pending")
+        await c.patch(StatefulSet, "db", image("nginx:2"))
+        await c.rest()
+        replaced = {"db-0": "nginx:2", "db-1": "nginx:2", "db-2": "nginx:1", "db-3": "nginx:1"}
+        assert await images(c) == replaced
 
 
 async def test_on_delete_waits_for_somebody_to_delete_pods(tmp_path: Path) -> None:

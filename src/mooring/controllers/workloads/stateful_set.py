@@ -2,8 +2,9 @@
 
 With OrderedReady one thing happens at a time: pods are made from the lowest number up, each when the one before is
 ready and available, and removed from the highest down. With Parallel all are made and removed at once. A rolling
-update replaces pods from the highest number down to the partition, at most `maxUnavailable` (1) at a time. Each pass
-does what can be done now; the pods that it changes call for the next. Names and volumes are in ``stateful_pods.py``.
+update replaces pods from the highest number down to the partition, at most `maxUnavailable` at a time (one while the
+gate MaxUnavailableStatefulSet is off). Each pass does what can be done now; the pods that it changes call for the
+next. Names and volumes are in ``stateful_pods.py``.
 """
 
 import asyncio
@@ -55,6 +56,11 @@ class _Pass:
         seconds = self.owner.spec.min_ready_seconds
         return self.is_ready(pod) and (not seconds or pod_states.is_available(pod, seconds, self.now))
 
+    def is_old(self, pod: Pod) -> bool:
+        """Whether a pod is of another revision than the newest, and nobody deletes it yet."""
+        newest = self.update.metadata.name
+        return pod.metadata.deletion_timestamp is None and stateful_pods.revision_of(pod) != newest
+
 
 class StatefulSetController(Workload[StatefulSet]):
     """Runs StatefulSets."""
@@ -66,6 +72,7 @@ class StatefulSetController(Workload[StatefulSet]):
         super().__init__(context, StatefulSet)
         self._claims = context.informers.of(PersistentVolumeClaim)
         self._revisions = Revisions(context.informers, self.expectations)
+        self._at_once = context.options.stateful_pods_at_once
         self.follow_pods()
 
     def selector_of(self, owner: StatefulSet) -> LabelSelector | None:
@@ -184,32 +191,10 @@ class StatefulSetController(Workload[StatefulSet]):
 
     async def _replace_old(self, look: _Pass) -> None:
         """Delete pods of old revisions from the highest number down; they are made anew in another pass."""
-        owner, newest = look.owner, look.update.metadata.name
-        if all(stateful_pods.revision_of(pod) == newest for pod in look.pods.values()):
-            return
-        pace = owner.spec.update_strategy.rolling_update
-        allowed = 1
-        if pace is not None and pace.max_unavailable is not None:
-            allowed = max(1, scaled_value(pace.max_unavailable, len(stateful_pods.ordinals(owner)), round_up=True))
-        missing = sum(1 for number in stateful_pods.ordinals(owner) if not self._counts(look, look.pods.get(number)))
-        for number in reversed(stateful_pods.ordinals(owner)):
-            if number < self._first_updated(owner):
-                return
-            pod = look.pods.get(number)
-            if pod is None or stateful_pods.revision_of(pod) == newest:
-                continue
-            healthy = self._counts(look, pod)
-            if pod.metadata.deletion_timestamp is not None or (healthy and missing >= allowed):
-                continue
-            if not healthy and missing > allowed:
-                return  # others have to recover first
-            await self.pod_control.delete(look.key, owner, [pod])
-            missing += healthy
-            if missing >= allowed:
-                return
-
-    def _counts(self, look: _Pass, pod: Pod | None) -> bool:
-        return pod is not None and look.is_available(pod)
+        reached = range(self._first_updated(look.owner), stateful_pods.ordinals(look.owner).stop)
+        pods = [look.pods.get(number) for number in reversed(reached)]
+        doomed = _old_at_once(look, pods) if self._at_once else _next_old(look, pods)
+        await self.pod_control.delete(look.key, look.owner, doomed)
 
     def _first_updated(self, owner: StatefulSet) -> int:
         """The lowest number that an update reaches."""
@@ -277,6 +262,33 @@ class StatefulSetController(Workload[StatefulSet]):
         if status != look.owner.status:
             written = await self.client.update_status(structs.replace(look.owner, status=status))
             self.expectations.wrote(look.key, self.owners, written)
+
+
+def _old_at_once(look: _Pass, pods: Sequence[Pod | None]) -> list[Pod]:
+    """Of the pods that an update reaches the old ones to delete now: no more than `maxUnavailable` may be missing then.
+
+    Those that do not work have nothing to lose, and waiting for them could take for ever.
+    """
+    old = [pod for pod in pods if pod is not None and look.is_old(pod)]
+    if not old:
+        return old
+    wanted = stateful_pods.ordinals(look.owner)
+    pace = look.owner.spec.update_strategy.rolling_update
+    most = pace.max_unavailable if pace is not None and pace.max_unavailable is not None else 1
+    working = sum(map(look.is_available, look.pods.values()))
+    room = max(1, scaled_value(most, len(wanted), round_up=False)) - (len(wanted) - working)
+    idle = [pod for pod in old if not look.is_available(pod)]
+    return idle + [pod for pod in old if look.is_available(pod)][: max(room, 0)]
+
+
+def _next_old(look: _Pass, pods: Sequence[Pod | None]) -> list[Pod]:
+    """The same before Kubernetes 1.37: the highest old one, when those above it work."""
+    for pod in pods:
+        if pod is not None and look.is_old(pod):
+            return [pod]
+        if pod is None or not look.is_available(pod):
+            break
+    return []
 
 
 def new_status(look: _Pass, collisions: int | None) -> StatefulSetStatus:
