@@ -3,8 +3,9 @@
     .venv/bin/python tools/record_requests.py requests.jsonl --server https://127.0.0.1:6443 --token T > recorded.jsonl
 
 A line is a request as in the recordings themselves (`id`, `method`, `path`, `query`, `content_type`, `body`); an answer
-that it has is replaced. A request with `settles` is repeated until its answer has been the same for so many seconds.
-What changes from one recording to the next (times, uids, managed fields) is left out.
+that it has is replaced. Of a request with `accept` the type of the answer is written down, too, and its text. One with
+`settles` is repeated until its answer has been the same for so many seconds. What changes from one recording to the
+next (times, uids, managed fields) is left out.
 """
 
 import argparse
@@ -50,6 +51,8 @@ def ask(case: dict[str, Any], server: str, token: str) -> dict[str, Any]:
     body = None if case.get("body") is None else json.dumps(case["body"]).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": case.get("content_type", "application/json")}
     request = urllib.request.Request(f"{server}{case['path']}{query}", body, headers, method=case["method"])  # noqa: S310 - the user's own server
+    if "accept" in case:
+        request.add_header("Accept", case["accept"])
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -57,10 +60,15 @@ def ask(case: dict[str, Any], server: str, token: str) -> dict[str, Any]:
     except urllib.error.HTTPError as error:
         answer = error
     with answer:
-        tree = json.load(answer)
+        body = answer.read()
+    warnings = answer.headers.get_all("Warning") or []
+    if "accept" in case:
+        shown = {"content_type": answer.headers["Content-Type"], "text": body.decode()}
+        return {"code": answer.status, "warnings": warnings, **shown}
+    tree = json.loads(body)
     meta = tree.get("metadata", {})
     tree["metadata"] = {key: value for key, value in meta.items() if key not in _PASSING}
-    return {"code": answer.status, "warnings": answer.headers.get_all("Warning") or [], "body": tree}
+    return {"code": answer.status, "warnings": warnings, "body": tree}
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ def accepted(header: str, *, protobuf: bool = True) -> Accepted:
 
 
 def _chosen(header: str, protobuf: bool) -> Accepted:
-    for clause in _by_preference(header):
+    for clause in by_preference(header):
         found = _served(clause)
         if found and (protobuf or found.format != "protobuf"):
             return found
@@ -192,7 +192,9 @@ def warning_header(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Clause:
+class Clause:
+    """One of the things that an Accept header takes."""
+
     media_type: str
     parameters: Mapping[str, str]
 
@@ -204,16 +206,17 @@ class _Clause:
             return 0.0
 
 
-def _by_preference(header: str) -> list[_Clause]:
+def by_preference(header: str) -> list[Clause]:
+    """What an Accept header takes, the ones with the highest `q` first."""
     clauses = []
     for text in header.split(","):
         media_type, *parameters = (part.strip() for part in text.split(";"))
         pairs = (parameter.partition("=") for parameter in parameters)
-        clauses.append(_Clause(media_type.lower(), {name.strip().lower(): value.strip() for name, _, value in pairs}))
+        clauses.append(Clause(media_type.lower(), {name.strip().lower(): value.strip() for name, _, value in pairs}))
     return sorted(clauses, key=lambda clause: -clause.quality)
 
 
-def _served(clause: _Clause) -> Accepted | None:
+def _served(clause: Clause) -> Accepted | None:
     formats: dict[str, Format] = {
         JSON: "json",
         YAML: "yaml",

@@ -1,8 +1,8 @@
 """`/statusz` and `/flagz`: how the server runs, for people who look for what is wrong (from 1.36 on, as Kubernetes).
 
 Text is for reading only. Programs ask for `application/json;v=v1beta1;g=config.k8s.io;as=Statusz` (`Flagz`, or YAML);
-without these parameters JSON is refused, so that nobody relies on a form that may change. Whoever may read metrics
-may read them. Recorded from kube-apiserver 1.37.
+without these parameters JSON is refused, and text with them, so that nobody relies on a form that may change. Whoever
+may read metrics may read them. Recorded from kube-apiserver 1.37.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,16 +10,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import yaml
 
-from mooring.api import errors
-from mooring.apiserver.http import Request, Response
+from mooring.api import codec, errors
+from mooring.apiserver.http import JSON, YAML, Accepted, Request, Response, by_preference
 from mooring.apiserver.options import StatusPages
+from mooring.apiserver.resources.output import formatted
 
 _NAME = "apiserver"
 _GROUP = "config.k8s.io"
 _VERSIONS = ("v1beta1", "v1alpha1")
-_MEDIA_TYPES = ("application/json", "application/yaml", "text/plain")
+_TEXT = "text/plain"
+_MEDIA_TYPES = (JSON, YAML, _TEXT)
 _WARNING = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for"
     " debugging purposes only."
@@ -66,23 +67,35 @@ class ZPages:
 
 
 def _page(request: Request, kind: str, lines: list[str], data: dict[str, Any]) -> Response:
-    if request.path.rstrip("/").count("/") > 1 or request.method not in {"GET", "HEAD"}:
+    if request.path.rstrip("/").count("/") > 1:
         raise errors.path_not_found()
-    for wanted in request.headers.get("accept", "*/*").split(","):
-        media, *parameters = (part.strip() for part in wanted.split(";"))
-        said = dict(each.partition("=")[::2] for each in parameters)
-        if media in ("*/*", "text/*", "text/plain"):
-            text = "\n".join(["", f"{_NAME} {kind.lower()}", _WARNING, *lines, ""])
-            return Response(200, text.encode(), "text/plain; charset=utf-8")
-        asked = (said.get("g"), said.get("as")) == (_GROUP, kind) and said.get("v") in _VERSIONS
-        if asked and media in _MEDIA_TYPES:
-            return _structured(media, said["v"], kind, data)
-    raise errors.not_acceptable(_MEDIA_TYPES)
+    for clause in by_preference(request.headers.get("accept", "").strip() or "*/*"):
+        group, version, shown_as = (clause.parameters.get(name, "") for name in ("g", "v", "as"))
+        for media in _MEDIA_TYPES:
+            if clause.media_type not in (media, f"{media.partition('/')[0]}/*", "*/*"):
+                continue
+            if media == _TEXT and not (group or version or shown_as):
+                text = "\n".join(["", f"{_NAME} {kind.lower()}", _WARNING, *lines, ""])
+                return Response(200, text.encode(), f"{_TEXT}; charset=utf-8")
+            if media != _TEXT and (group, shown_as) == (_GROUP, kind) and version in _VERSIONS:
+                return _structured(request, media, version, kind, data)
+    return _refusal(request)
 
 
-def _structured(media: str, version: str, kind: str, data: dict[str, Any]) -> Response:
+def _structured(request: Request, media: str, version: str, kind: str, data: dict[str, Any]) -> Response:
     tree = {"kind": kind, "apiVersion": f"{_GROUP}/{version}", "metadata": {"name": _NAME}, **data}
-    body = msgspec.json.encode(tree) if media == "application/json" else yaml.safe_dump(tree).encode()
+    body, _ = formatted(msgspec.json.encode(tree), Accepted("json" if media == JSON else "yaml"), request)
     old = f"This version of the {kind.lower()} endpoint is deprecated. Please use a newer version."
     warnings = () if version == _VERSIONS[0] else (old,)
     return Response(200, body, f"{media};g={_GROUP};v={version};as={kind}", warnings=warnings)
+
+
+def _refusal(request: Request) -> Response:
+    """In YAML for whoever takes that, in JSON for all others, whatever they take."""
+    try:
+        wanted = request.accepted(protobuf=False)
+    except errors.NotAcceptable:
+        wanted = Accepted()
+    status = errors.not_acceptable(_MEDIA_TYPES).status
+    body, content_type = formatted(codec.encode(status), Accepted() if wanted.shown_as else wanted, request)
+    return Response(406, body, content_type)
