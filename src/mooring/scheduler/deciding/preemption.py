@@ -152,6 +152,9 @@ def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted
     They are tried in the order of `rows`, from the place `first` on and around.
     """
     judgement, cluster, expected = attempt.judgement, attempt.cluster, attempt.expected
+    if not (cluster.priorities.lowest < priority(judgement.pod.pod)).any():  # as where all pods are equally important
+        attempt.refusals[NO_VICTIMS] = len(rows)
+        return None
     turned = rows[first:], rows[:first]
     if not len(attempt.budgets) and (expected is None or promises_only_use(judgement, cluster, expected)):
         found = _least_known(attempt, turned, max(1, wanted))
