@@ -140,8 +140,8 @@ FOLLOWING = [
     ),
     WriteCase(
         "what follows on a write that was refused is refused",
-        [Put("/r/a", b"1"), Put("/r/a", b"2", expect=7), Delete("/r/a", expect=JUST_WRITTEN), Put("/r/b", b"1")],
-        ["1 created: 1", "conflict: 1", "conflict: 1", "2 created: 1"],
+        [Put("/r/a", b"1"), Put("/r/a", b"2", expect=7), Delete("/r/a", expect=JUST_WRITTEN), Put("/r/a", b"3")],
+        ["1 created: 1", "conflict: 1", "conflict: 1", "2 updated: 1 to 3"],
     ),
     WriteCase(
         "a put follows on a put, and another on that",
