@@ -402,6 +402,22 @@ def test_a_pod_whose_preemption_failed_is_tried_again_at_once() -> None:
     assert lab.popped() == ["web"]
 
 
+def test_a_pod_that_is_held_anew_does_not_care_for_the_victim_of_an_earlier_failure() -> None:
+    lab = Lab()
+    lab.queue.add(pod("web", priority=10))
+    queued = lab.pop()
+    lab.queue.hold(queued.key, "DefaultPreemption")
+    lab.queue.hold_until(queued.key, "default/first")
+    lab.queue.release(queued.key, wake=True)  # the first victim could not be deleted
+    lab.queue.hold(queued.key, "DefaultPreemption")
+    lab.queue.requeue(queued, frozenset({"NodeResourcesFit"}))
+    lab.queue.hold_until(queued.key, "default/second")
+    lab.queue.going("default/first")
+    assert lab.pools == {"gated": 1}
+    lab.queue.going("default/second")
+    assert lab.pools == {"unschedulable": 1}
+
+
 async def test_waiting_ends_when_a_pod_comes() -> None:
     lab = Lab()
     waiting = asyncio.ensure_future(lab.queue.wait())

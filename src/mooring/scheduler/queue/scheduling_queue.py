@@ -89,8 +89,10 @@ class SchedulingQueue:
         self._in_flight = InFlight()
         self._held: dict[str, str] = {}
         """By key of a pod, the plugin for which it waits until victims are deleted."""
-        self._last_victims: dict[str, dict[str, None]] = {}
-        """By key of a victim, the pods that are held until it is seen going."""
+        self._last_victims: dict[str, str] = {}
+        """By key of a pod that is held, the victim that it is held until is seen going."""
+        self._held_until: dict[str, dict[str, None]] = {}
+        """The same by victim."""
         self._ready = asyncio.Event()
 
     # -- reading
@@ -165,7 +167,7 @@ class SchedulingQueue:
     def delete(self, pod: Pod) -> None:
         """A pod is gone, or has a node: nobody needs to look for one any more. In flight, `done` has the last word."""
         key = pod_key(pod)
-        self._held.pop(key, None)
+        self._let_go(key)
         for pool in (self._active, self._backoff, self._error_backoff, self._unschedulable):
             if pool.take(key) is not None:
                 return
@@ -247,21 +249,23 @@ class SchedulingQueue:
 
     def hold(self, key: str, plugin: str) -> None:
         """Do not try a pod while the victims of a plugin are being deleted for it."""
+        self._let_go(key)
         self._held[key] = plugin
 
     def hold_until(self, key: str, victim: str) -> None:
         """Of the victims of a pod that is held, only this one is left."""
         if key in self._held:
-            self._last_victims.setdefault(victim, {})[key] = None
+            self._last_victims[key] = victim
+            self._held_until.setdefault(victim, {})[key] = None
 
     def going(self, victim: str) -> None:
         """A pod is seen going: whoever was held until then is no longer, so that the event can wake it."""
-        for key in self._last_victims.pop(victim, ()):
+        for key in list(self._held_until.get(victim, ())):
             self.release(key)
 
     def release(self, key: str, *, wake: bool = False) -> None:
         """The opposite of `hold`; the deletion of the last victim wakes the pod, or `wake` does it now."""
-        self._held.pop(key, None)
+        self._let_go(key)
         queued = self._unschedulable.take(key)
         if queued is None:
             return
@@ -271,6 +275,15 @@ class SchedulingQueue:
             self._leave_unschedulable(queued, Help.AT_ONCE, "ForceActivate")
         else:
             self._unschedulable.put(queued)
+
+    def _let_go(self, key: str) -> None:
+        self._held.pop(key, None)
+        victim = self._last_victims.pop(key, "")
+        waiting = self._held_until.get(victim)
+        if waiting is not None:
+            waiting.pop(key, None)
+            if not waiting:
+                del self._held_until[victim]
 
     # -- time
 
