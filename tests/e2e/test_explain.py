@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ EXPLAIN = [sys.executable, "-m", "mooring", "explain"]
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningUp]:
     with running_up("--data-dir", str(tmp_path_factory.mktemp("up")), "--nodes", "3", "--single-process") as running:
+        taints = partial(Kubectl(running.kubeconfig), "get", "nodes", "-o", "jsonpath={..taints}")
+        eventually(lambda: taints() == "")  # right after the start they are not ready, and no one change helps a pod
         yield running
 
 
