@@ -42,7 +42,7 @@ Json = dict[str, Any]
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
-    opened = await ApiServer.open(ServerConfig(data_dir=tmp_path, ephemeral=True), clock=MockClock())
+    opened = await ApiServer.open(ServerConfig(data_dir=tmp_path, port=0, ephemeral=True), clock=MockClock())
     try:
         await opened.listen()
         yield opened
