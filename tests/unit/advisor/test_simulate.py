@@ -634,6 +634,53 @@ def test_a_changed_template_replaces_the_pods_one_by_one_of(manifest: str) -> No
     assert (stuck.counts.running, stuck.counts.pending) == (2, 1)  # the first does not come back, so the others stay
 
 
+@dataclass(frozen=True)
+class Update:
+    """A template that fits nowhere: what is missing in the end is what was replaced at once."""
+
+    name: str
+    pace: str
+    running: int
+    pending: int
+    emulation: str = "1.37"
+    policy: str = "Parallel"
+    first: int = 0
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Update("one, unless it says otherwise", "{}", 3, 1),
+        Update("two", "{maxUnavailable: 2}", 2, 2),
+        Update("a share, rounded down", "{maxUnavailable: 60%}", 2, 2),
+        Update("never none", "{maxUnavailable: 10%}", 3, 1),
+        Update("one where the gate is off", "{maxUnavailable: 2}", 3, 1, emulation="1.36"),
+        Update("none below the partition", "{maxUnavailable: 4, partition: 3}", 3, 1),
+        Update(
+            "none below the partition of numbers that begin later", "{maxUnavailable: 4, partition: 3}", 3, 1, first=5
+        ),
+        Update(
+            "two, of which in order only the lower one is made anew", "{maxUnavailable: 2}", 2, 1, policy="OrderedReady"
+        ),
+    ],
+    ids=lambda case: case.name,
+)
+def test_as_many_pods_of_a_stateful_set_are_replaced_at_once_as_may_be_missing(case: Update) -> None:
+    strategy = f"updateStrategy: {{type: RollingUpdate, rollingUpdate: {case.pace}}}"
+    manifest = DATABASE.replace("replicas: 3", "replicas: 4").replace(
+        "serviceName: db",
+        f"serviceName: db\n  podManagementPolicy: {case.policy}\n  ordinals: {{start: {case.first}}}\n  {strategy}",
+    )
+    too_large = manifest.replace('cpu: "3"', 'cpu: "5"')
+    settings = simulate_options.for_component(component.resolve(emulation=case.emulation))
+    stuck = run(cluster(4), add(manifest), add(too_large), settings=settings)
+    assert (stuck.counts.running, stuck.counts.pending) == (case.running, case.pending)
+    smaller = manifest.replace('cpu: "3"', 'cpu: "2"')
+    done = run(cluster(4), add(manifest), add(smaller), settings=settings)
+    reached = 1 if "partition" in case.pace else 4
+    assert len([each for each in done.placements if each.replaces == each.pod]) == reached
+
+
 def test_pods_on_nodes_that_are_not_there_are_collected() -> None:
     lost = builders.pod("lost", cpu="1", on="gone")
     result = run(cluster(1, "4", lost))

@@ -7,6 +7,7 @@ from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
 from mooring.api.core_v1 import Pod
 from mooring.base.component import Component
+from mooring.controllers import options as controller_options
 from mooring.scheduler.facade import IN_TREE, Backoffs, ProfileSpec
 from mooring.scheduler.framework import Registry, SchedulerFeatures
 from mooring.scheduler.framework import options as scheduler_features
@@ -23,6 +24,8 @@ class Settings:
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
     registry: Registry = field(default_factory=lambda: IN_TREE)
     backoffs: Backoffs = _BACKOFFS
+    stateful_pods_at_once: bool = True
+    """Whether StatefulSets heed `maxUnavailable`, as controllers of that version do."""
     description: str = "the defaults"
     """For people: what is particular about it."""
     workload: Iterable[Pod] = ()
@@ -43,5 +46,6 @@ def for_component(
         profiles=profiles,
         registry=registry,
         backoffs=backoffs,
+        stateful_pods_at_once=controller_options.for_component(component).stateful_pods_at_once,
         description=description,
     )

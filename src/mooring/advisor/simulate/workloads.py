@@ -1,7 +1,7 @@
 """The workloads of a simulated cluster: they make pods through admission, replace those that go, and roll out changes.
 
 What controllers do in many small steps is done here at once; the pods are made by the controllers' own functions
-(``making.py``), and the sizes in a rolling update are the controllers' (``deployment_pace.py``).
+(``making.py``), and the sizes in a rolling update are the controllers' (``deployment_pace.py``, ``stateful_pace.py``).
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from mooring.api.core_v1 import Node, Pod, ReplicationController
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import controller_of
 from mooring.controllers.workloads import deployment_pace as pace
-from mooring.controllers.workloads import stateful_pods
+from mooring.controllers.workloads import stateful_pace, stateful_pods
 from mooring.controllers.workloads.daemon_nodes import Placement
 from mooring.controllers.workloads.deployment_replica_sets import new_replica_set, same_template
 
@@ -273,27 +273,42 @@ class Workloads:
     # -- StatefulSets and DaemonSets
 
     def _outdate(self, owner: Workload) -> None:
-        """Pods of the old template are replaced one by one, the highest number first; other kinds keep theirs."""
+        """The pods that there are have an old template now; a rolling update replaces them, other kinds keep theirs."""
         spec = owner.object.spec if isinstance(owner.object, StatefulSet | DaemonSet) else None
-        if spec is None or spec.update_strategy.type == "OnDelete":
-            return
-        rolling = spec.update_strategy.rolling_update
-        first = getattr(rolling, "partition", None) or 0
-        pods = [pod for pod in owner.pods.values() if not pod.slot.isdigit() or int(pod.slot) >= first]
-        pods.sort(key=lambda pod: int(pod.slot) if pod.slot.isdigit() else 0)
-        self._outdated[owner.kind, owner.namespace, owner.name] = (owner, pods)
+        if spec is not None and spec.update_strategy.type != "OnDelete":
+            self._outdated[owner.kind, owner.namespace, owner.name] = (owner, list(owner.pods.values()))
 
-    def _replace_next(self, owner: Workload, pods: list[SimulatedPod]) -> bool:
-        """Replace one pod if all others run; those that do not run have nothing to lose."""
-        while pods and owner.pods.get(pods[-1].key) is not pods[-1]:
-            pods.pop()  # gone already
-        if not pods or owner.is_gone:
+    def _replace_next(self, owner: Workload, outdated: list[SimulatedPod]) -> bool:
+        """Replace as many old pods as may be missing now; whether there was any."""
+        old = [pod for pod in outdated if owner.pods.get(pod.key) is pod]
+        if not old or owner.is_gone:
             self._outdated.pop((owner.kind, owner.namespace, owner.name), None)
             return False
-        if pods[-1].node and owner.placed < len(owner.pods):
+        if isinstance(owner.object, StatefulSet):
+            return self._replace_in_set(owner, owner.object, set(old))
+        if old[-1].node and owner.placed < len(owner.pods):  # one by one; one that does not run has nothing to lose
             return False
-        self._world.delete(pods.pop(), recreate=True)
+        self._world.delete(old[-1], recreate=True)
         return True
+
+    def _replace_in_set(self, owner: Workload, obj: StatefulSet, old: set[SimulatedPod]) -> bool:
+        """What the controller of StatefulSets does in one pass; pods are ready here as soon as they have a node."""
+        if stateful_pace.is_ordered(obj) and owner.placed < owner.wanted:
+            return False
+        wanted = stateful_pods.ordinals(obj)
+        numbered = ((stateful_pods.ordinal_of(pod.pod), pod) for pod in owner.pods.values())
+        doomed = stateful_pace.to_replace(
+            obj,
+            {number: pod for number, pod in numbered if number in wanted},
+            is_old=old.__contains__,
+            works=lambda pod: bool(pod.node),
+            at_once=self._world.settings.stateful_pods_at_once,
+        )
+        for pod in doomed:  # all of them before the first is made anew
+            self._world.delete(pod, recreate=False)
+        owner.lost.extend(doomed)
+        self.reconcile(owner)
+        return bool(doomed)
 
     def _resize(self, owner: Workload, size: int) -> None:
         if owner.wanted != size:
@@ -360,7 +375,10 @@ class Workloads:
         if isinstance(owner.object, StatefulSet):
             for claim in stateful_pods.claims(owner.object, int(slot), owner.reference):
                 self._world.claims.create(claim)
-        self._world.create(pod, owner, slot, owner.lost.popleft() if owner.lost else None)
+        before = next((lost for lost in owner.lost if lost.slot == slot), None)
+        if before is not None:
+            owner.lost.remove(before)
+        self._world.create(pod, owner, slot, before)
         return True
 
     def _admitted(self, owner: Workload, slot: str) -> Pod | None:

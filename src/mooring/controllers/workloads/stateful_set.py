@@ -4,7 +4,7 @@ With OrderedReady one thing happens at a time: pods are made from the lowest num
 ready and available, and removed from the highest down. With Parallel all are made and removed at once. A rolling
 update replaces pods from the highest number down to the partition, at most `maxUnavailable` at a time (one while the
 gate MaxUnavailableStatefulSet is off). Each pass does what can be done now; the pods that it changes call for the
-next. Names and volumes are in ``stateful_pods.py``.
+next. Names and volumes are in ``stateful_pods.py``, which pods an update replaces next in ``stateful_pace.py``.
 """
 
 import asyncio
@@ -18,11 +18,10 @@ from mooring.api import errors, label_selector, states
 from mooring.api.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from mooring.api.core_v1 import PersistentVolumeClaim, Pod
 from mooring.api.errors import StatusError
-from mooring.api.int_or_string import scaled_value
 from mooring.api.meta_v1 import LabelSelector, OwnerReference
 from mooring.client import PatchType
 from mooring.controllers.controller import Context
-from mooring.controllers.workloads import pod_states, revisions, stateful_pods
+from mooring.controllers.workloads import pod_states, revisions, stateful_pace, stateful_pods
 from mooring.controllers.workloads.ownership import controller_reference
 from mooring.controllers.workloads.pod_control import growing
 from mooring.controllers.workloads.revisions import History, Revisions
@@ -46,7 +45,7 @@ class _Pass:
 
     @property
     def one_by_one(self) -> bool:
-        return self.owner.spec.pod_management_policy != "Parallel"
+        return stateful_pace.is_ordered(self.owner)
 
     def is_ready(self, pod: Pod) -> bool:
         running = pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
@@ -157,7 +156,7 @@ class StatefulSetController(Workload[StatefulSet]):
 
     async def _create(self, look: _Pass, ordinals: Sequence[int]) -> float | None:
         """Make pods, those of a revision together. Returns when to try refused ones again."""
-        owner, first = look.owner, self._first_updated(look.owner)
+        owner, first = look.owner, stateful_pace.first_updated(look.owner)
         old = [ordinal for ordinal in ordinals if ordinal < first]
         new = [ordinal for ordinal in ordinals if ordinal >= first]
         for revision, numbers in ((look.current, old), (look.update, new)):
@@ -191,17 +190,10 @@ class StatefulSetController(Workload[StatefulSet]):
 
     async def _replace_old(self, look: _Pass) -> None:
         """Delete pods of old revisions from the highest number down; they are made anew in another pass."""
-        reached = range(self._first_updated(look.owner), stateful_pods.ordinals(look.owner).stop)
-        pods = [look.pods.get(number) for number in reversed(reached)]
-        doomed = _old_at_once(look, pods) if self._at_once else _next_old(look, pods)
+        doomed = stateful_pace.to_replace(
+            look.owner, look.pods, is_old=look.is_old, works=look.is_available, at_once=self._at_once
+        )
         await self.pod_control.delete(look.key, look.owner, doomed)
-
-    def _first_updated(self, owner: StatefulSet) -> int:
-        """The lowest number that an update reaches."""
-        strategy = owner.spec.update_strategy
-        partition = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
-        rolling = strategy.type == "RollingUpdate"
-        return stateful_pods.start_ordinal(owner) + ((partition or 0) if rolling else 0)
 
     # -- claims
 
@@ -262,33 +254,6 @@ class StatefulSetController(Workload[StatefulSet]):
         if status != look.owner.status:
             written = await self.client.update_status(structs.replace(look.owner, status=status))
             self.expectations.wrote(look.key, self.owners, written)
-
-
-def _old_at_once(look: _Pass, pods: Sequence[Pod | None]) -> list[Pod]:
-    """Of the pods that an update reaches the old ones to delete now: no more than `maxUnavailable` may be missing then.
-
-    Those that do not work have nothing to lose, and waiting for them could take for ever.
-    """
-    old = [pod for pod in pods if pod is not None and look.is_old(pod)]
-    if not old:
-        return old
-    wanted = stateful_pods.ordinals(look.owner)
-    pace = look.owner.spec.update_strategy.rolling_update
-    most = pace.max_unavailable if pace is not None and pace.max_unavailable is not None else 1
-    working = sum(map(look.is_available, look.pods.values()))
-    room = max(1, scaled_value(most, len(wanted), round_up=False)) - (len(wanted) - working)
-    idle = [pod for pod in old if not look.is_available(pod)]
-    return idle + [pod for pod in old if look.is_available(pod)][: max(room, 0)]
-
-
-def _next_old(look: _Pass, pods: Sequence[Pod | None]) -> list[Pod]:
-    """The same before Kubernetes 1.37: the highest old one, when those above it work."""
-    for pod in pods:
-        if pod is not None and look.is_old(pod):
-            return [pod]
-        if pod is None or not look.is_available(pod):
-            break
-    return []
 
 
 def new_status(look: _Pass, collisions: int | None) -> StatefulSetStatus:
