@@ -27,6 +27,8 @@ DETAIL = "may not be set while the minimum compatibility version is older than t
 _POD_SPEC = "core.v1.PodSpec"
 _FILLED_IN = frozenset({"exempt", "podReplacementPolicy"})
 """Fields of 1.28 that the server sets itself: where they are too new they are left out, or nothing could be written."""
+_SAID_ANYWAY = {"preventPodSchedulingIfMissing": False}
+"""The same for what the server says where nobody does; another value is somebody's wish, and refused."""
 _KINDS = 1024
 Names = tuple[str, ...]
 """The names of fields on the way to one, without indexes and keys."""
@@ -229,7 +231,7 @@ def _uses(value: Any, part: _Part, path: Path | None, names: Names, but: _Part |
 def _own(used: Any, part: _Part, about: msgspec.structs.FieldInfo, path: Path) -> Iterator[_Use]:
     """The use that a field is itself, or those that values in it are."""
     name = about.encode_name
-    if name in part.off:
+    if name in part.off or (name in part.young and used == _SAID_ANYWAY.get(name)):
         yield _Use((name,), None, about, None)
     elif name in part.young:
         yield _Use((name,), None, about, field_errors.forbidden(path, DETAIL))

@@ -148,6 +148,7 @@ class CSIDriverStrategy(RuleStrategy[CSIDriver]):
         spec.storage_capacity = bool(spec.storage_capacity)
         spec.requires_republish = bool(spec.requires_republish)
         spec.se_linux_mount = bool(spec.se_linux_mount)
+        spec.prevent_pod_scheduling_if_missing = bool(spec.prevent_pod_scheduling_if_missing)  # dropped where it is off
         spec.volume_lifecycle_modes = spec.volume_lifecycle_modes or ["Persistent"]
         if spec.fs_group_policy is None:
             spec.fs_group_policy = "ReadWriteOnceWithFSType"

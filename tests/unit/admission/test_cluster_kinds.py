@@ -6,11 +6,13 @@ import pytest
 
 from admission_kinds import ABSENT, Create, Update, decoded, example, shortened, stored
 from admission_pods import Tree, create_problems, request, update_problems
+from mooring.admission.options import for_component
 from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import NoCluster, Priority
 from mooring.api import errors
 from mooring.api.autoscaling_v1 import Scale, ScaleSpec
 from mooring.api.meta_v1 import ObjectMeta
+from mooring.base import component
 
 RESERVED = (
     "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
@@ -392,6 +394,25 @@ def test_what_classes_of_storage_get() -> None:
     assert (made.reclaim_policy, made.volume_binding_mode) == ("Delete", "Immediate")
     driver = stored("CSIDriver").spec
     assert (driver.attach_required, driver.volume_lifecycle_modes) == (True, ["Persistent"])
+
+
+@pytest.mark.parametrize(
+    ("emulation", "compatible", "filled_in"),
+    [
+        ("1.34", "1.34", None),
+        ("1.35", "1.35", None),
+        ("1.36", "1.36", None),
+        ("1.37", "1.37", False),
+        ("1.37", "1.36", False),
+        ("1.37", "1.35", None),  # which would lose it
+    ],
+)
+def test_whether_pods_wait_for_a_csi_driver_is_filled_in_where_the_gate_is_on(
+    emulation: str, compatible: str, filled_in: bool | None
+) -> None:
+    """As a kube-apiserver 1.37 with --emulated-version did; it minds no minimum compatibility version."""
+    options = for_component(component.resolve(emulation=emulation, min_compatibility=compatible))
+    assert stored("CSIDriver", options=options).spec.prevent_pod_scheduling_if_missing is filled_in
 
 
 def test_what_a_limit_range_gets() -> None:

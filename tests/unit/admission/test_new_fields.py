@@ -42,6 +42,7 @@ USES: dict[tuple[str, str, str], Tree] = {
     ("1.35", "CSIDriver", "spec.serviceAccountTokenInSecrets"): {
         "spec": {"serviceAccountTokenInSecrets": True, "tokenRequests": [{"audience": "a"}]}
     },
+    ("1.36", "CSIDriver", "spec.preventPodSchedulingIfMissing"): {"spec": {"preventPodSchedulingIfMissing": True}},
     ("1.34", "DeviceClass", "spec.extendedResourceName"): {"spec": {"extendedResourceName": "example.com/gpu"}},
     ("1.33", "ResourceClaim", "spec.devices.requests[*].firstAvailable"): {"spec": ALTERNATIVES},
     ("1.33", "ResourceClaim", "spec.devices.requests[*].exactly.tolerations"): {"spec": TOLERANT},
