@@ -12,8 +12,10 @@ the same process call `respond` and spare sockets, TLS and HTTP. ``server.py`` p
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, cast
 from urllib.parse import parse_qs
 
@@ -194,7 +196,7 @@ class Application:
             outcomes = [error] * count
         if outcomes is None:
             return await asyncio.gather(*(self.respond_in_group(replace(request)) for _ in range(count)))
-        return [self._answered(exchange, outcome) for outcome in outcomes]
+        return self._all_answered(exchange, outcomes)
 
     async def respond_together(self, requests: Sequence[Request]) -> list[Response]:
         """Answer writes of a group that differ in nothing but names and bodies. Never raises."""
@@ -207,8 +209,7 @@ class Application:
             outcomes = [error] * len(requests)
         if outcomes is None:
             return await asyncio.gather(*map(self.respond_in_group, requests))
-        each = zip(requests, routes, outcomes, strict=True)
-        return [self._answered(exchange, outcome, request, route) for request, route, outcome in each]
+        return self._all_answered(exchange, outcomes, requests, routes)
 
     async def respond_ending(self, writes: Sequence[Request], deletions: Sequence[Request]) -> list[Response]:
         """The same for updates, each with the deletion that follows it: the answer to the last that was done."""
@@ -222,12 +223,11 @@ class Application:
             outcomes = [(error, None)] * len(writes)
         if outcomes is None:
             return await asyncio.gather(*map(self._respond_in_turn, writes, deletions))
-        answers = []
-        for number, (written, deleted) in enumerate(outcomes):
-            answer = self._answered(exchange, written, writes[number], routes[number])
-            if deleted is not None:
-                answer = self._answered(last, deleted, deletions[number], last_routes[number])
-            answers.append(answer)
+        answers = self._all_answered(exchange, [written for written, _ in outcomes], writes, routes)
+        ended = {number: deleted for number, (_, deleted) in enumerate(outcomes) if deleted is not None}
+        told = ([deletions[number] for number in ended], [last_routes[number] for number in ended])
+        for number, answer in zip(ended, self._all_answered(last, list(ended.values()), *told), strict=True):
+            answers[number] = answer
         return answers
 
     async def _respond_in_turn(self, write: Request, deletion: Request) -> Response:
@@ -260,18 +260,28 @@ class Application:
             self.limiter.check_rate(request.user)
         return decision.allowed
 
-    def _answered(
+    def _all_answered(
         self,
         exchange: Exchange,
-        outcome: Response | Exception,
-        request: Request | None = None,
-        route: ResourceRoute | None = None,
+        outcomes: Sequence[Response | Exception],
+        requests: Sequence[Request] = (),
+        routes: Sequence[ResourceRoute] = (),
+    ) -> list[Response]:
+        """Several answers, each counted and logged; without requests and routes of their own they share those."""
+        exchange.route = routes[0] if routes else exchange.route
+        if self.audit or access_log.is_kept() or not all(isinstance(outcome, Response) for outcome in outcomes):
+            each = zip(outcomes, requests or repeat(None), routes or repeat(None), strict=False)
+            return [self._answered(exchange, *one) for one in each]
+        answers = cast("list[Response]", list(outcomes))
+        alike = Counter((answer.status, len(cast("bytes", answer.body))) for answer in answers)
+        for (exchange.code, exchange.bytes_sent), times in alike.items():
+            self._ended(exchange, times)  # in which nothing is its own but its numbers
+        return answers
+
+    def _answered(
+        self, exchange: Exchange, outcome: Response | Exception, request: Request | None, route: ResourceRoute | None
     ) -> Response:
         """One of several answers, counted and logged under an id of its own."""
-        if isinstance(outcome, Response) and not self.audit and not access_log.is_kept():
-            exchange.route = route or exchange.route
-            self.count(exchange, outcome)  # in which nothing is its own but its numbers
-            return outcome
         own = request or replace(exchange.request)
         own.request_id = new_uid()
         each = replace(exchange, request=own, route=route or exchange.route)
@@ -476,9 +486,9 @@ class Application:
                 self.audit.write(exchange, "ResponseStarted")
             body.at_end.callback(self._ended, exchange)
 
-    def _ended(self, exchange: Exchange) -> None:
+    def _ended(self, exchange: Exchange, times: int = 1) -> None:
         exchange.seconds = self.clock.monotonic() - exchange.started
-        self.metrics.ended(exchange)
+        self.metrics.ended(exchange, times)
         access_log.write(exchange)
         if self.audit:
             self.audit.write(exchange)

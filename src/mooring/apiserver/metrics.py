@@ -49,15 +49,15 @@ class _Series(NamedTuple):
     slis: list[float]
     sizes: list[float]
 
-    def observe(self, seconds: float, size: int) -> None:
+    def observe(self, seconds: float, size: int, times: int) -> None:
         """As three times `Histograms.observe`; the buckets of objectives are the last of those of durations."""
         bucket = bisect_left(_BUCKETS, seconds)
-        self.durations[bucket] += 1
-        self.durations[-1] += seconds
-        self.slis[max(0, bucket - _SLI_FROM)] += 1
-        self.slis[-1] += seconds
-        self.sizes[bisect_left(_SIZES, size)] += 1
-        self.sizes[-1] += size
+        self.durations[bucket] += times
+        self.durations[-1] += seconds * times
+        self.slis[max(0, bucket - _SLI_FROM)] += times
+        self.slis[-1] += seconds * times
+        self.sizes[bisect_left(_SIZES, size)] += times
+        self.sizes[-1] += size * times
 
 
 class ServerMetrics:
@@ -133,18 +133,19 @@ class ServerMetrics:
         if exchange.streaming:
             self.long_running.labels(*_where(exchange)).inc()
 
-    def ended(self, exchange: Exchange) -> None:
+    def ended(self, exchange: Exchange, times: int = 1) -> None:
+        """Count a request, or so many that differ in nothing that is counted."""
         where = _where(exchange)
         if exchange.streaming:
             self.long_running.labels(*where).dec()
         dry_run = "All" if "dryRun" in exchange.request.query else ""
         code = exchange.code
         series = self._series.get((where, dry_run, code)) or self._series_of(where, dry_run, code)
-        self._requests.add(series.counted)
+        self._requests.add(series.counted, times)
         if code in _SELF_DEFENCE:
-            self._terminations.add((*where, str(code)))
+            self._terminations.add((*where, str(code)), times)
         if not exchange.streaming:
-            series.observe(exchange.seconds, exchange.bytes_sent)
+            series.observe(exchange.seconds, exchange.bytes_sent, times)
 
     def _series_of(self, where: "_Where", dry_run: str, code: int) -> "_Series":
         """Where requests of a sort are counted, found once."""
