@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mooring.store import mvcc
+from mooring.store import folding, mvcc
 from mooring.store.folding import Folded, held
 from mooring.store.kv import Delete, Event, KeyValue, Put
 from mooring.store.memory import MemoryStore
@@ -14,11 +14,16 @@ from mooring.store.memory import MemoryStore
 pytestmark = pytest.mark.req("S.2", "S.4")
 
 _KEYS = st.sampled_from(["/r/a", "/r/b"])
+_SIZES = st.sampled_from([0, 1, 40, 200])
 _VALUES = st.builds(
-    lambda number, size, noise: b"%d " % number + b"the same again " * size + noise,
+    lambda before, number, longer, size, noise: (
+        b"so it begins " * before + b"%d " % number * longer + b"the same again " * size + noise
+    ),
+    _SIZES,
     st.integers(0, 99),
-    st.sampled_from([0, 1, 40, 200]),
-    st.binary(max_size=20),
+    st.sampled_from([1, 1, 1, 50]),
+    _SIZES,
+    st.one_of(st.just(b""), st.binary(max_size=20)),
 )
 _PUTS = st.builds(Put, _KEYS, _VALUES)
 _WRITES = st.lists(st.one_of(_PUTS, _PUTS, _PUTS, st.builds(Delete, _KEYS)), min_size=8, max_size=60)
@@ -68,6 +73,19 @@ async def test_a_hundred_versions_take_little_and_lean_on_few_others() -> None:
     assert (await store.stats()).history_bytes < 25_000  # ten versions are more
     versions = [event.previous for event in store._state.events_behind(1)]
     assert max(version.leaning for version in versions if isinstance(version, Folded)) == 15
+    await store.close()
+
+
+@pytest.mark.usefixtures("folds_soon")
+async def test_a_version_that_differs_in_one_place_is_kept_as_that_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding.zlib, "compressobj", None)
+    store = await MemoryStore.open()
+    values = [b"so it begins " * 10 + b"%d " % number + b"the same again " * 200 for number in range(10)]
+    for value in values:
+        await store.write(Put("/r/a", value))
+    folded = [kv for event in store._state.events_behind(1) if isinstance(kv := event.previous, Folded)]
+    assert [kv.value for kv in folded] == values[: len(folded)]
+    assert 0 < max(map(held, folded)) < 150
     await store.close()
 
 
