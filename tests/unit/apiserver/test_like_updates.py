@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from api_caller import PODS, STRATEGIC, ApiCaller, api_caller
 from mooring.apiserver.http import Request, Response
+from mooring.apiserver.resources import like_updates
 from mooring.apiserver.resources.like_updates import Known, LikeUpdates, Update
 from mooring.apiserver.routes import ResourceRoute, resolve
 
@@ -208,6 +209,41 @@ async def test_the_fourth_is_not_judged(api: ApiCaller, monkeypatch: pytest.Monk
         expected = expected.replace(f'"{before[name]}"', f'"{word}"')
     expected = expected.replace(_container("web-0", {})["containerID"], _container("web-3", {})["containerID"])
     assert fourth == json.loads(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "is_apart_and_known"),
+    [
+        ("web-4", {}, (False, True)),
+        ("web-x-4", {}, (True, True)),
+        ("web-4", {"pod": "web-4"}, (True, False)),
+        ("web-4", {"pod": "node-5"}, (True, False)),
+        ("web-9", {}, (True, False)),
+    ],
+    ids=["its own words alone", "a name of another set", "its name for a label", "another label", "a label for a name"],
+)
+async def test_what_differs_in_its_own_words_alone_is_read_along_the_form_of_others(
+    name: str,
+    labels: dict[str, str],
+    is_apart_and_known: tuple[bool, bool],
+    api: ApiCaller,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    foretold = _foretold(api)
+    await _created(api, [*_names(4), name], metadata={"labels": {"pod": "web-9"}})
+    await _together(api, [await _status(api, each, "Running", number) for number, each in enumerate(_names(4))])
+    await api.patch(f"{PODS}/{name}", {"metadata": {"labels": labels}})
+    taken_apart: list[int] = []
+    apart = like_updates._taken_apart
+
+    def noted(texts: tuple[bytes, bytes, bytes], revision: int, now: bytes) -> Any:
+        taken_apart.append(revision)
+        return apart(texts, revision, now)
+
+    monkeypatch.setattr(like_updates, "_taken_apart", noted)
+    assert await _together(api, [await _status(api, name, "Running", 4)]) == [200]
+    assert foretold.right == foretold.said
+    assert (bool(taken_apart), foretold.said == 2) == is_apart_and_known
 
 
 async def test_where_something_may_tell_them_apart_each_is_judged(

@@ -5,6 +5,9 @@ finalizer that a Job takes from them. The texts of two such updates, and of the 
 addresses and times alone (`pod_words.py`). `LikeUpdates.read` puts marks in the place of these, and keeps what is left,
 with the order that the times are in. Whoever leaves the same gets the same pod, with its own words for the marks.
 
+Texts that are alike are found in two ways: by taking them apart, or, where others like them were known before, by
+reading them along the form of these (`pod_words.Form`), which comes to the same.
+
 That is sound because nothing that judges such an update looks at what these words say, but for which of them are equal
 and which time is earlier. To be sure, an outcome is used only from the fourth time on: the second makes it known, and
 the third, which is judged, has to come to the very same. Where something else may tell updates apart, each is judged:
@@ -13,6 +16,8 @@ of pods keep them away from here (`Together.concerns`).
 
 Called by ``together.py``. New pods that are alike: ``like_pods.py``.
 """
+
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -25,9 +30,11 @@ from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.facts import Facts
 from mooring.apiserver.resources.parameters import WriteOptions
 from mooring.apiserver.resources.pod_words import (
+    Form,
     Template,
     Words,
     filled,
+    form_of,
     sections_of,
     split_at_times,
     template,
@@ -38,16 +45,23 @@ from mooring.store.kv import Delete, KeyValue, Put
 
 _MOST = 512
 _LONGEST = 16 * 1024
+_FORMS = 64
+Key: TypeAlias = tuple[bytes, bytes]
+"""What an update says but for a pod's own words, and the order that the times are in."""
 
 
 class Update(msgspec.Struct, frozen=True):
     """An update of a pod, and what of it is the pod's own."""
 
-    key: bytes
+    key: Key
     """All the rest."""
     user: UserInfo
     words: Words
     namespace: str
+    about: tuple[str, ...]
+    """What is known of it without reading: those with the same in common are mostly alike."""
+    texts: tuple[bytes, bytes, bytes] | None
+    """The pod, its update and the options of its deletion, where these were taken apart."""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -83,8 +97,10 @@ class LikeUpdates:
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
-        self._known: BoundedCache[bytes, _Like | None] = BoundedCache(_MOST)
+        self._known: BoundedCache[Key, _Like | None] = BoundedCache(_MOST)
         """None for those that came once, and for those that nothing can be known of."""
+        self._forms: BoundedCache[tuple[str, ...], tuple[Form, bytes]] = BoundedCache(_FORMS)
+        """The last that was known, with what it says, by `Update.about`."""
 
     def read(self, call: Call, kv: KeyValue, options: WriteOptions, ending: bytes = b"") -> Update | None:
         """An update, with the options of the deletion that follows it; None where it has to be judged anyway."""
@@ -93,26 +109,20 @@ class LikeUpdates:
             return None
         if users.NODES in request.user.groups or not self._context.ledger.is_idle(call.namespace):
             return None
-        body = request.body
-        texts = (kv.value, body, ending)
-        if any(len(text) > _LONGEST or text.find(b"\0") >= 0 for text in texts) or body.find(b'"managedFields"') >= 0:
-            return None
-        old, new = sections_of(kv.value), sections_of(body)
-        words = words_of(old, kv.mod_revision, new)
-        if words is None:
-            return None
-        now = times.to_seconds(self._context.clock.now()).encode()
-        metadata, owners, spec, status = words.marked(old)
-        wanted, others, its_spec, its_status = words.marked(new)
-        ends = words.marked((ending, b"", b"", b""))[0]
-        split = split_at_times((metadata, owners, status, wanted, others, its_status, ends), now, words)
-        if split is None:
-            return None
-        around, order = split
         told = (request.method, call.namespace, call.subresource, request.content_type, options.manager)
-        judged_by = "\0".join((*told, options.validation.value)).encode()
-        wanted_spec = b"=" if its_spec == spec else its_spec  # as it nearly always is
-        return Update(b"\0".join((judged_by, order, spec, wanted_spec, *around)), request.user, words, call.namespace)
+        judged_by = (*told, options.validation.value)
+        about = (*judged_by, call.name.rpartition("-")[0], "and its end" if ending else "")
+        texts = (kv.value, request.body, ending)
+        now = times.to_seconds(self._context.clock.now()).encode()
+        form, said = self._forms.get(about) or (None, b"")
+        if form is not None and (found := form.words(b"\0".join(texts), kv.mod_revision, now)) is not None:
+            return Update((said, found[1]), request.user, found[0], call.namespace, about, None)
+        apart = _taken_apart(texts, kv.mod_revision, now)
+        if apart is None:
+            return None
+        said, order, words = apart
+        said = b"%b\0%b" % ("\0".join(judged_by).encode(), said)
+        return Update((said, order), request.user, words, call.namespace, about, texts)
 
     async def find(self, update: Update) -> Known | None:
         """What an update comes to, if that is certain."""
@@ -121,6 +131,8 @@ class LikeUpdates:
             return None
         if like.pod is not None and like.facts != await self._facts(like.pod, update):
             return None
+        if update.texts is not None and (form := form_of(update.texts, update.words)) is not None:
+            self._forms.put(update.about, (form, update.key[0]))
         return Known(filled(like.value, update.words), like.is_gone)
 
     async def learn(self, update: Update, value: bytes, *, is_gone: bool = False, pod: Pod | None = None) -> None:
@@ -140,3 +152,22 @@ class LikeUpdates:
         """What admission looks up about a pod, were it on the node of the one that is updated."""
         spec = replace(pod.spec, node_name=update.words.node or pod.spec.node_name)
         return await self._context.facts.about(replace(pod, spec=spec), update.namespace)
+
+
+def _taken_apart(texts: tuple[bytes, bytes, bytes], revision: int, now: bytes) -> tuple[bytes, bytes, Words] | None:
+    """What texts say, the order of their times, and a pod's own words in them; None where they are not as usual."""
+    value, body, ending = texts
+    if any(len(text) > _LONGEST or text.find(b"\0") >= 0 for text in texts) or body.find(b'"managedFields"') >= 0:
+        return None
+    old, new = sections_of(value), sections_of(body)
+    words = words_of(old, revision, new)
+    if words is None:
+        return None
+    marked = words.marked(old, new, (ending, b"", b"", b""))
+    (metadata, owners, spec, status), (wanted, others, its_spec, its_status), (ends, *_) = marked
+    split = split_at_times((metadata, owners, status, wanted, others, its_status, ends), now, words)
+    if split is None:
+        return None
+    around, order = split
+    wanted_spec = b"=" if its_spec == spec else its_spec  # as it nearly always is
+    return b"\0".join((spec, wanted_spec, *around)), order, words
