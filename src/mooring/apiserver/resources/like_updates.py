@@ -45,7 +45,7 @@ from mooring.store.kv import Delete, KeyValue, Put
 
 _MOST = 512
 _LONGEST = 16 * 1024
-_FORMS = 64
+_FORMS, _ALIKE = 64, 8
 Key: TypeAlias = tuple[bytes, bytes]
 """What an update says but for a pod's own words, and the order that the times are in."""
 
@@ -99,8 +99,8 @@ class LikeUpdates:
         self._context = context
         self._known: BoundedCache[Key, _Like | None] = BoundedCache(_MOST)
         """None for those that came once, and for those that nothing can be known of."""
-        self._forms: BoundedCache[tuple[str, ...], tuple[Form, bytes]] = BoundedCache(_FORMS)
-        """The last that was known, with what it says, by `Update.about`."""
+        self._forms: BoundedCache[tuple[str, ...], dict[bytes, Form | None]] = BoundedCache(_FORMS)
+        """By `Update.about` and by what they say, those of the last that were known; None where one has none."""
 
     def read(self, call: Call, kv: KeyValue, options: WriteOptions, ending: bytes = b"") -> Update | None:
         """An update, with the options of the deletion that follows it; None where it has to be judged anyway."""
@@ -114,9 +114,10 @@ class LikeUpdates:
         about = (*judged_by, call.name.rpartition("-")[0], "and its end" if ending else "")
         texts = (kv.value, request.body, ending)
         now = times.to_seconds(self._context.clock.now()).encode()
-        form, said = self._forms.get(about) or (None, b"")
-        if form is not None and (found := form.words(b"\0".join(texts), kv.mod_revision, now)) is not None:
-            return Update((said, found[1]), request.user, found[0], call.namespace, about, None)
+        text = b"\0".join(texts)
+        for said, form in (self._forms.get(about) or {}).items():
+            if form is not None and (found := form.words(text, kv.mod_revision, now)) is not None:
+                return Update((said, found[1]), request.user, found[0], call.namespace, about, None)
         apart = _taken_apart(texts, kv.mod_revision, now)
         if apart is None:
             return None
@@ -131,9 +132,19 @@ class LikeUpdates:
             return None
         if like.pod is not None and like.facts != await self._facts(like.pod, update):
             return None
-        if update.texts is not None and (form := form_of(update.texts, update.words)) is not None:
-            self._forms.put(update.about, (form, update.key[0]))
+        if update.texts is not None:
+            self._remember(update.about, update.key[0], update.texts, update.words)
         return Known(filled(like.value, update.words), like.is_gone)
+
+    def _remember(self, about: tuple[str, ...], said: bytes, texts: tuple[bytes, bytes, bytes], words: Words) -> None:
+        """Be able to read others like these along their form."""
+        forms = self._forms.get(about)
+        if forms is None:
+            self._forms.put(about, forms := {})
+        if said not in forms:
+            if len(forms) >= _ALIKE:
+                del forms[next(iter(forms))]
+            forms[said] = form_of(texts, words)
 
     async def learn(self, update: Update, value: bytes, *, is_gone: bool = False, pod: Pod | None = None) -> None:
         """Remember what an update came to; with the pod, where admission has looked up something about it."""
