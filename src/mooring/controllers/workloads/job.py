@@ -10,9 +10,9 @@ What the policies say is in ``job_policies.py``. Finished Jobs are deleted by ``
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -155,30 +155,26 @@ class JobController(Workload[Job]):
 
     async def _release(self, key: str, pods: Iterable[Pod]) -> None:
         """Remove finalizers: these pods are counted, or nobody will count them."""
-        unique = {pod.metadata.uid: pod for pod in pods}.values()
-        answers = await asyncio.gather(*(self._release_one(key, pod) for pod in unique), return_exceptions=True)
-        for answer in answers:
-            if answer is not None:
-                raise answer
 
-    async def _release_one(self, key: str, pod: Pod) -> None:
-        meta = pod.metadata
-        body = {"metadata": {"uid": meta.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
-        try:
-            written = await self.client.patch(Pod, meta.name, body, meta.namespace)
-        except (errors.NotFound, errors.Conflict):
-            return
-        self.expectations.wrote(key, self.pods.informer, written)
+        async def release(pod: Pod) -> None:
+            written = await self.client.patch(Pod, pod.metadata.name, _released(pod), pod.metadata.namespace)
+            self.expectations.wrote(key, self.pods.informer, written)
+
+        await _for_each({pod.metadata.uid: pod for pod in pods}.values(), release)
 
     async def _release_strays(self, key: str) -> None:
         """Pods of Jobs that are gone must not wait for ever to be counted."""
+
+        async def release(pod: Pod) -> None:
+            await self.client.patch_unread(Pod, pod.metadata.name, _released(pod), pod.metadata.namespace)
+
         job = self.owners.by_key(key)
         strays = []
         for pod in self._tracked.get(key):
             owner = controller_of(pod.metadata)
             if job is None or (owner is not None and owner.uid != job.metadata.uid):
                 strays.append(pod)
-        await self._release(key, strays)
+        await _for_each(strays, release)
 
     # -- status
 
@@ -218,6 +214,19 @@ class JobController(Workload[Job]):
         if status != job.status:
             written = await self.client.update_status(structs.replace(job, status=status))
             self.expectations.wrote(key, self.owners, written)
+
+
+async def _for_each(pods: Iterable[Pod], release: Callable[[Pod], Awaitable[None]]) -> None:
+    """Release pods at the same time; those that are gone, or others by now, need it no longer."""
+    answers = await asyncio.gather(*map(release, pods), return_exceptions=True)
+    for answer in answers:
+        if answer is not None and not isinstance(answer, errors.NotFound | errors.Conflict):
+            raise answer
+
+
+def _released(pod: Pod) -> dict[str, Any]:
+    """The patch that removes the finalizer."""
+    return {"metadata": {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
 
 
 def _tracked_by(pod: Pod) -> list[str]:
