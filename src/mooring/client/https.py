@@ -1,4 +1,4 @@
-"""The transport over HTTP/1.1 and TLS: a pool of connections that are kept open, and one more for each watch.
+"""The transport over HTTP/1.1 and TLS: a pool of connections that are kept open, of which a watch takes one for itself.
 
 A connection is an asyncio protocol around httptools' parser; why not a library is told in docs/decisions/client.md.
 Requests go out whole, whole answers come back through one future, and streams hand out all bytes that have arrived
@@ -91,6 +91,15 @@ class HttpsTransport:
         await asyncio.sleep(0)  # lets the loop tell the connections that they are gone
 
     async def _send(self, request: Request) -> Response:
+        channel, reply = await self._ask(request)
+        self._release(channel)
+        return Response(reply.status, reply.headers, b"".join(reply.parts), _warnings(reply.headers))
+
+    async def _stream(self, request: Request) -> "HttpsStream":
+        return HttpsStream(*await self._ask(request, in_pieces=True))
+
+    async def _ask(self, request: Request, *, in_pieces: bool = False) -> "tuple[_Channel, _Reply]":
+        """The whole answer, or, where it is taken in pieces, what comes before them; and the connection of it."""
         credential = await self._connection.credentials.current()
         data = self._serialized(request, credential)
         while True:
@@ -99,30 +108,18 @@ class HttpsTransport:
             try:
                 if request.guard is not None:
                     request.guard()
-                reply = channel.ask(data, longest=request.longest_answer)
-                await reply.end
-            except DisconnectedError:
-                if reused and not channel.heard and (request.method == "GET" or request.is_repeatable):
-                    continue
-                raise
-            except asyncio.CancelledError:
-                if not channel.heard and asyncio.get_running_loop().time() - asked > _SILENT_SECONDS:
-                    self._drop_idle()
-                raise
-            finally:
+                reply = channel.ask(data, in_pieces=in_pieces, longest=request.longest_answer)
+                await (reply.head if in_pieces else reply.end)
+            except BaseException as error:
                 self._release(channel)
-            return Response(reply.status, reply.headers, b"".join(reply.parts), _warnings(reply.headers))
-
-    async def _stream(self, request: Request) -> "HttpsStream":
-        credential = await self._connection.credentials.current()
-        channel = await self._connect(credential)
-        try:
-            reply = channel.ask(self._serialized(request, credential), in_pieces=True)
-            await reply.head
-        except BaseException:
-            channel.abort()
-            raise
-        return HttpsStream(channel, reply)
+                if not channel.heard:
+                    if isinstance(error, asyncio.CancelledError) and _since(asked) > _SILENT_SECONDS:
+                        self._drop_idle()
+                    is_harmless = request.method == "GET" or request.is_repeatable
+                    if isinstance(error, DisconnectedError) and reused and is_harmless:
+                        continue
+                raise
+            return channel, reply
 
     def _serialized(self, request: Request, credential: Credential) -> bytes:
         lines = [f"{request.method} {self._base}{request.target} HTTP/1.1", f"host: {self._netloc}"]
@@ -388,6 +385,10 @@ class _Channel(asyncio.Protocol):
         reply, self._reply = self._reply, None
         if reply is not None:
             reply.finish(DisconnectedError(why))
+
+
+def _since(time: float) -> float:
+    return asyncio.get_running_loop().time() - time
 
 
 def _ends_with_connection(headers: dict[str, str]) -> bool:

@@ -18,6 +18,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -40,8 +41,10 @@ _SHORTEST_WATCH = 1.0
 _SILENT_SECONDS = 150.0
 """A server tells at least a bookmark in this time. One that does not may be stopped, while its connection lives on."""
 _AT_ONCE = 1000
-_LISTS_AT_ONCE = 4
-"""More would be no faster, and would open a connection each just for the start."""
+_TURNS = 4
+"""Lists, and watches that are being opened, at once. More would be no faster, and each list would open a connection
+just for the start. Turns are given in the order they are asked for: all lists come before the first watch, so that
+caches are full before the price of a connection for each watch is paid."""
 _TOO_LARGE = "ResourceVersionTooLarge"
 log = logs.get(__name__)
 
@@ -59,7 +62,7 @@ class Informer(Generic[T]):
         field_selector: str = "",
         resync_seconds: float = 0.0,
         backoff: Backoff = BACKOFF,
-        lists: asyncio.Semaphore | None = None,
+        turns: asyncio.Semaphore | None = None,
     ) -> None:
         self._client = client
         self._cls = cls
@@ -69,7 +72,7 @@ class Informer(Generic[T]):
         self._field_selector = field_selector
         self._resync_seconds = resync_seconds
         self._backoff = backoff
-        self._lists = lists or asyncio.Semaphore()
+        self._turns = turns or asyncio.Semaphore()
         self._cache: Cache[T] = Cache()
         self._handlers: list[BatchHandler[T]] = []
         self._synced = asyncio.Event()
@@ -192,7 +195,7 @@ class Informer(Generic[T]):
         return max(self._backoff.delay(self._failures), _wanted_pause(error))
 
     async def _list(self) -> None:
-        async with self._lists:
+        async with self._turns:
             listing = await self._client.list(
                 self._cls,
                 self._namespace,
@@ -216,7 +219,7 @@ class Informer(Generic[T]):
         begun = clock.monotonic()
         seconds = round(_WATCH_SECONDS * random.uniform(1, 2))  # noqa: S311 - spreads the load, no secret
         heard = False
-        async with self._client.watch(
+        watch = self._client.watch(
             self._cls,
             self._namespace,
             resource_version=self._version,
@@ -225,7 +228,10 @@ class Informer(Generic[T]):
             field_selector=self._field_selector,
             managed_fields=False,
             last_states=False,
-        ) as watch:
+        )
+        async with AsyncExitStack() as opened:
+            async with self._turns:
+                await opened.enter_async_context(watch)
             async for events in _unless_silent(watch):
                 heard = True
                 self._failures = 0
@@ -312,7 +318,7 @@ class Informers:
         self._informers: dict[tuple[type[Resource], str, str, str], Informer[Any]] = {}
         self._tasks: dict[Informer[Any], asyncio.Task[None]] = {}
         self._running = False
-        self._lists = asyncio.Semaphore(_LISTS_AT_ONCE)
+        self._turns = asyncio.Semaphore(_TURNS)
 
     def of(
         self, cls: type[T], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
@@ -332,7 +338,7 @@ class Informers:
                     label_selector=label_selector,
                     field_selector=field_selector,
                     resync_seconds=self._resync_seconds,
-                    lists=self._lists,
+                    turns=self._turns,
                 )
             )
             if self._running:

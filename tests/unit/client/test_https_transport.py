@@ -241,6 +241,18 @@ async def test_a_stream_does_not_take_the_place_of_requests() -> None:
             await stream.close()
 
 
+async def test_a_stream_takes_a_connection_that_is_free_and_a_new_one_where_the_server_has_closed_it() -> None:
+    async def serve(request: bytes, writer: asyncio.StreamWriter) -> bool:
+        writer.write(STREAM if b"/watch" in request else OK)
+        return b"/last" not in request
+
+    async with serving(serve) as (server, transport):
+        for path in ("/api", "/last"):
+            await transport.send(Request("GET", path), 5)
+            assert (await transport.stream(Request("GET", "/watch"), 5)).status == 200
+        assert server.connections == 3
+
+
 async def test_a_slow_reader_slows_the_server_down_instead_of_filling_memory() -> None:
     sent = 0
 

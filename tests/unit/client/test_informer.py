@@ -331,6 +331,21 @@ async def test_informers_are_shared_by_kind_and_selection() -> None:
     assert all(stream.closed for stream in lab.transport.streams)
 
 
+async def test_every_cache_is_filled_before_the_first_watch_is_opened() -> None:
+    lab = Lab()
+    informers = Informers(Client(lab.transport, user_agent="t", clock=lab.clock))
+    watches_at: list[int] = []
+    for number in range(20):
+        each = informers.of(Pod, f"namespace-{number}")
+        each.add_batch_handler(lambda _: watches_at.append(len(lab.transport.watches)))
+    lab.listed = [pod("a", 1)]
+    async with informers:
+        await informers.wait_for_sync()
+        await settle()
+        assert watches_at == [0] * 20
+        assert len(lab.transport.watches) == 20
+
+
 async def test_what_another_component_follows_is_not_listed_again_and_is_the_same_object() -> None:
     lab = Lab()
     lab.listed = [pod("a", 1), pod("b", 2)]
