@@ -85,6 +85,10 @@ async def test_the_kubeconfig_goes_where_it_is_wanted_and_there_are_nodes_to_beg
         pass
 
 
+def _command(process: int) -> bytes:
+    return Path(f"/proc/{process}/cmdline").read_bytes()
+
+
 class TestProcesses:
     """How the two processes live and end together."""
 
@@ -97,10 +101,15 @@ class TestProcesses:
         plane.stop(signal.SIGKILL)
         wait_until(lambda: not is_alive(child))
 
-    def test_the_second_is_started_again_when_it_is_killed(self, plane: RunningUp) -> None:
+    def test_the_second_is_a_fork_and_started_again_as_a_new_interpreter_when_it_is_killed(
+        self, plane: RunningUp
+    ) -> None:
         (child,) = plane.children()
+        first = _command(plane.process.pid)
+        assert _command(child) == first
         os.kill(child, signal.SIGKILL)
         wait_until(lambda: plane.children() not in ([], [child]))
+        wait_until(lambda: _command(plane.children()[0]) != first)  # and not a fork with the locks of other threads
         assert plane.stop() == 0
 
     def test_one_that_never_becomes_ready_is_told_and_ends_it(self, plane: RunningUp) -> None:

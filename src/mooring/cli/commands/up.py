@@ -1,7 +1,7 @@
 """`mooring up`: a whole control plane with one command.
 
-This module reads the flags and starts the second process; ``foreground.py``, which loads while that one does, is the
-rest.
+This module reads the flags and starts the second process; ``foreground.py``, which loads while that one loads the
+scheduler, is the rest.
 """
 
 import tempfile
@@ -194,7 +194,7 @@ def up(
         process = None
         if not single_process and not workers.is_empty and cores() > 1:
             process = stack.enter_context(WorkerProcess(replace(workers, kubeconfigs=config.data_dir)))
-        from mooring.cli.support import foreground  # noqa: PLC0415 - loads while the second process loads what it needs
+        from mooring.cli.support import foreground  # noqa: PLC0415 - loads while the second process does
 
         foreground.run(config, process)
 

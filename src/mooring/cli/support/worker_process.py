@@ -1,7 +1,9 @@
 """The second process of `mooring up`, seen from the first: scheduler and controllers on a core of their own.
 
-It is started before the first process loads the API server, so that both load at the same time; imports here are few
-for that reason. What they tell each other goes through the second one's standard input and output:
+It is a fork of the first, made when that has loaded what both need: so that is loaded once, and its memory shared; the
+rest each loads at the same time. A fork has none of the other threads, and their locks stay locked for ever; so where
+there are any, as when a process that has ended is started again, it is a new interpreter. What they tell each other
+goes through the second one's standard input and output:
 
     first  → second    a pickled `WorkerConfig`, then a line when the server listens: begin
     second → first     a line of JSON when it works: {"metrics": "http://127.0.0.1:10251/metrics"}
@@ -11,10 +13,13 @@ The other side is ``workers.py``.
 """
 
 import asyncio
+import gc
 import json
+import os
 import pickle
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +36,7 @@ _PROGRAM = """
 from mooring.cli.support.gc_settings import garbage_waits
 with garbage_waits():
     from mooring.cli.support.workers import main
-    main()
+    raise SystemExit(main())
 """
 COMMAND = [sys.executable, "-P", "-c", _PROGRAM]
 _STOP_SECONDS = 10.0
@@ -119,11 +124,15 @@ class WorkerProcess:
             await self._stop()
 
     def _start(self) -> None:
+        forked = sys.platform == "linux" and threading.active_count() == 1
+        if forked:
+            _load_what_both_need()
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             process_group=0,  # Ctrl-C is for the first process, which stops this one
+            preexec_fn=_work_in_fork if forked else None,  # noqa: PLW1509 - there is no other thread
         )
         self._send(pickle.dumps(self._config))
 
@@ -159,3 +168,24 @@ class WorkerProcess:
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
+
+
+def _load_what_both_need() -> None:
+    import mooring.cel  # noqa: PLC0415 - a new interpreter loads it itself
+    import mooring.controllers.simulated_nodes  # noqa: F401, PLC0415 - as above
+
+    gc.freeze()  # the collector would write into every object that it looks at, and end the sharing
+
+
+def _work_in_fork() -> None:
+    """Be the second process instead of executing `COMMAND`, which is why `Popen` has not closed what is the first's."""
+    code = 1
+    try:
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # that `Popen` waits for, too
+        from mooring.cli.support.workers import main  # noqa: PLC0415 - the first process does not need it
+
+        code = main()
+    except Exception:
+        log.exception("scheduler and controllers failed")
+    finally:
+        os._exit(code)  # what the first process has to tidy up is not for this one

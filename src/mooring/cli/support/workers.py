@@ -9,10 +9,10 @@ import json
 import os
 import pickle
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import BinaryIO
 
 import uvloop
 from prometheus_client import CollectorRegistry
@@ -146,26 +146,28 @@ class Workers:
 # -- the second process
 
 
-def main() -> None:
-    """Do as the first process says, until it ends."""
+def main() -> int:
+    """Do as the first process says, until it ends; the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    told = open(0, "rb")  # noqa: SIM115 - by its number, as `sys.stdin` was made for the first process
     try:
-        config: WorkerConfig = pickle.load(sys.stdin.buffer)  # noqa: S301 - the first process has written it
+        config: WorkerConfig = pickle.load(told)  # noqa: S301 - the first process has written it
     except EOFError:
-        return
-    if not sys.stdin.buffer.readline():
-        return
+        return 0
+    if not told.readline():
+        return 0
     logs.configure(config.verbosity, "json" if config.json_logs else "text", over_status_line=True)
     try:
-        uvloop.run(_work(config))
+        uvloop.run(_work(config, told))
     except LeaseLostError as error:
         log.error("%s; this one begins again, to wait for its turn", error)
-        sys.exit(1)  # and the first process starts another one
+        return 1  # and the first process starts another one
     except (WorkersError, ClientError) as error:
         _say({"error": str(error)})
+    return 0
 
 
-async def _work(config: WorkerConfig) -> None:
+async def _work(config: WorkerConfig, told: BinaryIO) -> None:
     def by_https(name: str, agent: str, scheme: Scheme) -> Client:
         folder = config.kubeconfigs
         kubeconfig = folder / f"{name}.kubeconfig" if folder else None
@@ -174,8 +176,8 @@ async def _work(config: WorkerConfig) -> None:
     workers = Workers(config, by_https)
     work = asyncio.create_task(workers.run())
     announce = asyncio.create_task(_announce(workers))
-    told = asyncio.create_task(_input_ends())
-    await asyncio.wait({work, told}, return_when=asyncio.FIRST_COMPLETED)
+    stop = asyncio.create_task(_end_of(told))
+    await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
     announce.cancel()
     if not work.done():
         work.cancel()
@@ -192,12 +194,12 @@ async def _announce(workers: Workers) -> None:
     collect_garbage_less()
 
 
-async def _input_ends() -> None:
+async def _end_of(pipe: BinaryIO) -> None:
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     await reader.read()
 
 
 def _say(message: dict[str, str]) -> None:
-    print(json.dumps(message), flush=True)
+    os.write(1, json.dumps(message).encode() + b"\n")
