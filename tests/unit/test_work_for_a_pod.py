@@ -126,10 +126,11 @@ async def test_the_work_of_the_server_for_what_comes_by_itself(server: ApiServer
         return [{"metadata": {"name": f"map-{turn}-{number}"}, "data": {"a": str(number)}} for number in range(_PODS)]
 
     await created_one_by_one(_PATH, pods(0))
+    await created_one_by_one(_PATH.replace("pods", "configmaps"), maps(0))
     _check(
         {
-            "a pod": (await created_one_by_one(_PATH, pods(1)), 294),
-            "a ConfigMap": (await created_one_by_one(_PATH.replace("pods", "configmaps"), maps(1)), 382),
+            "a pod": (await created_one_by_one(_PATH, pods(1)), 281),
+            "a ConfigMap": (await created_one_by_one(_PATH.replace("pods", "configmaps"), maps(1)), 209),
         }
     )
 

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from mooring.admission.free_words import Place, WordCheck, anything, in_metadata
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
@@ -25,6 +26,13 @@ class ConfigMapStrategy(RuleStrategy[ConfigMap]):
     kind = "ConfigMap"
     resource = "configmaps"
     has_generation = False
+    is_judged_by_text = True
+
+    def free_word(self, place: Place) -> WordCheck | None:
+        match place:
+            case ("data", _):
+                return anything
+        return in_metadata(place)
 
     def rules(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> list[FieldError]:
         errors = []

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import msgspec
 
 from mooring.admission import meta
+from mooring.admission.free_words import Place, WordCheck
 from mooring.admission.options import AdmissionOptions
 from mooring.api import meta_v1
 from mooring.api.answer_limits import add_warning
@@ -188,9 +189,15 @@ class Strategy(Generic[T]):
     """Whether judging a large object takes so long that a server does it beside its other work."""
     status_keeps: tuple[str, ...] = ()
     """Fields of the metadata that a write of the status leaves as they are, beside those that all kinds keep."""
+    is_judged_by_text: bool = False
+    """Whether what becomes of a new object depends on what it says and on its namespace, and on nothing else."""
 
     def __init__(self, subresources: "Mapping[str, Strategy[Any]] | None" = None) -> None:
         self.subresources = subresources or {}
+
+    def free_word(self, place: Place) -> WordCheck | None:
+        """The check of a word that new objects of one sort may differ in, if they are judged by their text."""
+        return None
 
     def default(self, obj: T) -> None:
         """Fill in what the client left out."""

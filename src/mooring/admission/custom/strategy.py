@@ -11,8 +11,10 @@ import msgspec
 
 from mooring.admission import meta
 from mooring.admission.custom import structure
+from mooring.admission.custom.free_words import free_word
 from mooring.admission.custom.ratcheting import changed_only
 from mooring.admission.custom.validation import Check, Findings, compile_schema, unique
+from mooring.admission.free_words import Place, WordCheck
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.apiextensions_v1 import CustomResourceSubresourceScale, JSONSchemaProps
@@ -45,6 +47,7 @@ class CustomStrategy(Strategy[Dynamic]):
     """The rules of one version of a custom kind."""
 
     allow_unconditional_update = False
+    is_judged_by_text = True
 
     def __init__(self, kind: Kind) -> None:
         if kind.custom is None or not issubclass(kind.type, Dynamic):
@@ -89,6 +92,11 @@ class CustomStrategy(Strategy[Dynamic]):
     def _looks_at_metadata(self) -> bool:
         found = self.schema.props.properties.get("metadata")
         return found is not None and bool(found.properties)
+
+    def free_word(self, place: Place) -> WordCheck | None:
+        if self._looks_at_metadata or self.scale is not None:
+            return None
+        return free_word(self.schema, place)
 
     # -- the steps
 

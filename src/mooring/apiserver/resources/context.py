@@ -37,7 +37,6 @@ from mooring.base.clock import Clock
 from mooring.store.kv import Delete, KeyValue, Store
 
 if TYPE_CHECKING:
-    from mooring.apiserver.resources.like_pods import Wanted
     from mooring.apiserver.webhooks.caller import WebhookCaller
 
 Guard = Callable[[UserInfo, Resource | None, Resource | None, str], None]
@@ -65,8 +64,8 @@ class Call(msgspec.Struct):
     subresource: str
     accepted: Accepted
     warnings: list[str] = []
-    wanted: "Wanted | None" = None
-    """What is to be remembered of the pod that is created, once it is admitted (``like_pods.py``)."""
+    learn: Callable[[Resource, admission.Request], None] | None = None
+    """What remembers the object that is created, once it is admitted (``like_pods.py``, ``like_objects.py``)."""
 
     def not_found(self) -> errors.NotFound:
         return errors.not_found(self.kind.plural, self.name, group=self.kind.group)

@@ -12,6 +12,7 @@ Called by ``writing.py`` and ``together.py``. Pods that are equal within one req
 (`create_alike`).
 """
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from mooring.api import codec, times
 from mooring.api.admissionregistration_v1 import CREATE
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import LimitRange, Pod
+from mooring.api.meta_v1 import Resource
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import JSON
 from mooring.apiserver.resources.context import Call, HandlerContext
@@ -49,13 +51,6 @@ class LikePod(msgspec.Struct, frozen=True):
     """What it has of its own, in the text."""
     judged: dict[Any, Any] = {}
     """What policies keep about pods like this one."""
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """A text that has come before, to be learned once its pod is admitted."""
-
-    key: Key
-    options: WriteOptions
 
 
 class LikePods:
@@ -90,7 +85,7 @@ class LikePods:
                 return None
         facts = await self._context.facts.about(like.pod, call.namespace)
         if facts != like.facts or list(facts.limit_ranges(call.namespace)) != like.limits:
-            call.wanted = Wanted(key, options)  # as things are now
+            call.learn = partial(self._learn, call, key, options)  # as things are now
             return None
         call.warn(*like.warnings)
         pod = self._another(like.pod, own)
@@ -102,20 +97,22 @@ class LikePods:
 
     def _see(self, call: Call, key: Key, options: WriteOptions) -> None:
         if hash(key) in self._seen:
-            call.wanted = Wanted(key, options)
+            call.learn = partial(self._learn, call, key, options)
         else:
             self._seen.put(hash(key), True)
 
-    def learn(self, call: Call, wanted: Wanted, pod: Pod, request: Request) -> None:
+    def _learn(self, call: Call, key: Key, options: WriteOptions, pod: Resource, request: Request) -> None:
         """Remember a pod that was admitted just now, if its own parts are all that may differ."""
         facts = request.lookups
-        if isinstance(facts, Facts) and not pod.metadata.resource_version and _is_only_own(call, wanted.key, pod):
+        if not isinstance(facts, Facts) or not isinstance(pod, Pod):
+            return
+        if not pod.metadata.resource_version and _is_only_own(call, key, pod):
             self._known.put(
-                wanted.key,
+                key,
                 LikePod(
                     pod=replace(pod, metadata=replace(pod.metadata)),
                     user=call.request.user,
-                    options=wanted.options,
+                    options=options,
                     facts=facts,
                     limits=list(facts.limit_ranges(call.namespace)),
                     warnings=list(request.warnings),

@@ -34,6 +34,7 @@ from mooring.apiserver.apply.field_managers import Applier, FieldManagers, Manag
 from mooring.apiserver.http import Response
 from mooring.apiserver.patch import PatchError, patcher_for
 from mooring.apiserver.resources.context import Call, HandlerContext, Reserved
+from mooring.apiserver.resources.like_objects import Found, LikeObjects
 from mooring.apiserver.resources.like_pods import LikePods
 from mooring.apiserver.resources.output import respond as responded
 from mooring.apiserver.resources.output import view_for
@@ -91,6 +92,7 @@ class Writing:
         self._context = context
         self._managers = FieldManagers(context.scheme)
         self._like_pods = LikePods(context)
+        self._like_objects = LikeObjects(context)
 
     async def create(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
@@ -99,6 +101,8 @@ class Writing:
             if pod is not None:
                 made_up = bool(pod.metadata.generate_name)
                 return await self.respond(call, await self._store_named(call, pod, options, made_up=made_up))
+        elif (found := await self._like_objects.find(call, options)) is not None:
+            return await self.respond(call, await self._store_found(call, found))
         obj = await to_thread(self.read, call, options) if self._takes_long(call) else self.read(call, options)
         check_new(obj, options)
         return await self.respond(call, await self.create_object(call, obj, options))
@@ -183,8 +187,8 @@ class Writing:
         else:
             finish_create(obj, request)
         context.guard(call.request.user, obj, None, "")
-        if call.wanted is not None and isinstance(obj, Pod) and is_own:
-            self._like_pods.learn(call, call.wanted, obj, request)
+        if call.learn is not None and is_own:
+            call.learn(obj, request)
         if attributes is not None:
             attributes.replace_object(obj)
             attributes.name = obj.metadata.name
@@ -204,6 +208,13 @@ class Writing:
                 generate_another_name(obj)
         refusal = errors.generate_name_conflict if made_up else errors.already_exists
         raise refusal(call.kind.plural, taken, group=call.kind.group)
+
+    async def _store_found(self, call: Call, found: Found) -> Written:
+        """Store what a new object comes to, which no quota counts. Raises AlreadyExists."""
+        outcome = await self._context.store.write(found.put(call))
+        if not isinstance(outcome, Event):
+            raise errors.already_exists(call.kind.plural, found.name, group=call.kind.group)
+        return Written(found.value, outcome.revision, created=True)
 
     async def _put_new_service(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
         """As `_put_new`, with an address for the object."""

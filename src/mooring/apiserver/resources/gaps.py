@@ -1,0 +1,173 @@
+"""The texts of objects with gaps for words: how such a text is made of one that came and of what it came to.
+
+    parts = parts_of(b'{"metadata":{"name":"a"},"data":{"k":"1"}}')
+    gaps = gaps_of(parts, stored, strategy.free_word)
+    gaps.filled(parts_of(b'{"metadata":{"name":"b"},"data":{"k":"2"}}'), uid, now)
+
+Called by ``like_objects.py``, which says what that is good for and when it is true.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from mooring.admission.free_words import Place, WordCheck, anything
+
+_PLAIN = bytes(byte for byte in range(0x20, 0x7F) if byte != ord("\\"))
+"""In a text of these alone, a quotation mark begins or ends a text in it, and all are written as they are read."""
+_INTEGER = rb"(0|-?[1-9][0-9]{0,14})"
+_WITH_NUMBER = re.compile(rb"(: ?)%b([]},][][{}, ]*)" % _INTEGER)
+_DIGITS = b"-0123456789"
+_MARK = re.compile(rb'"\x7f#([0-9]+)\x7f"|\x7f([0-9]+)\x7f')
+"""What stands for a number, or a text, in a text that is looked at: a character that no plain text has."""
+_NAME = ("metadata", "name")
+Picked = Callable[[Sequence[bytes]], tuple[bytes, ...]]
+FreeWord = Callable[[Place], WordCheck | None]
+
+
+class Gaps(msgspec.Struct, frozen=True):
+    """A text with gaps, and where in other texts the words are that fill them."""
+
+    text: bytes
+    """With `%b` for each gap."""
+    words: Picked
+    """What goes there, of the parts of a text with a uid and a time behind them."""
+    name: int
+    """Where among the parts the name is."""
+    checks: tuple[tuple[int, WordCheck], ...]
+    """For words of which not all are sound."""
+    numbers: tuple[tuple[int, re.Pattern[bytes]], ...]
+    """The parts around words that are numbers, which have no quotation marks."""
+    fixed: tuple[int, ...]
+    """The parts that are no words, and have to be the same."""
+
+    def sound_words(self, parts: list[bytes]) -> list[bytes] | None:
+        """The parts, of which those with numbers are nothing else any more; None where something is wrong with one."""
+        if self.numbers:
+            parts = parts.copy()
+        for index, pattern in self.numbers:
+            found = pattern.fullmatch(parts[index])
+            if found is None:
+                return None
+            parts[index] = found[1]
+        for index, check in self.checks:
+            if not check(parts[index].decode()):
+                return None
+        return parts
+
+    def filled(self, words: list[bytes], uid: str, now: str) -> bytes:
+        return self.text % self.words([*words, uid.encode(), now.encode()])
+
+
+def parts_of(text: bytes) -> list[bytes] | None:
+    """What is between quotation marks, every second part, and what is around that; None for a text with escapes."""
+    return None if text.translate(None, _PLAIN) else text.split(b'"')
+
+
+def sort_of(parts: list[bytes]) -> tuple[bytes, ...]:
+    """What texts have in common that may differ in their words: their form, and their fields."""
+    form = b'"'.join(parts[::2]).translate(None, _DIGITS)
+    return form, *(part for part, behind in zip(parts[1::2], parts[2::2], strict=True) if behind.startswith(b":"))
+
+
+def picked(indices: Sequence[int]) -> Picked:
+    """Takes some of many, always as a tuple."""
+    if len(indices) == 1:
+        (only,) = indices
+        return lambda parts: (parts[only],)
+    found: Picked = itemgetter(*indices)
+    return found
+
+
+def gaps_of(parts: list[bytes], value: bytes, free_word: FreeWord) -> Gaps | None:
+    """The text `value` with gaps, where one with these parts came to it; None where that is not so easily told."""
+    tree = msgspec.json.decode(value)
+    places = _places(parts)
+    if places is None or b"managedFields" in parts or msgspec.json.encode(tree) != value:
+        return None  # who owned what before is the client's affair
+    free = {
+        index: check
+        for index, place in places.items()
+        if (check := free_word(place)) is not None and _put(tree, place, _mark(index), _word(parts, index))
+    }
+    name = next((index for index in free if places[index] == _NAME), None)
+    if name is None:
+        return None
+    metadata = tree["metadata"]
+    metadata["uid"], now = f"\x7f{len(parts)}\x7f", f"\x7f{len(parts) + 1}\x7f"
+    metadata["creationTimestamp"] = now
+    for entry in metadata.get("managedFields", ()):
+        entry["time"] = now
+    text = msgspec.json.encode(tree).replace(b"%", b"%%")
+    return Gaps(
+        text=_MARK.sub(b"%b", text),
+        words=picked([int(number or word) for number, word in _MARK.findall(text)]),
+        name=name,
+        checks=tuple((index, check) for index, check in free.items() if check is not anything),
+        numbers=tuple((index, _around(parts[index])) for index in free if index % 2 == 0),
+        fixed=tuple(index for index in range(len(parts)) if index not in free),
+    )
+
+
+def _places(parts: list[bytes]) -> dict[int, Place] | None:
+    """Where in the object the words of a text are, by the indices of their parts; None where one is no value."""
+    marked, indices = parts.copy(), []
+    for index, part in enumerate(parts):
+        if index % 2:
+            if parts[index + 1].lstrip().startswith(b":"):
+                continue  # a field
+            marked[index] = _mark(index).encode()
+        elif found := _WITH_NUMBER.fullmatch(part):
+            marked[index] = b'%b"%b"%b' % (found[1], _mark(index).encode(), found[3])
+        else:
+            continue
+        indices.append(index)
+    found_at = dict(_texts(msgspec.json.decode(b'"'.join(marked)), ()))
+    marks = {index: _mark(index) for index in indices}
+    return {index: found_at[mark] for index, mark in marks.items()} if found_at.keys() >= {*marks.values()} else None
+
+
+def _texts(value: Any, place: Place) -> Iterator[tuple[str, Place]]:
+    if isinstance(value, str):
+        yield value, place
+    elif isinstance(value, dict | list):
+        for step, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(each, (*place, step))
+
+
+def _mark(index: int) -> str:
+    """What stands for a part in a text."""
+    return f"\x7f{index}\x7f" if index % 2 else f"\x7f#{index}\x7f"
+
+
+def _word(parts: list[bytes], index: int) -> str | int:
+    """What a part says."""
+    if index % 2:
+        return parts[index].decode()
+    found = _WITH_NUMBER.fullmatch(parts[index])
+    return int(found[2]) if found else ""
+
+
+def _around(part: bytes) -> re.Pattern[bytes]:
+    """What parts look like that differ from this one in the number in it."""
+    found = _WITH_NUMBER.fullmatch(part)
+    before, behind = (found[1], found[3]) if found else (part, b"")
+    return re.compile(b"".join((re.escape(before), _INTEGER, re.escape(behind))))
+
+
+def _put(tree: Any, place: Place, mark: str, word: str | int) -> bool:
+    """Put a mark in the place of a word, if that is what is there."""
+    *way, last = place
+    try:
+        for step in way:
+            tree = tree[step]
+        found = tree[last]
+    except (KeyError, IndexError, TypeError):
+        return False
+    if found != word or type(found) is not type(word):
+        return False
+    tree[last] = mark
+    return True
