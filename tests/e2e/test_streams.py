@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -11,6 +12,7 @@ import kubernetes
 import pytest
 from kubernetes import stream
 
+from eventually import eventually
 from kubectl_caller import KUBECTL, Kubectl
 from running_up import running_up
 
@@ -84,7 +86,8 @@ def test_kubectl_follows_what_a_command_prints(kubectl: Kubectl) -> None:
 
 
 def test_kubectl_reads_what_the_run_before_logged(kubectl: Kubectl) -> None:
-    kubectl("wait", "--for=jsonpath={.status.containerStatuses[0].restartCount}=1", "pod/crashing", "--timeout=40s")
+    restarts = partial(kubectl, "get", "pod", "crashing", "-o", "jsonpath={..restartCount}")
+    eventually(lambda: int(restarts() or 0) > 0, 40)
     assert kubectl("logs", "crashing", "--previous").endswith("exited with code 3\n")
 
 

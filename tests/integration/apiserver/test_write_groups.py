@@ -23,7 +23,7 @@ POD = {"containers": [{"name": "c", "image": "app:1"}]}
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
-    audited = ServerConfig(data_dir=tmp_path, ephemeral=True, audit_log=tmp_path / "audit.log")
+    audited = ServerConfig(data_dir=tmp_path, port=0, ephemeral=True, audit_log=tmp_path / "audit.log")
     opened = await ApiServer.open(audited)
     try:
         await opened.listen()
