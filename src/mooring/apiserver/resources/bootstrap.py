@@ -3,6 +3,8 @@
 Called once when a server starts; what is there already is left alone.
 """
 
+import asyncio
+
 from mooring.admission.strategy import SYSTEM_PRIORITIES
 from mooring.api import errors
 from mooring.api.core_v1 import Namespace
@@ -18,11 +20,14 @@ NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 async def bootstrap(resources: Resources) -> None:
-    """Create what is missing."""
-    for name in NAMESPACES:
-        await _ensure(resources, Namespace(kind="Namespace", api_version="v1", metadata=ObjectMeta(name=name)))
-    for priority in SYSTEM_PRIORITIES.values():
-        await _ensure(resources, _priority_class(priority.name, priority.value))
+    """Create what is missing, all of it at the same time: the store then writes it together."""
+    await asyncio.gather(
+        *(
+            _ensure(resources, Namespace(kind="Namespace", api_version="v1", metadata=ObjectMeta(name=name)))
+            for name in NAMESPACES
+        ),
+        *(_ensure(resources, _priority_class(each.name, each.value)) for each in SYSTEM_PRIORITIES.values()),
+    )
 
 
 def _priority_class(name: str, value: int) -> PriorityClass:

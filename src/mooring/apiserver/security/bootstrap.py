@@ -34,21 +34,14 @@ async def bootstrap_rbac(resources: Resources) -> None:
 
 async def _ensure(calls: OwnCalls, wanted: Resource) -> None:
     for _ in range(_ATTEMPTS):
+        current = await calls.get(type(wanted), wanted.metadata.name, wanted.metadata.namespace)
         try:
-            await calls.create(wanted)
-        except errors.AlreadyExists:
-            pass
-        else:
-            return
-        try:
-            current = await calls.get(type(wanted), wanted.metadata.name, wanted.metadata.namespace)
             if current is None:
-                continue  # somebody else is at work on it
-            if not completed(current, wanted):
-                return
-            await calls.update(current)
-        except (errors.Conflict, errors.NotFound):
-            continue
+                await calls.create(wanted)
+            elif completed(current, wanted):
+                await calls.update(current)
+        except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
+            continue  # somebody else is at work on it
         return
 
 
@@ -58,7 +51,7 @@ def completed(current: Resource, wanted: Resource) -> bool:
         return False
     match current, wanted:
         case (ClusterRole() | Role()) as role, (ClusterRole() | Role()) as complete:
-            missing = missing_rights(complete.rules, role.rules)
+            missing = [] if role.rules == complete.rules else missing_rights(complete.rules, role.rules)
             role.rules = [*role.rules, *missing]
             return bool(missing)
         case (ClusterRoleBinding() | RoleBinding()) as binding, (ClusterRoleBinding() | RoleBinding()) as complete:
