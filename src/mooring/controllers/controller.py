@@ -129,11 +129,14 @@ class Controller(ABC):
     async def run(self) -> None:
         """Work until cancelled. Called when all informers have synced."""
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(self.workers):
-                tasks.create_task(self._work())
+            tasks.create_task(self._work(tasks, self.workers - 1))
 
-    async def _work(self) -> None:
+    async def _work(self, tasks: asyncio.TaskGroup, more: int) -> None:
+        """Be one of the workers. Whoever gets the first key of its life starts another one, of `more` that may be."""
         while (key := await self.queue.get()) is not None:
+            if more > 0:
+                tasks.create_task(self._work(tasks, more - 1))
+                more = 0
             try:
                 await self._reconcile(key)
             finally:

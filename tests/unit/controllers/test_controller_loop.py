@@ -104,6 +104,32 @@ async def test_failures_are_tried_again_ever_more_slowly_and_mistakes_too(caplog
     assert count("mooring_controller_reconciles_total", labels) == 3
 
 
+class Waiting(Controller):
+    """Is never done with what it has begun."""
+
+    name = "waiting"
+    workers = 4
+
+    async def reconcile(self, key: str) -> float | None:
+        await asyncio.Event().wait()
+        return None
+
+
+@pytest.mark.parametrize(("keys", "busy", "tasks"), [(0, 0, 1), (1, 1, 2), (3, 3, 4), (9, 4, 4)])
+async def test_there_is_a_worker_for_each_key_and_one_that_waits_but_no_more_than_allowed(
+    keys: int, busy: int, tasks: int
+) -> None:
+    controller = Waiting(context(MockClock()))
+    others = len(asyncio.all_tasks())
+    task = asyncio.create_task(controller.run())
+    for number in range(keys):
+        controller.queue.add(f"ns/{number}")
+    await settle()
+    assert (controller.queue.in_progress, len(asyncio.all_tasks()) - others - 1) == (busy, tasks)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 def test_keys() -> None:
     assert (split_key("ns/name"), split_key("node")) == (("ns", "name"), ("", "node"))
 
