@@ -1,10 +1,11 @@
 """Pods for the tests of admission: made from plain trees, admitted, and what was wrong with them as text."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create, admit_update

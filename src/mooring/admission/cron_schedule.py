@@ -7,7 +7,8 @@ True
 """
 
 import re
-from dataclasses import dataclass, field
+
+import msgspec
 
 _NAMED = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
 _MONTHS = {
@@ -29,11 +30,10 @@ _DURATION = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|
 _ZONE = re.compile(r"(?:CRON_)?TZ=\S+\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(msgspec.Struct, frozen=True):
     low: int
     high: int
-    names: dict[str, int] = field(default_factory=dict)
+    names: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 _FIELDS = (_Field(0, 59), _Field(0, 23), _Field(1, 31), _Field(1, 12, _MONTHS), _Field(0, 6, _DAYS))

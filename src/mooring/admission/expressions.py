@@ -6,10 +6,11 @@ expressions. Verdicts are remembered, since controllers send the same few expres
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mooring.api import field_errors
 from mooring.api.field_errors import FieldError
@@ -34,8 +35,7 @@ class Fault(StrEnum):
     TOO_COMPLEX = "it may cost too much"
 
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(msgspec.Struct, frozen=True):
     """Why an expression is refused."""
 
     fault: Fault
@@ -46,8 +46,7 @@ Judge = Callable[[str], Complaint | None]
 """Says why an expression is refused; None if it is not."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Judges:
+class Judges(msgspec.Struct, frozen=True, eq=False):
     """The judges of one component: over taints, nodes and devices, for new and for stored expressions.
 
     Stored expressions over devices are not judged again: where they stand nothing may change.

@@ -3,7 +3,7 @@
 What a selector matches is in ``mooring.constraints.node_selector``; this says which ones may be written.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.admission import expressions
 from mooring.admission.expressions import Judge
@@ -17,8 +17,7 @@ CEL_IS_OFF = "Node Affinity CEL expressions require feature gate TaintToleration
 NOT_AN_OPERATOR = "not a valid selector operator"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSelectorRules:
+class NodeSelectorRules(msgspec.Struct, frozen=True, kw_only=True):
     """What is allowed in one object's node selectors, after gates and ratcheting."""
 
     semver_operators: bool

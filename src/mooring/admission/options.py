@@ -5,9 +5,10 @@ it. Ratcheting widens it per object: ``pod/rules.py`` says what an object uses a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from mooring.admission.expressions import Judges, judge_in
 from mooring.base import known_gates as gates
@@ -72,18 +73,16 @@ stored_policies = _policies_of(None)
 """For expressions of policies that are stored already, and for evaluation: everything that this release knows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CustomOptions:
+class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What schemas of custom kinds may use."""
 
-    new_rules: Callable[[], "Environment"] = field(default_factory=lambda: _rules_of(BINARY.minus(1)))
+    new_rules: Callable[[], "Environment"] = msgspec.field(default_factory=lambda: _rules_of(BINARY.minus(1)))
     """The environment in which new rules are judged: as the minimum compatibility version understands CEL."""
     new_formats: bool = True
     """The formats that came with 1.34 are known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionOptions:
+class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The switches of admission. The defaults are those of a plain start."""
 
     comparison_operators: bool = True
@@ -122,13 +121,13 @@ class AdmissionOptions:
     """An autoscaler may have no pods at least."""
     pod_security_minor: int = BINARY.minor
     """The minor version that `latest` means in the Pod Security labels of namespaces."""
-    custom: CustomOptions = field(default_factory=CustomOptions)
+    custom: CustomOptions = msgspec.field(default_factory=CustomOptions)
     """What definitions of custom kinds may say."""
-    new_policies: PolicyEnvironment = field(default_factory=lambda: _policies_of(BINARY.minus(1)))
+    new_policies: PolicyEnvironment = msgspec.field(default_factory=lambda: _policies_of(BINARY.minus(1)))
     """The environments in which new expressions of policies and match conditions are judged."""
     static_names: bool = True
     """Names of webhook configurations that end with `.static.k8s.io` are reserved."""
-    judges: Judges = field(default_factory=lambda: judges_for(BINARY.minus(1)))
+    judges: Judges = msgspec.field(default_factory=lambda: judges_for(BINARY.minus(1)))
     """Judge CEL expressions, new ones as the minimum compatibility version understands them."""
     release_fields: "ReleaseFields | None" = None
     """Fields that the emulated release has off, or that are newer than the minimum compatibility version."""

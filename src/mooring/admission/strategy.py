@@ -18,7 +18,6 @@ A subresource such as `status` is a strategy of its own in `subresources`; `Stat
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -41,8 +40,7 @@ if TYPE_CHECKING:  # it needs the rules of pods, which need this module
 T = TypeVar("T", bound=meta_v1.Resource)
 
 
-@dataclass(frozen=True, slots=True)
-class Priority:
+class Priority(msgspec.Struct, frozen=True):
     """What admission needs of a PriorityClass."""
 
     name: str

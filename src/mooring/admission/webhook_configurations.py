@@ -5,8 +5,9 @@ called by ``apiserver/webhooks/``.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from mooring.admission.options import stored_policies
 from mooring.admission.policy import rules
@@ -43,8 +44,7 @@ _HTTPS = 443
 _WEBHOOKS = Path("webhooks")
 
 
-@dataclass(frozen=True, slots=True)
-class _Strictness:
+class _Strictness(msgspec.Struct, frozen=True):
     """What is asked of webhooks; an update asks no more than what the old object kept."""
 
     no_side_effects: bool = True

@@ -12,7 +12,6 @@ Read next: ``meta_v1.py``, then ``core_v1/pod.py``.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
@@ -26,8 +25,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 IntOrString = Int32 | str
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(msgspec.Struct, frozen=True):
     """How a list or map field merges: server-side apply's list type, and the strategic-merge key and strategies."""
 
     kind: Literal["map", "set", "atomic", "granular"]

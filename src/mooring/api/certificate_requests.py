@@ -5,9 +5,10 @@ Called by admission, the controller that approves requests of kubelets, and the 
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from mooring.api.certificates_v1 import CLIENT, KUBELET_CLIENT, KUBELET_SERVING
 
@@ -25,8 +26,7 @@ class RequestError(ValueError):
     """The bytes are no request for a certificate. The message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateRequest:
+class CertificateRequest(msgspec.Struct, frozen=True):
     """A request that was read."""
 
     common_name: str

@@ -5,9 +5,9 @@ look at metadata alone, and need no schema. `Scheme.learn` takes the result. Rea
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from mooring.api.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps
@@ -19,8 +19,7 @@ from mooring.api.structural import NOTHING, Structural
 Converter = Callable[[Any, Kind], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
+class Learned(msgspec.Struct, frozen=True):
     """All versions of a kind, and the one in which objects are stored."""
 
     versions: tuple[Kind, ...]

@@ -12,7 +12,6 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
 from typing import Any, ParamSpec
@@ -68,8 +67,7 @@ _TITLES = {
 _WITHOUT_VALUE = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(msgspec.Struct, frozen=True):
     """One thing that is wrong with one field. `str()` is the whole text, `body` the text without the path."""
 
     type: ErrorType

@@ -6,7 +6,8 @@ and `=` after a backslash. Called by the API server and by clients; label select
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.api.label_selector import SelectorError
 from mooring.base.remembering import remembered
@@ -15,8 +16,7 @@ _SPLIT = re.compile(r"((?:\\.|[^\\,])*\\?)(?:,|$)", re.DOTALL)
 _OPERATOR = re.compile("!=|==|=")
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """A field that must have a value, or, if negated, must not. A field that is not there is empty."""
 
     field: str
@@ -32,8 +32,7 @@ class Term:
         return f"{self.field}{'!=' if self.negated else '='}{value}"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(msgspec.Struct, frozen=True):
     """Terms that all must be met."""
 
     terms: tuple[Term, ...] = ()

@@ -7,7 +7,10 @@ short names, categories, verbs and subresources are those of Kubernetes' discove
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
+
+import msgspec
 
 from mooring.api import (
     admissionregistration_v1,
@@ -91,6 +94,7 @@ def preference(version: str) -> tuple[Any, ...]:
     return (0, *(-part for part in rank(version)))
 
 
+@lru_cache(maxsize=256)
 def rank(version: str) -> Rank:
     """The rank of a version such as `v1beta1`."""
     found = _VERSION.fullmatch(version)
@@ -100,8 +104,7 @@ def rank(version: str) -> Rank:
     return Rank(stability, int(found[1]), int(found[3] or 0))
 
 
-@dataclass(frozen=True, slots=True)
-class Subresource:
+class Subresource(msgspec.Struct, frozen=True):
     """Something below an object that has its own URL, such as `status` or `scale`."""
 
     name: str
@@ -114,8 +117,7 @@ class Subresource:
     """Whether it reaches through to a node or a container (`log`, `exec`, `proxy`) instead of showing an object."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CustomFacts:
+class CustomFacts(msgspec.Struct, frozen=True, eq=False):
     """What a CustomResourceDefinition says of one version of its kind, for those who serve it."""
 
     singular: str
@@ -221,8 +223,7 @@ _POD_SUBRESOURCES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Module:
+class _Module(msgspec.Struct, frozen=True):
     """Finds the types of one group-version by the name of the kind."""
 
     group: str

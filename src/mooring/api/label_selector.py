@@ -11,8 +11,9 @@ wrong in Kubernetes' words.
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from mooring.api import field_errors, names
 from mooring.api.field_errors import FieldError
@@ -53,8 +54,7 @@ def _among(value: str, values: tuple[str, ...]) -> bool:
     return place < len(values) and values[place] == value
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """A key, an operator and values. `values` are sorted and without duplicates."""
 
     key: str
@@ -91,8 +91,7 @@ class Requirement:
         return f"{self.key}{sign}{values}"
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(msgspec.Struct, frozen=True):
     """Requirements that all must be met, sorted by key; with `selectable` false it matches nothing."""
 
     requirements: tuple[Requirement, ...] = ()

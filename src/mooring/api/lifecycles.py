@@ -6,15 +6,16 @@ what is warned about and in which version objects are stored. Read next: ``schem
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.api.history.tables import Served, served_resources
 from mooring.base.version import Version
 
 
-@dataclass(frozen=True, slots=True)
-class Lifecycle:
+class Lifecycle(msgspec.Struct, frozen=True):
     """The releases in which something about a kind changed."""
 
     introduced: Version
@@ -24,7 +25,7 @@ class Lifecycle:
     """The group and version to use instead, for the warning."""
     is_legacy: bool = False
     """Whether a beta is on by default although those of its time are not, since the ones before it were."""
-    subresources: Mapping[str, Version] = field(default_factory=dict)
+    subresources: Mapping[str, Version] = msgspec.field(default_factory=dict)
     """Those that came later than the kind."""
 
     def known_at(self, version: Version) -> bool:

@@ -9,7 +9,6 @@ constraint. Called through ``codec.decode_protobuf``; ``protobuf_writing.py`` is
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import UnionType
@@ -100,8 +99,7 @@ def _varint(message: bytes, position: int) -> tuple[int, int]:
 # -- from messages to trees
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """A field of a type: where its value goes, and how it is read. Without a name, its fields go there directly."""
 
     name: str
@@ -110,8 +108,7 @@ class _Entry:
     is_map: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(msgspec.Struct, frozen=True):
     """The fields of a type by their numbers."""
 
     name: str

@@ -7,7 +7,6 @@ have, is one that Go embeds: its fields belong to the type around it. Read by ``
 ``protobuf_writing.py``.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib import resources
@@ -66,8 +65,7 @@ class Time(Enum):
     MICROSECONDS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A field that the table has."""
 
     number: int
@@ -83,8 +81,7 @@ class Field:
     """A message whose fields belong to the type around it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """The fields of a type, by their numbers."""
 
     name: str

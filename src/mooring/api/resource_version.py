@@ -4,7 +4,7 @@ A version is a decimal number that grows with every write of the store. Clients 
 Kubernetes 1.35 also for order. Called by the API server (list, get, watch) and by informers.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.api import field_errors
 from mooring.api.field_errors import FieldError
@@ -48,8 +48,7 @@ def compare(a: str, b: str) -> int:
     return (left > right) - (left < right)
 
 
-@dataclass(frozen=True, slots=True)
-class ListVersion:
+class ListVersion(msgspec.Struct, frozen=True):
     """What a list must show: the state at exactly a version, at a version or later, or the latest."""
 
     version: int = 0

@@ -8,9 +8,9 @@ Plain words mean what they mean to kubectl (YAML 1.1 as Go reads it): `yes`, `on
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import yaml
 from yaml._yaml import CParser
 
@@ -44,8 +44,7 @@ class YamlError(DecodeError):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """One document: its tree, and the line where it begins."""
 
     tree: Any

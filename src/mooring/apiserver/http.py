@@ -6,7 +6,6 @@ handler, which returns a `Response` or raises an error of ``mooring.api.errors``
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Protocol, Self
 
@@ -191,8 +190,7 @@ def warning_header(text: str) -> str:
     return f'299 - "{quoted}"'
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(msgspec.Struct, frozen=True):
     """One of the things that an Accept header takes."""
 
     media_type: str

@@ -11,8 +11,9 @@ import ipaddress
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from mooring.api import discovery_v1, errors, times
 from mooring.api.coordination_v1 import Lease, LeaseSpec
@@ -44,8 +45,7 @@ _SOMEWHERE = "192.0.2.1"
 """An address that nobody has: asking which way leads there sends nothing."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, order=True):
     """Where a server can be reached."""
 
     port: int

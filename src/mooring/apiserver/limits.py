@@ -21,8 +21,7 @@ _EXEMPT = frozenset({users.SCHEDULER, users.CONTROLLERS})
 """Slowing these down slows down the whole cluster, and helps nobody."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a server. The defaults suit a cluster of some thousand nodes on a small machine."""
 
     body_bytes: int = 3 * 1024 * 1024

@@ -6,8 +6,9 @@ gates: what `/version` shows, and which versions of other components are expecte
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from mooring.api.kinds import KINDS, Kind
 from mooring.api.meta_v1 import VersionInfo
@@ -28,8 +29,7 @@ _PROCESSORS = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
 MinorVersion = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRange:
+class VersionRange(msgspec.Struct, frozen=True):
     """The versions of a component that fit to this server, ends included."""
 
     oldest: MinorVersion
@@ -42,8 +42,7 @@ class VersionRange:
         return f"{_dotted(self.oldest)} to {_dotted(self.newest)}"
 
 
-@dataclass(frozen=True, slots=True)
-class StatusPages:
+class StatusPages(msgspec.Struct, frozen=True):
     """What `/statusz` says of versions."""
 
     go_version: str
@@ -51,8 +50,7 @@ class StatusPages:
     emulation_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class VersionOptions:
+class VersionOptions(msgspec.Struct, frozen=True):
     """What follows from the versions that a server runs with."""
 
     shown: VersionInfo
@@ -65,12 +63,11 @@ class VersionOptions:
     """Whether a command or a forwarded port needs the verb `create` however it is asked for, as from 1.35 on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerConfig:
+class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How a server runs. The data directory holds the store, the certificates and the kubeconfig files."""
 
     data_dir: Path
-    component: Component = field(default_factory=resolve)
+    component: Component = msgspec.field(default_factory=resolve)
     ephemeral: bool = False
     """Keep objects in memory only."""
     accept_lost_writes: bool = False
@@ -80,17 +77,17 @@ class ServerConfig:
     bind_address: str = DEFAULT_ADDRESS
     port: int = DEFAULT_PORT
     """0 takes any free port."""
-    services: ServiceNetwork = field(default_factory=ServiceNetwork)
+    services: ServiceNetwork = msgspec.field(default_factory=ServiceNetwork)
     tls_names: tuple[str, ...] = ()
     """Further names and addresses that the server's certificate is good for."""
-    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    runtime_config: Mapping[str, bool] = msgspec.field(default_factory=dict)
     kinds: tuple[Kind, ...] = KINDS
     """What there is to serve; tests register kinds with other lifecycles."""
     token_auth_file: Path | None = None
     audit_log: Path | None = None
-    limits: Limits = field(default_factory=Limits)
-    kubelets: KubeletOptions = field(default_factory=KubeletOptions)
-    flags: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits = msgspec.field(default_factory=Limits)
+    kubelets: KubeletOptions = msgspec.field(default_factory=KubeletOptions)
+    flags: Mapping[str, str] = msgspec.field(default_factory=dict)
     """What the command was started with, for `/flagz`."""
     shutdown_delay: float = 0.0
     """For how many seconds a server that was told to stop serves on, so that balancers see that it is not ready."""

@@ -13,12 +13,12 @@ import socket
 import ssl
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from mooring.admission.options import for_component as admission_options

@@ -1,14 +1,14 @@
 """Which addresses Services have, and where the server itself is found. Loads fast: `mooring up` reads it first."""
 
-from dataclasses import dataclass
 from ipaddress import ip_network
+
+import msgspec
 
 DEFAULT_CLUSTER_IPS = "10.0.0.0/24"
 DEFAULT_NODE_PORTS = range(30000, 32768)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceNetwork:
+class ServiceNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """The addresses of Services, and where the server itself can be reached by what runs in the cluster."""
 
     advertise_address: str = ""

@@ -1,7 +1,8 @@
 """What a component is started with: its versions and gates, resolved together from the flags that every one takes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.base import gates as feature_gates
 from mooring.base.gates import ALL_BETA, FeatureGates, Gate, GateError
@@ -9,8 +10,7 @@ from mooring.base.known_gates import COMPATIBILITY_VERSIONS, KNOWN
 from mooring.base.version import BINARY, ComponentVersions, Version
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(msgspec.Struct, frozen=True):
     """Versions and gates of one running component. Option builders read it once; nothing else does."""
 
     versions: ComponentVersions

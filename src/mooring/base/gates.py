@@ -6,9 +6,10 @@ made once at start; components read it into plain options and never ask again. T
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
+
+import msgspec
 
 from mooring.base.version import ComponentVersions, Version
 
@@ -28,8 +29,7 @@ class Stage(StrEnum):
     REMOVED = "Removed"
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(msgspec.Struct, frozen=True):
     """What a gate is from one version on."""
 
     since: Version
@@ -40,8 +40,7 @@ class Spec:
     """Below this minimum compatibility version the default is off (and the gate is not locked on)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """A gate's name, what it switches, its history (oldest first), and the gates that it needs."""
 
     name: str
@@ -54,8 +53,7 @@ class Gate:
         return next((spec for spec in reversed(self.history) if spec.since <= emulation), None)
 
 
-@dataclass(frozen=True, slots=True)
-class GateState:
+class GateState(msgspec.Struct, frozen=True):
     """One gate as it stands in a component."""
 
     gate: Gate
@@ -76,12 +74,11 @@ class GateState:
         return self.spec.locked and self.default == self.spec.default
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGates:
+class FeatureGates(msgspec.Struct, frozen=True):
     """The gates of one component: which exist at its versions, and which are on."""
 
     states: Mapping[str, GateState]
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = msgspec.field(default=())
 
     def enabled(self, name: str) -> bool:
         """Whether a gate is on. A gate that does not exist at these versions is off."""

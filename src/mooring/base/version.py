@@ -5,8 +5,9 @@ Only `base/`, the scheme and the option builders read it: everything else gets p
 """
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple, Self
+
+import msgspec
 
 
 class VersionError(ValueError):
@@ -54,8 +55,7 @@ def before(version: Version) -> Version:
     return max(version.minus(1), OLDEST_EMULATION)
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentVersions:
+class ComponentVersions(msgspec.Struct, frozen=True):
     """The three versions of a running component."""
 
     binary: Version

@@ -1,11 +1,11 @@
 """How long to wait before the next attempt: exponential, bounded, with jitter so that clients do not come in step."""
 
 import random
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     """`initial` seconds after the first failure, `factor` times longer after each further one, at most `maximum`."""
 
     initial: float

@@ -57,8 +57,7 @@ class Credentials(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StaticCredentials:
+class StaticCredentials(msgspec.Struct, frozen=True):
     """The same credential for ever."""
 
     credential: Credential = Credential()
@@ -107,14 +106,13 @@ class TokenFile:
         self._read_at = self._clock.monotonic()
 
 
-@dataclass(frozen=True, slots=True)
-class ExecCommand:
+class ExecCommand(msgspec.Struct, frozen=True):
     """A program that prints an ExecCredential (client.authentication.k8s.io)."""
 
     api_version: str
     command: str
     args: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     interactive_mode: str = "IfAvailable"
     install_hint: str = ""
     cluster: Mapping[str, Any] | None = None

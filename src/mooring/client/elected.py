@@ -1,20 +1,20 @@
 """What scheduler, controllers and bridge have in common: they work until cancelled, alone or by election."""
 
 import asyncio
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mooring.client.client import Client
 from mooring.client.leader_election import LeaderElector, LeaseTimes
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderElection:
+class LeaderElection(msgspec.Struct, frozen=True):
     """Whether only one of several instances works, and by which Lease they agree on it."""
 
     name: str
     namespace: str = "kube-system"
     enabled: bool = False
-    times: LeaseTimes = field(default_factory=LeaseTimes)
+    times: LeaseTimes = msgspec.field(default_factory=LeaseTimes)
 
 
 class ElectedComponent:

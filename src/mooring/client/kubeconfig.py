@@ -9,7 +9,6 @@ import base64
 import binascii
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -32,13 +31,12 @@ E = TypeVar("E")
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(msgspec.Struct, frozen=True):
     """Everything that a transport needs to know."""
 
     server: str
     """The URL, with scheme and without a slash at its end."""
-    credentials: Credentials = field(default_factory=StaticCredentials)
+    credentials: Credentials = msgspec.field(default_factory=StaticCredentials)
     certificate_authority: bytes = b""
     """Whom to trust, in PEM; the machine's own authorities when empty."""
     insecure: bool = False
@@ -159,8 +157,7 @@ class _Config(msgspec.Struct, rename="kebab"):
     contexts: list[_NamedContext] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(msgspec.Struct, frozen=True):
     path: Path
     config: _Config
 
@@ -197,8 +194,7 @@ def _without_nulls(tree: Any) -> Any:
     return tree
 
 
-@dataclass(frozen=True, slots=True)
-class _Found(Generic[E]):
+class _Found(msgspec.Struct, Generic[E], frozen=True):
     """An entry, and the file from whose folder its paths start."""
 
     entry: E

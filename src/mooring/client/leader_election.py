@@ -18,9 +18,9 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
 from msgspec import structs
 
 from mooring.api import errors, times
@@ -36,8 +36,7 @@ T = TypeVar("T")
 log = logs.get(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTimes:
+class LeaseTimes(msgspec.Struct, frozen=True):
     """Seconds. The deadline must be shorter than the duration, so that a holder stops before another begins."""
 
     duration: float = 15.0

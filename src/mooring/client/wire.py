@@ -1,7 +1,6 @@
 """How calls become requests and answers objects: paths, queries, bodies, errors. Only ``client.py`` calls this."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 import msgspec
@@ -23,8 +22,7 @@ Conversion = Callable[[Resource], T]
 _LONGEST_WAIT = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
+class Listing(msgspec.Struct, Generic[T], frozen=True):
     """Objects, the version of the collection that they show, and how to go on when it was only a page."""
 
     items: list[T]

@@ -15,7 +15,6 @@ them; ``mooring.admission.pod.constraint_annotations`` validates them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -62,8 +61,7 @@ class _Tolerations(msgspec.Struct, frozen=True):
     tolerations: list[Toleration] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Constraints:
+class Constraints(msgspec.Struct, frozen=True):
     """What the annotations of a pod say."""
 
     tolerations: tuple[Toleration, ...] = ()

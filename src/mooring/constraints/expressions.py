@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from mooring.api.core_v1 import Taint
 from mooring.base import logs
 from mooring.cel.cache import ProgramCache
@@ -41,8 +43,7 @@ class NodeExpression:
         return _is_true(self._program, {"node": {"labels": labels}}, counted, "CEL runtime error")
 
 
-@dataclass(frozen=True, slots=True)
-class TaintExpression:
+class TaintExpression(msgspec.Struct, frozen=True):
     """A compiled expression over a taint."""
 
     reads_time_added: bool

@@ -8,10 +8,10 @@ Called by the scheduler (through `columns`), the volume and DaemonSet controller
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+import msgspec
 from msgspec import structs
 
 from mooring.api import core_v1, label_selector, names
@@ -36,8 +36,7 @@ _LABEL_OPERATORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRequirement:
+class VersionRequirement(msgspec.Struct, frozen=True):
     """A condition on a label whose value is a version: the node's version is on the left of the operator."""
 
     key: str
@@ -65,8 +64,7 @@ def reads(condition: Condition) -> tuple[str, ...] | None:
     return condition.reads if isinstance(condition, NodeExpression) else (condition.key,)
 
 
-@dataclass(frozen=True, slots=True)
-class NameRequirement:
+class NameRequirement(msgspec.Struct, frozen=True):
     """A condition on the node's name, from `matchFields`."""
 
     name: str
@@ -76,8 +74,7 @@ class NameRequirement:
         return (self.name == name) is self.equal
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """Conditions that must all hold."""
 
     names: tuple[NameRequirement, ...]
@@ -89,8 +86,7 @@ class Term:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(msgspec.Struct, frozen=True):
     """Terms of which one must hold; without any, nothing matches."""
 
     terms: tuple[Term, ...]
@@ -99,8 +95,7 @@ class Selector:
         return any(term.matches(labels, name) for term in self.terms)
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredAffinity:
+class RequiredAffinity(msgspec.Struct, frozen=True):
     """What a pod demands of its node: every pair of `nodeSelector`, and the required node affinity."""
 
     node_selector: tuple[Requirement, ...] = ()
@@ -112,8 +107,7 @@ class RequiredAffinity:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PreferredAffinity:
+class PreferredAffinity(msgspec.Struct, frozen=True):
     """What a pod would like: terms with weights."""
 
     terms: tuple[tuple[int, Term], ...] = ()

@@ -5,14 +5,14 @@ server may have stored an operator or expression while its gate was on, and a sc
 """
 
 from collections.abc import Container
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.base import known_gates
 from mooring.base.gates import FeatureGates
 
 
-@dataclass(frozen=True, slots=True)
-class ConstraintOptions:
+class ConstraintOptions(msgspec.Struct, frozen=True):
     numeric_tolerations: bool = True
     """``Lt`` and ``Gt`` in tolerations (KEP-5471)."""
     semver_operators: bool = True

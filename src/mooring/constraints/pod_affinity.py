@@ -5,7 +5,8 @@ looked at: the API server merged them into the selector when the pod was created
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.api import label_selector
 from mooring.api.core_v1 import PodAffinityTerm, WeightedPodAffinityTerm
@@ -13,8 +14,7 @@ from mooring.api.label_selector import NOTHING, Selector, SelectorError
 from mooring.api.meta_v1 import LabelSelector
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityTerm:
+class AffinityTerm(msgspec.Struct, frozen=True):
     """A set of pods and a topology key. Terms that ask for the same are equal, so that counts can be shared."""
 
     namespaces: frozenset[str]
@@ -31,8 +31,7 @@ class AffinityTerm:
         return namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedAffinityTerm:
+class WeightedAffinityTerm(msgspec.Struct, frozen=True):
     weight: int
     term: AffinityTerm
 

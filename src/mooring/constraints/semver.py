@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar
 
+import msgspec
+
 from mooring.api.quoting import quoted
 from mooring.cel.types import Type, object_type
 
@@ -220,8 +222,7 @@ _WILDCARDS: dict[str, tuple[tuple[Compare, bool], ...]] = {
 _FIRST_DIGIT = re.compile(r"[0-9]")
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(msgspec.Struct, frozen=True):
     """Alternatives, each a list of comparisons that must all hold."""
 
     alternatives: tuple[tuple[tuple[Compare, Version], ...], ...]

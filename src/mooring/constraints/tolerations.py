@@ -6,9 +6,10 @@ number or version, an expression that fails) is no match, is logged once per cau
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from mooring.api.core_v1 import Taint, Toleration
 from mooring.api.quoting import quoted
@@ -152,8 +153,7 @@ def count_untolerated_preferences(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
+class Stay(msgspec.Struct, frozen=True):
     """How long a pod may stay beside its NoExecute taints: `seconds` is None for ever, 0 when it must go at once."""
 
     seconds: int | None

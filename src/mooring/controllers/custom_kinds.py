@@ -7,7 +7,8 @@ Controllers look at nothing but the metadata of custom objects, and the rest is 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.api.apiextensions_v1 import ESTABLISHED, CustomResourceDefinition, holds
 from mooring.api.kinds import Kind, preference
@@ -16,8 +17,7 @@ from mooring.client import Client, Informers
 KindHandler = Callable[[Kind], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(msgspec.Struct, frozen=True):
     generation: int
     kind: Kind
 

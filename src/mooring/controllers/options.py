@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mooring.api.scheme import Scheme
 from mooring.base.component import Component
@@ -31,8 +32,7 @@ _STATEFUL_PODS_AT_ONCE = Version(1, 37)
 _KUBELET = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?([-+][0-9A-Za-z.+-]+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Kubelet:
+class Kubelet(msgspec.Struct, frozen=True):
     """What simulated kubelets say of themselves."""
 
     version: str = f"v{BINARY}.0"
@@ -57,14 +57,13 @@ class UnknownControllerError(ValueError):
     """A name in `--controllers` is not one of a controller; the message lists those there are."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerOptions:
+class ControllerOptions(msgspec.Struct, frozen=True):
     """What follows from a component's versions and gates, and how patient the controllers are."""
 
-    constraints: ConstraintOptions = field(default_factory=ConstraintOptions)
+    constraints: ConstraintOptions = msgspec.field(default_factory=ConstraintOptions)
     version: str = ""
     """How the component announces itself."""
-    scheme: Scheme = field(default_factory=Scheme)
+    scheme: Scheme = msgspec.field(default_factory=Scheme)
     """The kinds and versions that it speaks."""
     kubelet: Kubelet = Kubelet()
     """What simulated kubelets are like, where their nodes do not say otherwise."""
@@ -74,7 +73,7 @@ class ControllerOptions:
     """Whether StatefulSets heed `maxUnavailable` (MaxUnavailableStatefulSet)."""
     node_grace_seconds: float = 50.0
     """How long a node may be silent before it counts as unreachable."""
-    rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)  # noqa: RUF009 - frozen
+    rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)
     """How long a template is left alone when the server refuses its pods. A maximum of 0: as in Kubernetes, where only
     the queue slows down, and everything that happens to the workload is another attempt."""
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from mooring.shell import programs
 from mooring.shell.conditions import sum_of
 from mooring.shell.files import Files
@@ -52,8 +54,7 @@ class Printed(NamedTuple):
     stream: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What a command comes to."""
 
     exit_code: int | None

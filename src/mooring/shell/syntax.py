@@ -1,7 +1,8 @@
 """The parts of a script, as ``parser.py`` makes them and ``machine.py`` goes through them, and how that may end."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 LARGEST_TEXT = 16 * 1024
 """Of a variable, a word or a file."""
@@ -14,16 +15,14 @@ class NotUnderstood(ValueError):  # noqa: N818 - what it says is no error of the
 # -- words
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """Letters that stand for themselves."""
 
     text: str
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(msgspec.Struct, frozen=True):
     """`$NAME`, `${NAME}`, `${NAME:-word}`."""
 
     name: str
@@ -31,16 +30,14 @@ class Variable:
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Substitution:
+class Substitution(msgspec.Struct, frozen=True):
     """`$(script)`: what the script prints."""
 
     script: "Script"
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(msgspec.Struct, frozen=True):
     """`$((sum))`, with its variables still in it."""
 
     sum: "Word"
@@ -53,8 +50,7 @@ Word: TypeAlias = tuple[Part, ...]
 # -- commands
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
+class Redirect(msgspec.Struct, frozen=True):
     """`> file`, `>> file`, `< file`, `2>&1`: which stream goes where."""
 
     stream: int
@@ -62,8 +58,7 @@ class Redirect:
     target: Word
 
 
-@dataclass(frozen=True, slots=True)
-class Simple:
+class Simple(msgspec.Struct, frozen=True):
     """A program with its arguments; or assignments alone."""
 
     assignments: tuple[tuple[str, Word], ...]
@@ -71,32 +66,28 @@ class Simple:
     redirects: tuple[Redirect, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(msgspec.Struct, frozen=True):
     """Commands, each reading what the one before prints."""
 
     commands: tuple["Command", ...]
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True):
     """`a && b || c`."""
 
     first: "Command"
     rest: tuple[tuple[str, "Command"], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class If:
+class If(msgspec.Struct, frozen=True):
     """Conditions with what follows them, and what is done if none holds."""
 
     branches: tuple[tuple["Script", "Script"], ...]
     otherwise: "Script | None"
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(msgspec.Struct, frozen=True):
     """`while` and `until`."""
 
     condition: "Script"
@@ -104,8 +95,7 @@ class Loop:
     until: bool
 
 
-@dataclass(frozen=True, slots=True)
-class For:
+class For(msgspec.Struct, frozen=True):
     """`for name in words`."""
 
     name: str
@@ -113,8 +103,7 @@ class For:
     body: "Script"
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """`{ … }`, or `( … )`, which keeps its variables to itself."""
 
     body: "Script"

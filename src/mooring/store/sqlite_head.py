@@ -16,9 +16,10 @@ import os
 import struct
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+
+import msgspec
 
 from mooring.store.errors import Damaged
 
@@ -29,8 +30,7 @@ _PLACE_BYTES = 64
 _MASK = 2**64 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """What a log holds."""
 
     revision: int

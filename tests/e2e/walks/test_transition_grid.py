@@ -5,12 +5,14 @@ real gate or kind changes so, the test registers a real one with another history
 an alpha feature cannot be had at N-1 either, and a function that is unknown at N-1 works in stored expressions.
 """
 
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from api_caller import PODS, pod
 from mooring.api.kinds import KINDS, Kind
@@ -177,7 +179,7 @@ def is_old_beta(kind: Kind) -> bool:
 
 
 ON_BY_DEFAULT_BETA = tuple(
-    replace(kind, lifecycle=since("1.22", "1.34", "1.37")) if is_old_beta(kind) else kind for kind in KINDS
+    dataclasses.replace(kind, lifecycle=since("1.22", "1.34", "1.37")) if is_old_beta(kind) else kind for kind in KINDS
 )
 ATTRIBUTES = "volumeattributesclasses"
 APIS = [

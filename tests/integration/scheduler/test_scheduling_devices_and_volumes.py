@@ -1,12 +1,12 @@
 """The scheduler against a real API server: devices for claims, and volumes that are bound together with their pod."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource

@@ -1,9 +1,9 @@
 """Jobs and CronJobs: selectors, policies, indexes, suspended Jobs, schedules and time zones."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from admission_kinds import ABSENT, Create, Update, stored
 from admission_pods import ON, Tree

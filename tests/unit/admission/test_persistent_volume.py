@@ -1,9 +1,9 @@
 """PersistentVolumes: sources, capacity, node affinity by the gates, and what cannot be changed."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from admission_kinds import ABSENT, Create, Update, example, stored
 from admission_pods import OFF, ON, Tree, only, relabelled, request, update_problems, without

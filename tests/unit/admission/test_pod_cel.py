@@ -1,8 +1,9 @@
 """CEL in tolerations and node affinity, as admission judges it. The classes are named as in KEP-5500's test plan."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from admission_pods import (
     OFF,

@@ -1,9 +1,10 @@
 """Label keys in pod affinity and topology spread: merged on create, in the order given, and never again (KEP-3633)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from admission_pods import (
     ON,

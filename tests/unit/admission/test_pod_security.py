@@ -1,10 +1,10 @@
 """Pod Security by labels of the namespace; what kube-apiserver says to every check is in the conformance tests."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from admission_pods import ON, Tree, causes, pod_of, request
 from mooring.admission.pipeline import admit_create, admit_update

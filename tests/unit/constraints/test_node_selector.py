@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.api.core_v1 import (
     Affinity,

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from mooring.admission.custom.ratcheting import counterpart, is_absent
 from mooring.admission.definitions.field_paths import FieldPathError, schema_at
 from mooring.api import field_errors
@@ -38,8 +40,7 @@ class _StopError(Exception):
     """No further rules are evaluated."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledRule:
+class CompiledRule(msgspec.Struct, frozen=True):
     """A rule that can be evaluated."""
 
     rule: ValidationRule

@@ -7,6 +7,8 @@ object. The limits and the words are Kubernetes'. Called by ``schemas.py``; ``cu
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from mooring.admission.custom.rules import uses_old_self
 from mooring.admission.options import CustomOptions
 from mooring.api import codec, field_errors
@@ -32,14 +34,13 @@ def has_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
     return any(node.validations for node in nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Alike:
+class _Alike(msgspec.Struct, frozen=True):
     """What all nodes with the same schema share. Large definitions repeat whole parts, such as containers of pods."""
 
     smallest: int
     """The fewest bytes that a value takes."""
     environments: RuleEnvironments
-    programs: dict[tuple[str, bool], Program] = field(default_factory=dict)
+    programs: dict[tuple[str, bool], Program] = msgspec.field(default_factory=dict)
     """By expression and whether `oldSelf` is optional."""
 
 

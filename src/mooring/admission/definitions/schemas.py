@@ -6,7 +6,9 @@ is not refused when rules get stricter. Called by ``spec.py``. Read next: ``stru
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.admission.custom import structure
 from mooring.admission.custom.formats import NEW_FORMATS, format_of
@@ -105,8 +107,7 @@ _GO_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """Where in a schema the walk has come, and what holds there."""
 
     no_defaults: str | None = None
@@ -118,8 +119,7 @@ class _Place:
     """How many values there can be at this place in one object; None where nothing limits it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
+class Judge(msgspec.Struct, frozen=True):
     """Judges the schemas of one definition."""
 
     options: CustomOptions

@@ -1,7 +1,8 @@
 """What a claim asks for: requests, constraints between them, and configuration for the drivers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.admission import expressions
 from mooring.admission.dra.names import (
@@ -41,8 +42,7 @@ RequestNames = Mapping[str, frozenset[str]]
 """The requests of a claim, each with the names of its alternatives."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(msgspec.Struct, frozen=True):
     options: AdmissionOptions
     known: RequestNames
 

@@ -1,6 +1,6 @@
 """The rules of containers: regular, init and ephemeral ones have most in common."""
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.admission.pod.environment import validate_env, validate_env_from, validate_ports
 from mooring.admission.pod.probes import Pace, pace_of, validate_probes
@@ -47,8 +47,7 @@ _EPHEMERAL_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Pod:
+class _Pod(msgspec.Struct, frozen=True):
     """What the rules of a container need to know of its pod."""
 
     volumes: dict[str, Volume]

@@ -1,7 +1,8 @@
 """The rules of probes and lifecycle hooks."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, Lifecycle, LifecycleHandler, PodSpec, Probe
@@ -25,8 +26,7 @@ _SIGNALS = tuple(
 _WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(msgspec.Struct, frozen=True):
     """What probes and hooks need to know of their pod."""
 
     grace_period: int | None

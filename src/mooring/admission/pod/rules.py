@@ -5,9 +5,11 @@ made per object: `rules_for_create` for a new one, `rules_for_update` after look
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.admission.expressions import Complaint
 from mooring.admission.node_selector import NodeSelectorRules
@@ -22,8 +24,7 @@ SEMVER_OPERATORS = frozenset({"SemverLt", "SemverGt", "SemverEq"})
 _OLD = Path("old")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodRules:
+class PodRules(msgspec.Struct, frozen=True, kw_only=True):
     """What one pod or template may contain."""
 
     options: AdmissionOptions
@@ -38,11 +39,11 @@ class PodRules:
     invalid_deletion_cost: bool = False
     indivisible_huge_pages: bool = False
     nonlocal_token_paths: bool = False
-    taint_expressions: frozenset[str] = field(default_factory=frozenset)
+    taint_expressions: frozenset[str] = msgspec.field(default_factory=frozenset)
     """Expressions over taints that are stored already."""
-    node_expressions: frozenset[str] = field(default_factory=frozenset)
+    node_expressions: frozenset[str] = msgspec.field(default_factory=frozenset)
     """Expressions over nodes that are stored already."""
-    young_fields: frozenset[tuple[str, ...]] = field(default_factory=frozenset)
+    young_fields: frozenset[tuple[str, ...]] = msgspec.field(default_factory=frozenset)
     """Fields that are newer than the minimum compatibility version and stored already."""
 
     def judge_of_taints(self, expression: str) -> Complaint | None:

@@ -4,7 +4,6 @@ The sources that PersistentVolumes share are in ``admission/volume_sources.py``.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -53,8 +52,7 @@ _NAME_AND_SOURCE = 2
 _CLAIM_METADATA = ("labels", "annotations")
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(msgspec.Struct, frozen=True):
     path: Path
     volume: str
     pod: str

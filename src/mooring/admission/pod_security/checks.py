@@ -5,7 +5,6 @@ of a level are in the order in which Kubernetes tells of them: by name, those of
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import msgspec
@@ -78,8 +77,7 @@ _VOLUMES = frozenset(
 _VOLUME_FIELDS = [(each.name, each.encode_name) for each in msgspec.structs.fields(Volume) if each.name != "name"]
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """What a check has against a pod, in short and in full."""
 
     reason: str
@@ -370,8 +368,7 @@ def _seccomp_set(pod: Subject) -> Violation | None:
 # -- levels and versions
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """A check: its rules by the minor version that each came with, and the baseline check that it makes needless."""
 
     name: str

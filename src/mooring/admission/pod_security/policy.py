@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.api import field_errors
 from mooring.api.field_errors import FieldError
@@ -17,8 +18,7 @@ _LARGEST_MINOR = 2**63 - 1
 _LABELS = Path("metadata", "labels")
 
 
-@dataclass(frozen=True, slots=True)
-class Standard:
+class Standard(msgspec.Struct, frozen=True):
     """A level in one of its versions."""
 
     level: str = PRIVILEGED
@@ -36,8 +36,7 @@ class Standard:
         return newest if self.version == _LATEST else min(int(self.version.removeprefix("v1.")), newest)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """What is refused and what is warned of. What is to be audited is checked, and noted nowhere."""
 
     enforce: Standard

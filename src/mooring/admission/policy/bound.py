@@ -5,8 +5,9 @@ with a policy or binding itself becomes a `Problem`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import Attributes, Tree
@@ -33,8 +34,7 @@ P = TypeVar("P", bound=Policy)
 B = TypeVar("B", bound=Binding)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundBinding(Generic[B]):
+class BoundBinding(msgspec.Struct, Generic[B], frozen=True):
     """A binding, and whom it concerns beside its policy."""
 
     binding: B

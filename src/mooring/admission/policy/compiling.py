@@ -5,7 +5,8 @@ This module knows no environment, so that those who only store policies do not l
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.cel.environment import Environment, Program
 from mooring.cel.types import Type
@@ -19,8 +20,7 @@ _GO_NAMES = {
 ANYTHING: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(msgspec.Struct, frozen=True):
     """An expression that can be evaluated, or why it cannot."""
 
     expression: str

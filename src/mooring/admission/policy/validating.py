@@ -7,7 +7,6 @@ denial, in Kubernetes' words. Decisions are pure; ``apiserver/extensions/policie
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -119,8 +118,7 @@ def refusal(judgement: Judgement, attributes: Attributes) -> errors.StatusError 
     return refused
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     """A validation, compiled."""
 
     validation: Validation

@@ -7,8 +7,10 @@ that one thing, so that a use of it is whatever admission then refuses or drops.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions

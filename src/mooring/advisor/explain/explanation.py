@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain import subject as subjects

@@ -7,8 +7,10 @@ way, and below which fields there are such; everything else of an object is neve
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, auto
+
+from msgspec.structs import replace
 
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions

@@ -1,11 +1,12 @@
 """What the tables of the API's history say, as typed values: see ``__init__.py``."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
+
+import msgspec
 
 from mooring.base.version import Version
 
@@ -51,8 +52,7 @@ def _minor(text: str, otherwise: int) -> int:
     return int(text.partition(".")[2]) if text else otherwise
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A field of a definition."""
 
     name: str
@@ -70,16 +70,14 @@ class Field:
         return self.type.lstrip("[]{}")
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """A value of a closed string type."""
 
     releases: Releases
     gates: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """A resource of a group and version."""
 
     group: str
@@ -89,10 +87,10 @@ class Served:
     releases: Releases
     namespaced: bool = False
     verbs: frozenset[str] = EVERY_VERB
-    subresources: Mapping[str, Releases] = field(default_factory=dict)
+    subresources: Mapping[str, Releases] = msgspec.field(default_factory=dict)
     off: Releases = NONE
     """The releases that serve it only when `--runtime-config` says so."""
-    stored: Mapping[str, Releases] = field(default_factory=dict)
+    stored: Mapping[str, Releases] = msgspec.field(default_factory=dict)
     """Other versions in which releases store it."""
     introduced: str = ""
     deprecated: str = ""
@@ -125,8 +123,7 @@ def package(group: str) -> str:
     return _PACKAGES.get(group) or group.partition(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """All of it."""
 
     definitions: Definitions

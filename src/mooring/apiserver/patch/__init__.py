@@ -8,9 +8,10 @@ Server-side apply is in ``mooring.apiserver.apply``. Called by ``resources/writi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any
+
+import msgspec
 
 from mooring.api import errors as api_errors
 from mooring.api.codec import DecodeError, TooLargeError, read_json
@@ -37,8 +38,7 @@ CUSTOM_MEDIA_TYPES = (
 """Custom kinds have no keys for a strategic merge."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patcher:
+class Patcher(msgspec.Struct, frozen=True):
     """A patch that was read."""
 
     apply: Callable[[Any], Any]

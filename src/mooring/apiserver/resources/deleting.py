@@ -6,9 +6,9 @@ a node that has stopped the pod, completes it (``writing.py``, `is_deletable`).
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
+import msgspec
 from msgspec.structs import replace
 
 from mooring.api import codec, errors, times
@@ -61,8 +61,7 @@ _ORPHANS_BY_DEFAULT = frozenset({("", "ReplicationController"), ("batch", "Job")
 """Kinds that are older than garbage collection: their dependents stay unless the client says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(msgspec.Struct, frozen=True):
     """An object as its deletion leaves it, as it was before, and what has to be written; None where nothing has."""
 
     obj: Resource

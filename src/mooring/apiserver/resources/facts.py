@@ -6,7 +6,6 @@ was acknowledged, by whichever server. Decoding is spared as long as nothing has
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -107,8 +106,7 @@ class Facts(msgspec.Struct, frozen=True):
         return self.pods_of(namespace)
 
 
-@dataclass(frozen=True, slots=True)
-class _NamespaceFacts:
+class _NamespaceFacts(msgspec.Struct, frozen=True):
     """What admission needs of a namespace."""
 
     phase: str

@@ -3,7 +3,6 @@
 Called by ``writing.py`` and ``deleting.py``. What is wrong with an option is told in Kubernetes' words.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -29,8 +28,7 @@ _VALIDATIONS = [each.value for each in (FieldValidation.IGNORE, FieldValidation.
 T = TypeVar("T", bound=TypeMeta)
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     """What the query of a create, update or patch says."""
 
     dry_run: bool = False

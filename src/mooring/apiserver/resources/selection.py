@@ -6,7 +6,6 @@ has them. Called by ``reading.py``, ``watching.py`` and ``deleting.py``.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -32,8 +31,7 @@ _OF_ALL = frozenset({"metadata.name", "metadata.namespace"})
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(msgspec.Struct, frozen=True):
     """Where a selectable field stands in the stored object, what counts when it is empty, and its text without both."""
 
     path: str
@@ -80,8 +78,7 @@ FIELDS: Mapping[tuple[str, str], Mapping[str, _Field]] = {
 """The selectable fields by group and kind, besides `metadata.name` and `metadata.namespace`, which all kinds have."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(msgspec.Struct, frozen=True):
     labels: Mapping[str, str]
     fields: Mapping[str, str]
 

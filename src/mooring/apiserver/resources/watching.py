@@ -11,7 +11,8 @@ behind what the store remembers is told `410 Gone` and has to list again.
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.api import codec, errors, resource_version
 from mooring.api.errors import StatusError
@@ -40,8 +41,7 @@ FrameKey = tuple[int, str, str, type[View], Kind, Callable[[str, bytes], bytes]]
 """With the key, because events that expire together in etcd share a revision."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
+class _Start(msgspec.Struct, frozen=True):
     """Where a watch begins: with what is there (`initial`), or behind a revision."""
 
     initial: bool

@@ -75,8 +75,7 @@ Change = Callable[[Resource], Resource]
 """Makes the new object from the old one, both in the newest version. The old one is not to be changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """What a subresource shows in place of an object, such as its scale."""
 
     kind: Kind

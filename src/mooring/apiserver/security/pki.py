@@ -15,11 +15,11 @@ import os
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -53,8 +53,7 @@ class PkiError(Exception):
     """A file of the authority cannot be used. The message names it and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPair:
+class KeyPair(msgspec.Struct, frozen=True):
     """A certificate and its private key, as files and as PEM."""
 
     certificate_file: Path
@@ -63,8 +62,7 @@ class KeyPair:
     key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
+class _Loaded(msgspec.Struct, frozen=True):
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 

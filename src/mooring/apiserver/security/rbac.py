@@ -9,7 +9,6 @@ waiting for a controller to copy them.
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -48,8 +47,7 @@ class _Who(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Grant:
+class _Grant(msgspec.Struct, frozen=True):
     """The rules that a subject has through one binding, and how to tell so."""
 
     rules: Sequence[PolicyRule]

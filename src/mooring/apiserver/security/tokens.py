@@ -9,10 +9,10 @@ import hashlib
 import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mooring.api import errors, times
@@ -33,8 +33,7 @@ _EXTRA = "authentication.kubernetes.io/"
 _BOUND: dict[str, type[Resource]] = {"Pod": Pod, "Secret": Secret, "Node": Node}
 
 
-@dataclass(frozen=True, slots=True)
-class Recognised:
+class Recognised(msgspec.Struct, frozen=True):
     """The user of a token, and which of the audiences asked for it is meant for."""
 
     user: UserInfo

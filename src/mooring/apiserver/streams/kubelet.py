@@ -1,15 +1,15 @@
 """What the kubelet of a node answers: the interface that real and simulated nodes share. Read ``streams.py`` first."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.apiserver.http import Request, Response
 from mooring.apiserver.streams.questions import LogOptions
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a question goes: a node, and for most of them a pod on it and one of its containers."""
 
     node: Node
@@ -17,8 +17,7 @@ class Place:
     container: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Proxied:
+class Proxied(msgspec.Struct, frozen=True):
     """A request that is passed on as it is, to a port of a pod or a node."""
 
     request: Request

@@ -8,8 +8,9 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from mooring.apiserver.connection import Connection, ConnectionLostError
 from mooring.apiserver.http import Request, Response
@@ -18,8 +19,7 @@ from mooring.apiserver.streams.websocket import Tunnel, handshake
 _TEXT = "base64.binary.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class LogMessages:
+class LogMessages(msgspec.Struct, frozen=True):
     """What a client and this server have agreed upon."""
 
     is_text: bool

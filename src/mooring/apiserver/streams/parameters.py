@@ -1,14 +1,14 @@
 """How kubelets are found and whom the server believes to be one, as the command line says it. Imports nothing heavy."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+
+import msgspec
 
 ADDRESS_TYPES = ("InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", "Hostname")
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletOptions:
+class KubeletOptions(msgspec.Struct, frozen=True):
     """What the flags about kubelets mean."""
 
     certificate_authority: Path | None = None

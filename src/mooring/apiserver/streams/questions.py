@@ -1,9 +1,10 @@
 """What a client asks of a container, read from the query of its request, with Kubernetes' names and complaints."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
+
+import msgspec
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import Pod
@@ -15,8 +16,7 @@ T = TypeVar("T")
 _MOST_PORTS = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which part of a log, and how it is shown."""
 
     follow: bool = False
@@ -78,8 +78,7 @@ def _whole(text: str) -> int:
     return number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandOptions:
+class CommandOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which streams of a command or of a container's first process are wanted."""
 
     command: tuple[str, ...] = ()

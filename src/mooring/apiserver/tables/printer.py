@@ -6,7 +6,6 @@ kinds; ``__init__.py`` gathers them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,8 +28,7 @@ class Ago(msgspec.Struct, frozen=True):
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Printer:
+class Printer(msgspec.Struct, frozen=True):
     """The columns of a kind and the functions that fill them; `cells` gives one value for each column."""
 
     columns: tuple[TableColumnDefinition, ...]

@@ -8,7 +8,6 @@ does not allow. Called by ``asking.py``.
 import base64
 import binascii
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -29,8 +28,7 @@ _INVALID = "received invalid webhook response: "
 _FAILED = "failed to call webhook: "
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """A review that can be sent."""
 
     version: str
@@ -38,8 +36,7 @@ class Question:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What a webhook has said, as far as it can be believed."""
 
     allowed: bool
@@ -47,8 +44,8 @@ class Answer:
     """Why not."""
     patch: bytes = b""
     patch_type: str = ""
-    warnings: list[str] = field(default_factory=list)
-    audit_annotations: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = msgspec.field(default_factory=list)
+    audit_annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def review_of(attributes: Attributes, match: Match, versions: list[str]) -> Question:

@@ -8,7 +8,8 @@ English writes them. `mooring.cel.ext.strings` calls `render`, and `clauses` for
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.cel.errors import EvaluationError
 from mooring.cel.types import Kind
@@ -32,16 +33,14 @@ _QUOTED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(msgspec.Struct, frozen=True):
     """A place in a format string that takes an argument."""
 
     verb: str
     precision: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True):
     """How the clauses print what they are given."""
 
     string: Callable[[Value], str]

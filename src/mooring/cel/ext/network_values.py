@@ -6,9 +6,10 @@ Called by `mooring.cel.ext.network` and by Kubernetes' environments.
 """
 
 import ipaddress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
+
+import msgspec
 
 from mooring.base.remembering import LONGEST
 from mooring.cel.errors import EvaluationError
@@ -17,8 +18,7 @@ from mooring.cel.types import Type, opaque
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@dataclass(frozen=True, slots=True)
-class IP:
+class IP(msgspec.Struct, frozen=True):
     """An address."""
 
     cel_type: ClassVar[Type] = opaque("net.IP")
@@ -57,8 +57,7 @@ class IP:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CIDR:
+class CIDR(msgspec.Struct, frozen=True):
     """An address with the length of its prefix; bits after the prefix may be set until `masked` clears them."""
 
     cel_type: ClassVar[Type] = opaque("net.CIDR")

@@ -5,11 +5,11 @@ releases of Kubernetes (`--to-version`) they go by severity: see ``release_audit
 """
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from mooring.base.component import Component
 from mooring.base.gates import parse

@@ -8,10 +8,10 @@ object, a list of either, or several documents.
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import IO, Any, TypeVar
 
 import click
+import msgspec
 import yaml
 
 from mooring.base.version import BINARY, Version, VersionError
@@ -36,8 +36,7 @@ class _VersionType(click.ParamType[Version]):
             self.fail(str(error), param, ctx)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(msgspec.Struct, frozen=True):
     """An expression, compiled where the options say."""
 
     variable: str

@@ -1,8 +1,7 @@
 """`mooring controllers`: the controllers on their own, for any API server that a kubeconfig names."""
 
-from dataclasses import replace
-
 import click
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from mooring.base import logs

@@ -9,12 +9,12 @@ import logging
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
@@ -130,8 +130,7 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asking:
+class _Asking(msgspec.Struct, frozen=True):
     """What was asked."""
 
     source: ClusterSource

@@ -1,9 +1,9 @@
 """`mooring scheduler`: the scheduler on its own, for any API server that a kubeconfig names."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from mooring.base import logs

@@ -6,11 +6,11 @@ scheduler, is the rest.
 
 import tempfile
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from mooring.apiserver.service_network import ServiceNetwork
 from mooring.apiserver.streams.parameters import KubeletOptions

@@ -5,9 +5,10 @@ fast without it. Read next: ``mooring.advisor.http_api``.
 """
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from mooring.api import advisor_v1
 from mooring.apiserver.http import Request, Response

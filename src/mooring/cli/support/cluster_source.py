@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from mooring.cli.support.component_flags import component_flags
 from mooring.cli.support.cores import cores
@@ -39,8 +39,7 @@ USER_AGENT = "mooring-advisor"
 _NOTES_SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSource:
+class ClusterSource(msgspec.Struct, frozen=True):
     """Where to look."""
 
     kubeconfig: str | None = None
@@ -143,8 +142,7 @@ def cluster_source(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerChoice:
+class SchedulerChoice(msgspec.Struct, frozen=True):
     """The scheduler that decides: arguments of `mooring.advisor.snapshot.engine`, and how long pods wait in between."""
 
     profiles: "tuple[ProfileSpec, ...]"

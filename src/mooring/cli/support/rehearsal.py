@@ -9,10 +9,10 @@ import logging
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import msgspec
 import uvloop
 
 from mooring.advisor.audit import Audit, Question
@@ -49,8 +49,7 @@ CONTROLLERS = (
 _READY_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Planes:
+class Planes(msgspec.Struct, frozen=True):
     """Starts control planes with the flags of a question."""
 
     question: Question

@@ -4,11 +4,11 @@ Called by ``commands/audit.py``; the answers are ``mooring.advisor.releases``'. 
 `--fail-if` says, otherwise by the worst finding: 1 for an error, 3 for a warning, 4 for an info; 2 is a wrong call.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, show_notes
 from mooring.cli.support.lint_formats import FORMATS, print_report
@@ -24,8 +24,7 @@ _EXIT_CODES = {"error": 1, "warning": 3, "info": 4}
 _NEVER = "never"
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseQuestion:
+class ReleaseQuestion(msgspec.Struct, frozen=True):
     """What the flags ask."""
 
     source: ClusterSource

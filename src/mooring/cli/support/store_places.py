@@ -5,11 +5,11 @@ etcd://10.0.0.1:2379/registry      etcd, several servers with commas between the
 monday.backup                      a file that `mooring store backup` wrote
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from mooring.cli.support.etcd_flags import EtcdAccess
 from mooring.store.errors import OpenError
@@ -26,8 +26,7 @@ from mooring.store.tools.store_target import StoreTarget
 DEFAULT_PLACE = "~/.mooring"
 
 
-@dataclass(frozen=True, slots=True)
-class EtcdPlace:
+class EtcdPlace(msgspec.Struct, frozen=True):
     """An address of etcd."""
 
     text: str

@@ -1,7 +1,8 @@
 """What the flags of `mooring up` say, handed by the command to ``foreground.py``."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from mooring.apiserver.service_network import ServiceNetwork
 from mooring.apiserver.streams.parameters import KubeletOptions
@@ -12,8 +13,7 @@ from mooring.store.etcd.config import EtcdConfig
 DEFAULT_NODES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpConfig:
+class UpConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A control plane to run in the foreground."""
 
     component: Component

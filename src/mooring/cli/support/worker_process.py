@@ -21,10 +21,11 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 from mooring.base import logs
 from mooring.base.component import Component
@@ -52,8 +53,7 @@ class LeaseLostError(WorkersError):
     """Another instance works now. Whoever begins again stands by until that one ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerConfig:
+class WorkerConfig(msgspec.Struct, frozen=True):
     """What works besides the API server, and how."""
 
     component: Component

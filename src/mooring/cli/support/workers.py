@@ -11,10 +11,10 @@ import pickle
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import BinaryIO
 
 import uvloop
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from mooring.api.scheme import Scheme

@@ -5,8 +5,11 @@ A chain of calls gathers what somebody might want to do; `check` asks. Whom it a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.api import names
 from mooring.api.authentication_v1 import UserInfo
@@ -56,8 +59,7 @@ class AuthorizerValue:
     decide: Decide = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class PathCheck:
+class PathCheck(msgspec.Struct, frozen=True):
     """A path that may be asked about."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.authorization.PathCheck")
@@ -65,8 +67,7 @@ class PathCheck:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCheck:
+class GroupCheck(msgspec.Struct, frozen=True):
     """A group whose resources may be asked about."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.authorization.GroupCheck")
@@ -74,8 +75,7 @@ class GroupCheck:
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceCheck:
+class ResourceCheck(msgspec.Struct, frozen=True):
     """A resource that may be asked about; the verb is still missing."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.authorization.ResourceCheck")
@@ -83,8 +83,7 @@ class ResourceCheck:
     action: Action
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionValue:
+class DecisionValue(msgspec.Struct, frozen=True):
     """What was answered."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.authorization.Decision")

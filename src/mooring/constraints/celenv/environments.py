@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from mooring.base.version import Version
 from mooring.cel.costs import Range
 from mooring.cel.environment import Environment
@@ -44,8 +46,7 @@ _EVERYTHING: Final = Version(1, 10**6)
 """A version after all others: nothing that has been introduced and not replaced is missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Introduced:
+class Introduced(msgspec.Struct, frozen=True):
     """A library, and the versions from `since` up to and without `until` that have it."""
 
     library: Library

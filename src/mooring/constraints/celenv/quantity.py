@@ -1,8 +1,9 @@
 """Kubernetes' quantity library: `quantity('1.5Gi')` and reckoning with it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
+
+import msgspec
 
 from mooring.api.quantity import Format, Quantity, QuantityError, parse
 from mooring.base.remembering import remembered
@@ -14,8 +15,7 @@ from mooring.cel.types import BOOL, DOUBLE, INT, Type, object_type
 from mooring.cel.types import STRING as TEXT
 
 
-@dataclass(frozen=True, slots=True)
-class QuantityValue:
+class QuantityValue(msgspec.Struct, frozen=True):
     """A quantity as a CEL value."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.Quantity")

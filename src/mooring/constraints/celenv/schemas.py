@@ -10,8 +10,9 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from mooring.api.apiextensions_v1 import JSONSchemaProps
 from mooring.cel import types
@@ -33,8 +34,7 @@ _SUPPORTED = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
 Convert = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Declared:
+class Declared(msgspec.Struct, frozen=True, eq=False):
     """A type in CEL, with what the estimate of costs needs to know of it."""
 
     type: Type
@@ -42,7 +42,7 @@ class Declared:
     """The fewest bytes that a value takes as JSON."""
     most: int = 0
     """The most characters, items or entries; 0 for what has none."""
-    fields: Mapping[str, "Declared"] = field(default_factory=dict)
+    fields: Mapping[str, "Declared"] = msgspec.field(default_factory=dict)
     """Those of an object, by the names that expressions use."""
     element: "Declared | None" = None
     """What a list or map consists of."""

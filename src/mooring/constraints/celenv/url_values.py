@@ -6,8 +6,9 @@ Called by `mooring.constraints.celenv.url` and by the `uri` format.
 """
 
 import string
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from mooring.base.remembering import remembered
 from mooring.cel.types import Type, object_type
@@ -25,8 +26,7 @@ class URLError(ValueError):
     """The text is not a URL; `str()` of it says why, in the words of Go's parser."""
 
 
-@dataclass(frozen=True, slots=True)
-class URL:
+class URL(msgspec.Struct, frozen=True):
     """A URL in its parts; equality is that of the URLs written out."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.URL")

@@ -7,9 +7,9 @@ because it makes every node's taint distinct.
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,8 +34,7 @@ def key_of(tolerations: Sequence[Toleration]) -> TolerationsKey:
     return tuple((entry.key, entry.operator, entry.value, entry.effect, entry.expression) for entry in tolerations)
 
 
-@dataclass(frozen=True, slots=True)
-class Untolerated:
+class Untolerated(msgspec.Struct, frozen=True):
     """For each row the number of the first taint that keeps a pod away, or `TOLERATED`, or `NO_NODE`."""
 
     numbers: NDArray[np.int32]

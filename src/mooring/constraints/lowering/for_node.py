@@ -6,9 +6,9 @@ reads pods and volumes; the node's own verdict on the rest of the term stays its
 """
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import msgspec
 from msgspec import structs
 
 from mooring.api.core_v1 import (
@@ -31,8 +31,7 @@ _NEVER: Final = NodeSelectorTerm(match_expressions=[requirement(_UNMET, "Exists"
 """No node meets this, whatever its labels."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeWords:
+class NodeWords(msgspec.Struct, frozen=True):
     """What of a node decides how objects are put to it."""
 
     taints: tuple[Taint, ...]

@@ -11,7 +11,6 @@ Where no annotation says anything and the server has `metrics.k8s.io`, that is a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -30,11 +29,10 @@ class NoMeasureError(Exception):
     """Nobody says how much it is; the message is for a condition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
+class Measures(msgspec.Struct, frozen=True):
     """What each pod uses, by name, in thousandths; pods that nobody says anything about are not there."""
 
-    values: Mapping[str, int] = field(default_factory=dict)
+    values: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 def annotated(metadata: ObjectMeta, name: str) -> int | None:

@@ -6,7 +6,10 @@ What was recommended and done is remembered in memory, as in kube-controller-man
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.api.autoscaling_v2 import HorizontalPodAutoscalerBehavior, HPAScalingPolicy, HPAScalingRules
 
@@ -21,8 +24,7 @@ _OLDEST = 3600.0
 """The longest window and the longest period that there can be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """How many pods there shall be now, and what two conditions say about it."""
 
     replicas: int
@@ -31,8 +33,7 @@ class Decision:
     """Status, reason and message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """How many pods there are, how many metrics ask for, within which bounds, and when."""
 
     current: int

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import msgspec
+
 from mooring.api import times
 from mooring.api.core_v1 import Pod
 from mooring.api.states import is_ready
@@ -17,8 +19,7 @@ _FIRST_READY = timedelta(seconds=30)
 MOST = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerance:
+class Tolerance(msgspec.Struct, frozen=True):
     """How far off a value may be without anything being done."""
 
     up: float = 0.1
@@ -28,8 +29,7 @@ class Tolerance:
         return 1.0 - self.down <= ratio <= 1.0 + self.up
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     """How many pods there should be by one metric, and what was measured."""
 
     replicas: int

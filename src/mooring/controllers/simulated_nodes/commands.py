@@ -7,8 +7,9 @@ controllers forgets them. Where a command is not understood, the rules of ``rule
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
+
+import msgspec
 
 from mooring.api.core_v1 import Container, Pod
 from mooring.api.environment import UnknownValueError, environment_of, with_references
@@ -23,25 +24,22 @@ _NOT_KNOWN = frozenset({"PATH", "HOME", "PWD", "KUBERNETES_SERVICE_HOST", "KUBER
 _MOST_VOLUMES, _MOST_RUNS = 10_000, 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """One run of a pod's containers."""
 
     seconds: float | None
     """Until the last of them ends; None: for ever."""
-    exit_codes: Mapping[str, int] = field(default_factory=dict)
+    exit_codes: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """An init container that ends badly."""
 
     container: str
     exit_code: int
 
 
-@dataclass(frozen=True, slots=True)
-class PodRuns:
+class PodRuns(msgspec.Struct, frozen=True):
     """What one pod does: `Commands` with the pod."""
 
     commands: "Commands"

@@ -6,9 +6,10 @@ a restart in the middle changes nothing. `PodRuns` tells how a run of the contai
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from mooring.api import times
 from mooring.api.core_v1 import ContainerStatus, Pod
@@ -22,8 +23,7 @@ from mooring.controllers.simulated_nodes.rules import PLAIN, PodRules, is_absent
 _BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What to do with a pod."""
 
     status: dict[str, Any] | None = None

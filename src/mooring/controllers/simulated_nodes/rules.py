@@ -16,8 +16,9 @@ and on a Node `simulation.mooring.dev/failure: unreachable` (it falls silent) or
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from mooring.api.core_v1 import Pod
 from mooring.api.simulation import PREFIX
@@ -26,8 +27,7 @@ from mooring.api.states import controller_of
 _JOB_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class PodRules:
+class PodRules(msgspec.Struct, frozen=True):
     """How one pod behaves."""
 
     start_seconds: float = 0.0

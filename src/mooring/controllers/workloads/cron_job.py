@@ -5,9 +5,9 @@ made up for once, within `startingDeadlineSeconds`. What happens while a Job sti
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec import structs
 
 from mooring.api import errors, times
@@ -30,8 +30,7 @@ _PATIENCE = 0.1
 """A little later than the time itself, so that it is certain to have come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
+class Missed(msgspec.Struct, frozen=True):
     """Times that have come since the last Job."""
 
     latest: datetime | None

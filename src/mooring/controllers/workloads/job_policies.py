@@ -1,8 +1,9 @@
 """What Jobs decide by: pod failure policies, success policies, and how long to wait after failures. Plain functions."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from mooring.api import times
 from mooring.api.batch_v1 import Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule
@@ -14,8 +15,7 @@ POD_BACKOFF = Backoff(initial=10.0, maximum=600.0)
 """How long a failed pod is waited for before it is replaced, longer with each further failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailureDecision:
+class FailureDecision(msgspec.Struct, frozen=True):
     """What a failure policy says about a failed pod."""
 
     action: str = "Count"

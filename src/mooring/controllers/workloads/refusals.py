@@ -5,8 +5,7 @@ of that template is tried for a while, twice as long each time up to five minute
 workload; another template is tried at once.
 """
 
-from dataclasses import dataclass
-
+import msgspec
 from msgspec import Struct
 
 from mooring.api import errors
@@ -17,8 +16,7 @@ from mooring.controllers.controller import Context
 _NOT_THE_TEMPLATE = errors.Unauthorized | errors.AlreadyExists | errors.Conflict | errors.TooManyRequests
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """The last refusal of a template."""
 
     template: Struct

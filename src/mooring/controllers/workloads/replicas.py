@@ -8,9 +8,10 @@ Subclassed by ``replica_set.py`` and ``replication_controller.py``.
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
+
+import msgspec
 
 from mooring.api import label_selector, states, times
 from mooring.api.apps_v1 import ReplicaSet, ReplicaSetCondition
@@ -28,16 +29,14 @@ R = TypeVar("R", ReplicaSet, ReplicationController)
 C = TypeVar("C", ReplicaSetCondition, ReplicationControllerCondition)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why pods could not be created or deleted."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """How many pods there are, by what they are."""
 
     replicas: int

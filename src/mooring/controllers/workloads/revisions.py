@@ -5,7 +5,6 @@ highest number is the current template; going back to an old one gives that revi
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -33,8 +32,7 @@ class HasTemplate(Protocol):
     revision_history_limit: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """The revisions of a workload, oldest first, and the one of its current template."""
 
     revisions: list[ControllerRevision]

@@ -5,9 +5,10 @@ Placing a pod adds one to the sets of its group and looks at no selector. A set 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from mooring.api.label_selector import NOTHING, Selector
 from mooring.constraints.pod_affinity import AffinityTerm
@@ -20,8 +21,7 @@ GroupKey: TypeAlias = tuple[Group, bool]
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class PodChoice:
+class PodChoice(msgspec.Struct, frozen=True):
     """Pods by labels and namespace."""
 
     selector: Selector

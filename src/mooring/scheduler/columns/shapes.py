@@ -16,6 +16,8 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from mooring.api import codec
 from mooring.api.core_v1 import (
     Affinity,
@@ -55,8 +57,7 @@ _MOST_KEYS = 10_000
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
-@dataclass(frozen=True, slots=True)
-class HostPort:
+class HostPort(msgspec.Struct, frozen=True):
     protocol: str
     port: int
     address: str
@@ -88,8 +89,7 @@ class TermKey:
         return self.kind is other.kind and self.weight == other.weight and self.term == other.term
 
 
-@dataclass(frozen=True, slots=True)
-class PodTerms:
+class PodTerms(msgspec.Struct, frozen=True):
     """The pod-affinity terms of a pod, compiled."""
 
     affinity: tuple[AffinityTerm, ...] = ()

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.scheduler.columns.cluster import Cluster
@@ -130,8 +132,7 @@ class Outcome:
                     yield EvaluationCount(entry.name, "PreScore", Code.SUCCESS, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeExplanation:
+class NodeExplanation(msgspec.Struct, frozen=True):
     """What the plugins say about one node: why not, or how good it is."""
 
     status: Status

@@ -5,9 +5,9 @@ Called by ``evaluation.py``, which says what has changed since the last pod of t
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -162,8 +162,7 @@ class FilterSlot:
         return bool(changed)
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeFilterer:
+class ShapeFilterer(msgspec.Struct, frozen=True):
     """A Filter plugin whose verdicts pods of a shape share, and what else it can do."""
 
     plugin: FilterPlugin[Any]

@@ -4,8 +4,10 @@ Made by ``engine.py`` for each profile; read next: ``evaluation.py``, which asks
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.api.core_v1 import PodSpec
 from mooring.scheduler.columns.cluster import Cluster
@@ -36,8 +38,7 @@ from mooring.scheduler.framework import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PodFilterer:
+class PodFilterer(msgspec.Struct, frozen=True):
     """A Filter plugin that is asked for every pod."""
 
     plugin: FilterPlugin[Any]
@@ -51,8 +52,7 @@ class PodFilterer:
         return self if said is None else None if said is SKIP else self.passes
 
 
-@dataclass(frozen=True, slots=True)
-class PodScorer:
+class PodScorer(msgspec.Struct, frozen=True):
     """A Score plugin that is asked for every pod, written over vectors or per node."""
 
     vector: ScorePlugin[Any] | None

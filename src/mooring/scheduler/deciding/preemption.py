@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count, repeat
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,16 +39,14 @@ _AT_ONCE = 1024
 """So many nodes are tried together at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     node: str
     victims: tuple[Pod, ...]
     violations: int
     """How many victims have no disruption left in their budget."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Spared:
+class _Spared(msgspec.Struct, frozen=True):
     """What trying a node came to: the pods that have to go, by index, and how many budgets that breaks."""
 
     victims: tuple[int, ...]

@@ -5,8 +5,9 @@ extension point into a `Profile`, which the engine and the cycle walk through.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from mooring.scheduler.framework import (
     BindPlugin,
@@ -36,8 +37,7 @@ CONFIG_API_VERSION, CONFIG_KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedul
 P = TypeVar("P")
 
 
-@dataclass(frozen=True, slots=True)
-class PluginUse:
+class PluginUse(msgspec.Struct, frozen=True):
     """A plugin in a profile; the weight matters only if it scores (0: the default of 1)."""
 
     name: str
@@ -78,29 +78,26 @@ DEFAULT_PLUGINS: tuple[PluginUse, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileSpec:
+class ProfileSpec(msgspec.Struct, frozen=True):
     """What a profile should be."""
 
     scheduler_name: str = DEFAULT_SCHEDULER
     plugins: tuple[PluginUse, ...] = DEFAULT_PLUGINS
     """At every extension point that they have."""
-    enabled: Mapping[str, tuple[PluginUse, ...]] = field(default_factory=dict)
+    enabled: Mapping[str, tuple[PluginUse, ...]] = msgspec.field(default_factory=dict)
     """By extension point (`filter`, `score`, …): further plugins, or other weights."""
-    disabled: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    disabled: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
     """By extension point: plugins that it does without; `*` for all of `plugins`."""
-    arguments: Mapping[str, PluginArguments] = field(default_factory=dict)
+    arguments: Mapping[str, PluginArguments] = msgspec.field(default_factory=dict)
     """By plugin."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weighted(Generic[P]):
+class Weighted(msgspec.Struct, Generic[P], frozen=True):
     plugin: P
     weight: int
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """The plugins of one scheduler name, by extension point, in order."""
 
     name: str
@@ -116,7 +113,7 @@ class Profile:
     post_bind: tuple[PostBindPlugin, ...]
     choose: ChoosePlugin | None = None
     """Who decides among nodes that are equally good; None leaves it to the lot."""
-    plugins: tuple[Plugin, ...] = field(default=())
+    plugins: tuple[Plugin, ...] = msgspec.field(default=())
     """All of them."""
 
 

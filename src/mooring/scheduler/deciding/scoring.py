@@ -4,9 +4,9 @@ Called by ``evaluation.py``, which says what has changed since the last pod of t
 """
 
 import random
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,8 +50,7 @@ class ScoreSlot:
         """By row, normalised and weighted."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeScorer:
+class ShapeScorer(msgspec.Struct, frozen=True):
     """A Score plugin whose points pods of a shape share, and what else it can do."""
 
     plugin: VectorPlugin[Any]

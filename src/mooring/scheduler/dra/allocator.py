@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from mooring.api.quantity import Quantity
 from mooring.api.resource_v1 import DeviceSelector, ResourceClaim
 from mooring.constraints.options import ConstraintOptions
@@ -41,16 +43,14 @@ class OutOfTriesError(Exception):
     """The search was given up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """A claim that needs devices."""
 
     claim: ResourceClaim
     requests: tuple[Alternatives, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """A device for a request."""
 
     request: Request
@@ -59,8 +59,7 @@ class Chosen:
     """How much of its capacities, where the device is shared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+class Solution(msgspec.Struct, frozen=True):
     """Devices for each claim."""
 
     devices: tuple[tuple[Chosen, ...], ...]

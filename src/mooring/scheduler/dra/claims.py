@@ -4,7 +4,7 @@ A pod names a claim, or a template from which a controller makes one; then the p
 ``plugins/dynamic_resources.py``; texts are kube-scheduler's.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.api.core_v1 import Pod, PodResourceClaim
 from mooring.api.quantity import Quantity
@@ -75,8 +75,7 @@ def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
     return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One way to fulfil a request of a claim."""
 
     base: str

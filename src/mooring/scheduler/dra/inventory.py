@@ -6,9 +6,11 @@ changed, so that what was found for a node can be kept until then.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from mooring.api import codec
@@ -59,8 +61,7 @@ class Pool:
         return sorted((*here, *self.everywhere), key=lambda device: device.order)
 
 
-@dataclass(frozen=True, slots=True)
-class NodePool:
+class NodePool(msgspec.Struct, frozen=True):
     """The part of a pool that a node can use."""
 
     pool: Pool

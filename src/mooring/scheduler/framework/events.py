@@ -6,9 +6,10 @@ refused it says `QUEUE`. Events are Kubernetes' own (`resource`, `action`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import Any
+
+import msgspec
 
 from mooring.api.core_v1 import Pod
 
@@ -74,8 +75,9 @@ class Kind(Enum):
     WILDCARD = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEvent:
+class ClusterEvent(msgspec.Struct, frozen=True):
+    """Something that happens to objects of a kind."""
+
     kind: Kind
     action: Action
 
@@ -104,8 +106,9 @@ AboutFunction = Callable[[Any, Any], str | None]
 """Of the object before and after, as above."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventWithHint:
+class EventWithHint(msgspec.Struct, frozen=True):
+    """What may help the pods that a plugin has refused."""
+
     event: ClusterEvent
     hint: HintFunction | None = None
     """Without one, the event always wakes the pod."""

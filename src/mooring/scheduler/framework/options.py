@@ -1,6 +1,6 @@
 """The gated behaviour of plugins: read from the gates once, then handed to every plugin in its `Handle`."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from mooring.base import known_gates
 from mooring.base.gates import FeatureGates
@@ -8,9 +8,10 @@ from mooring.constraints import options
 from mooring.constraints.options import ConstraintOptions
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerFeatures:
-    constraints: ConstraintOptions = field(default_factory=ConstraintOptions)
+class SchedulerFeatures(msgspec.Struct, frozen=True):
+    """What versions and gates say, as plugins want to know it."""
+
+    constraints: ConstraintOptions = msgspec.field(default_factory=ConstraintOptions)
     spread_label_keys: bool = True
     """`matchLabelKeys` of spread constraints are honoured ..."""
     spread_label_keys_merged: bool = True

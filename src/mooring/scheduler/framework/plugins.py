@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -79,8 +80,9 @@ class Reads(Flag):
     """The pods on the node."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterResult(Generic[S]):
+class PreFilterResult(msgspec.Struct, Generic[S], frozen=True):
+    """What a plugin has worked out for a pod, or for all of its shape."""
+
     state: S
     node_names: frozenset[str] | None = None
     """The only nodes that need to be looked at; None means all."""
@@ -238,8 +240,7 @@ class NodePreFilterPlugin(Protocol):
     def pre_filter_pod(self, cycle: CycleState, pod: Pod, cluster: Cluster) -> Status: ...
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilterResult:
+class PostFilterResult(msgspec.Struct, frozen=True):
     """What a PostFilter plugin has done for a pod, or says."""
 
     status: Status

@@ -9,10 +9,12 @@ import random
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster
@@ -30,17 +32,16 @@ PluginArguments = Mapping[str, Any]
 """As decoded from JSON or YAML, camelCase keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
+class Handle(msgspec.Struct, frozen=True):
     """What a plugin may use."""
 
     cluster: Cluster
-    features: SchedulerFeatures = field(default_factory=SchedulerFeatures)
+    features: SchedulerFeatures = msgspec.field(default_factory=SchedulerFeatures)
     client: "Client | None" = None
     """For `pre_bind` and `bind`; None where nothing is written, as in simulations."""
     nominations: "Nominations | None" = None
     """The pods that were promised room; there are some wherever there is an engine."""
-    lot: random.Random = field(default_factory=random.Random)
+    lot: random.Random = msgspec.field(default_factory=random.Random)
     """Decides among equals, so that a seed makes everything repeatable."""
     waiting: "WaitingPods | None" = None
     """The pods that `permit` lets wait, to be allowed or rejected; None where nothing is bound."""
@@ -56,8 +57,9 @@ class PluginError(ValueError):
     """A plugin cannot be made; the message names it and says why."""
 
 
-def from_entry_points() -> dict[str, Factory]:
-    """The factories of installed packages, by plugin name."""
+@cache
+def from_entry_points() -> Registry:
+    """The factories of installed packages, by plugin name. All of them are read for it, once."""
     found: dict[str, Factory] = {}
     for entry in entry_points(group=ENTRY_POINTS):
         try:

@@ -4,8 +4,9 @@ Plugins return a `Status`; only a defect raises. Read next: ``plugins.py``.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 
 class Code(IntEnum):
@@ -32,8 +33,7 @@ class Code(IntEnum):
 _NAMES = {code: "".join(word.capitalize() for word in code.name.split("_")) for code in Code}
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """What a plugin says about a pod, or about a pod on a node."""
 
     code: Code = Code.SUCCESS

@@ -7,11 +7,12 @@ the claims before the pod is bound. Nodes that can fulfil a request in an earlie
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from msgspec import structs
+from msgspec.structs import replace
 
 from mooring.api.base import Object
 from mooring.api.core_v1 import Pod, PodSpec

@@ -5,8 +5,8 @@ them too, and is judged when the scheduler starts (``added_affinity.py``).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from mooring.api import core_v1
@@ -55,15 +55,13 @@ class NodeAffinityArgs(Object):
     """Node affinity that every pod has in addition to its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     labels: LabelColumns
     required: RequiredAffinity
     added: RequiredAffinity
 
 
-@dataclass(frozen=True, slots=True)
-class _Preferred:
+class _Preferred(msgspec.Struct, frozen=True):
     labels: LabelColumns
     preferred: PreferredAffinity
 

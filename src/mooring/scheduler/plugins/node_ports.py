@@ -1,8 +1,8 @@
 """NodePorts: a host port can be taken once on a node."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from mooring.api.core_v1 import Node, Pod
@@ -29,8 +29,7 @@ from mooring.scheduler.framework import (
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     cluster: Cluster
     ports: tuple[HostPort, ...]
 

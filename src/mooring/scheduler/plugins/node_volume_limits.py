@@ -5,8 +5,8 @@ Volumes count once however many pods of the node use them; what is attached stil
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from mooring.api.core_v1 import PersistentVolumeClaim, Pod, PodSpec
@@ -37,8 +37,7 @@ from mooring.scheduler.volumes.csi import Attachment
 REASON = "node(s) exceed max volume count"
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     cluster: Cluster
     volumes: frozenset[Attachment]
     missing: str

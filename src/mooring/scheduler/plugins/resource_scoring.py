@@ -6,10 +6,10 @@ another plugin scores, is here too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,15 +62,14 @@ class RowMemo:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredResources:
+class ScoredResources(msgspec.Struct, frozen=True):
     """For one shape: the lines to look at, what the pod adds to each, and their weights."""
 
     columns: ResourceColumns
     lines: slice | NDArray[np.intp]
     asked: Table
     weights: Table
-    memo: RowMemo = field(default_factory=RowMemo)
+    memo: RowMemo = msgspec.field(default_factory=RowMemo)
 
     @classmethod
     def of(

@@ -1,7 +1,8 @@
 """Which spread constraints a pod has: its own, or the defaults of the plugin for pods of a service or workload."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.api import label_selector
 from mooring.api.apps_v1 import ReplicaSet, StatefulSet
@@ -33,8 +34,7 @@ class PodTopologySpreadArgs(Object):
     """System (the default: spread over hosts and zones as far as possible) or List (as in defaultConstraints)."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadConstraint:
+class SpreadConstraint(msgspec.Struct, frozen=True):
     """A constraint, compiled."""
 
     topology_key: str

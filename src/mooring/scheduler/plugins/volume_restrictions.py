@@ -1,8 +1,8 @@
 """VolumeRestrictions: a claim that only one pod may use at a time, and disks that cannot be mounted twice on a node."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from mooring.api.core_v1 import PersistentVolumeClaim, Pod, PodSpec
@@ -34,8 +34,7 @@ _REASONS = ("", REASON_DISK, REASON_ONE_POD)
 _ONE_POD = "ReadWriteOncePod"
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     pod: Pod
     cluster: Cluster
     is_taken: bool

@@ -4,9 +4,9 @@ Nodes without any such label are taken to be in the one zone there is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, PodSpec
@@ -42,16 +42,14 @@ _OF_OLD: Final = {
 _LABELS: Final = (*_OF_OLD, *_OF_OLD.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Topology:
+class _Topology(msgspec.Struct, frozen=True):
     """A label of a volume: the node must have one of the values."""
 
     key: str
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     cluster: Cluster
     topologies: tuple[_Topology, ...]
 

@@ -5,9 +5,10 @@ it has no opinion of its own, every such event helps.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
+
+import msgspec
 
 from mooring.api.core_v1 import Pod
 from mooring.base import logs
@@ -53,8 +54,7 @@ Concerned = bool | str
 """Which pods an event is about: all, none, or those that refer to the object with this key."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Registration:
+class _Registration(msgspec.Struct, frozen=True):
     plugin: str
     hint: HintFunction | None
     about: AboutFunction | None = None

@@ -13,10 +13,11 @@ the clock is handed in, and ``runtime.py`` calls the two `flush` methods.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from math import floor
 from typing import Any
+
+import msgspec
 
 from mooring.api.core_v1 import Pod
 from mooring.base import logs
@@ -45,8 +46,7 @@ class Pool(StrEnum):
     GATED = "gated"
 
 
-@dataclass(frozen=True, slots=True)
-class Backoffs:
+class Backoffs(msgspec.Struct, frozen=True):
     """How long pods wait before they are tried again, in seconds."""
 
     initial: float = 1.0

@@ -5,8 +5,9 @@ parallelism) is accepted and has no effect; what it cannot do (extenders) is ref
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from mooring.api import codec
 from mooring.api.base import Int32, Int64, Object

@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mooring.api.scheme import Scheme
 from mooring.base.component import Component
@@ -17,20 +18,18 @@ from mooring.scheduler.queue import Backoffs
 COMPONENT = "mooring-scheduler"
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerConfig:
+class SchedulerConfig(msgspec.Struct, frozen=True):
     """What a KubeSchedulerConfiguration says."""
 
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
-    backoffs: Backoffs = field(default_factory=Backoffs)
-    leader_election: LeaderElection = field(default_factory=lambda: LeaderElection(COMPONENT))
+    backoffs: Backoffs = msgspec.field(default_factory=Backoffs)
+    leader_election: LeaderElection = msgspec.field(default_factory=lambda: LeaderElection(COMPONENT))
     kubeconfig: str = ""
-    plugins: Mapping[str, Factory] = field(default_factory=dict)
+    plugins: Mapping[str, Factory] = msgspec.field(default_factory=dict)
     """Users' plugins, besides those that Mooring has."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentOptions:
+class ComponentOptions(msgspec.Struct, frozen=True):
     """What follows from a component's versions and gates."""
 
     features: SchedulerFeatures

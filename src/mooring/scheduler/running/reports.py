@@ -6,8 +6,10 @@ the pod says already is not written again.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.api import times
 from mooring.api.core_v1 import ObjectReference, Pod
@@ -26,8 +28,7 @@ _ATTEMPTS = 5
 _RETRY = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
 
 
-@dataclass(frozen=True, slots=True)
-class NotScheduled:
+class NotScheduled(msgspec.Struct, frozen=True):
     """Why a pod was not scheduled (no reason: as before), and the node it was nominated for (None: as before)."""
 
     reason: str

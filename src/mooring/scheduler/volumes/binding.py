@@ -6,9 +6,9 @@ the chosen node. Both are assumed when the node is chosen and written before the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import structs
 
 from mooring.api.core_v1 import Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
@@ -32,16 +32,14 @@ _LOOK_AGAIN = 0.1
 """How often, in seconds, it is looked whether everything is bound."""
 
 
-@dataclass(frozen=True, slots=True)
-class StaticBinding:
+class StaticBinding(msgspec.Struct, frozen=True):
     """A volume as it is to be, and the claim that it is for."""
 
     volume: PersistentVolume
     claim: PersistentVolumeClaim
 
 
-@dataclass(frozen=True, slots=True)
-class PodVolumes:
+class PodVolumes(msgspec.Struct, frozen=True):
     """What has to be written for a pod on its node."""
 
     static: tuple[StaticBinding, ...] = ()

@@ -4,7 +4,8 @@ Called by all volume plugins. Texts are those of Kubernetes' listers and of its 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from mooring.api.states import controller_of
@@ -75,8 +76,7 @@ def foreign_claim(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
     return f"PVC {of_claim} was not created for pod {of_pod} (pod is not owner)"
 
 
-@dataclass(frozen=True, slots=True)
-class PodClaims:
+class PodClaims(msgspec.Struct, frozen=True):
     """The claims of a pod, by what is to be done for them."""
 
     bound: tuple[PersistentVolumeClaim, ...]

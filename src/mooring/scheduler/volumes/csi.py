@@ -5,8 +5,9 @@ an annotation of their CSINode. Called by ``attached.py``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod, Volume
 from mooring.api.storage_v1 import CSINode, StorageClass
@@ -17,8 +18,7 @@ MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _Source: TypeAlias = Volume | PersistentVolumeSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(msgspec.Struct, frozen=True):
     """A volume as its driver knows it."""
 
     driver: str
@@ -32,8 +32,7 @@ class Attachment:
         return not self.migrated_from or self.migrated_from in migrated_plugins(node)
 
 
-@dataclass(frozen=True, slots=True)
-class _BuiltIn:
+class _BuiltIn(msgspec.Struct, frozen=True):
     driver: str
     handle: Callable[[_Source], str | None]
     """The volume's id, when it is one of this driver."""

@@ -7,8 +7,8 @@ the smallest, so that what stands there at the end is the smallest.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,8 +24,7 @@ _ZERO = Quantity(0)
 _FILESYSTEM = "Filesystem"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The groups that would do for a claim, and for each row the index of the one it gets a volume of, or `NONE`."""
 
     claim: PersistentVolumeClaim

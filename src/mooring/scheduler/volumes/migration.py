@@ -10,9 +10,9 @@ done for volumes that are bound already. Called by ``plugins/volume_binding.py``
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from msgspec import structs
 
@@ -37,8 +37,7 @@ _SEVERAL: Final = "__"
 """Between the zones in a label of a volume that is in several."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
+class _Keys(msgspec.Struct, frozen=True):
     """The labels that a CSI driver uses."""
 
     zone: str

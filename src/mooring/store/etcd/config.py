@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+import msgspec
+
 from mooring.store.errors import OpenError
 
 DEFAULT_PREFIX = "/registry"
@@ -12,8 +14,7 @@ ROOT = "/registry"
 """What the API server's keys begin with; in etcd the prefix stands in its place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(msgspec.Struct, frozen=True):
     """One member of etcd."""
 
     url: str

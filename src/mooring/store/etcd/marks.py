@@ -15,7 +15,8 @@ import math
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.base.clock import Clock
 from mooring.store.errors import StorageError
@@ -27,8 +28,7 @@ _SECONDS = 24 * 3600
 _RENEW_SECONDS = _SECONDS / 2
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """What one write leaves beside its own key."""
 
     key: bytes

@@ -1,8 +1,9 @@
 """What the tools read and write: a `Snapshot` of a `Source`, put into a `Target`. Read next: ``transfer.py``."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from mooring.store.kv import KeyValue
 
@@ -12,8 +13,7 @@ MARKER = "/registry/mooring/incomplete"
 """The key that a store has while it is being written by `transfer`, where a file would have another name instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """All keys of a store at one revision."""
 
     name: str

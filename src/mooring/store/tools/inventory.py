@@ -3,14 +3,14 @@
 import heapq
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.store.kv import KeyValue
 from mooring.store.tools.contents import Snapshot, resource_of
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(msgspec.Struct, frozen=True):
     """How much there is of something."""
 
     keys: int
@@ -18,8 +18,7 @@ class Size:
     largest: int
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(msgspec.Struct, frozen=True):
     """The numbers of one snapshot."""
 
     resources: dict[str, Size]

@@ -10,7 +10,8 @@ of a second for 100,000 keys. `mooring store` calls it; `contents` has the inter
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.store.tools.contents import Snapshot, Source, Target
 
@@ -22,8 +23,7 @@ _MOST_ROUNDS = 10
 _WAIT_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(msgspec.Struct, frozen=True):
     """What became of a copy."""
 
     revision: int

@@ -6,7 +6,6 @@ that the control plane itself puts right, such as an owner that is gone.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -21,8 +20,7 @@ _PROTOBUF = b"k8s\x00"
 """What Kubernetes' own API server begins its values with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One thing that is not as it should be."""
 
     key: str

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import httptools
+import msgspec
 
 from mooring.apiserver.connection import CHUNK, Connection, ConnectionLostError
 from mooring.apiserver.streams.real.tls_connection import TlsConnection
@@ -26,8 +27,7 @@ class CallError(Exception):
     """There was no answer. The message says why, without naming the node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """Where to connect; without TLS when there is no context."""
 
     host: str

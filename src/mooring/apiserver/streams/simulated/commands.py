@@ -10,8 +10,9 @@ import posixpath
 import shlex
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
+
+import msgspec
 
 from mooring.api.core_v1 import Pod
 from mooring.api.environment import UnknownValueError, environment_of, with_references
@@ -28,14 +29,13 @@ _KNOWN = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOT_UNDERSTOOD, _INTERRUPTED = 127, 130
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """The container that commands run in, and the time."""
 
     pod: Pod
     container: str
     clock: Clock
-    mounted: Mapping[str, str] = field(default_factory=dict)
+    mounted: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Files that volumes bring, by path."""
 
     def files(self) -> Mapping[str, str]:

@@ -1,15 +1,15 @@
 """A container of a simulated node, as far as its pod's status tells: what runs or ran, from when to when."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import Container, ContainerStateTerminated, ContainerStatus, EphemeralContainer, Pod
 from mooring.api.quoting import quoted
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """One run of a container; the end is not known while it runs."""
 
     began: datetime

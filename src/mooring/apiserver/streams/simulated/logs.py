@@ -6,8 +6,9 @@ As a kubelet rotates its files, only the last lines of a run are kept.
 
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from mooring.api import times
 from mooring.apiserver.streams.questions import LogOptions
@@ -22,8 +23,7 @@ _LOOK_SECONDS = 1.0
 _BATCH = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(msgspec.Struct, frozen=True):
     """The log of one run: lines, the second of each, and after how many seconds they begin anew, if they do."""
 
     run: Run

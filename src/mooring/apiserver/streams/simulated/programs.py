@@ -9,9 +9,10 @@ import os
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from mooring.api import errors
 from mooring.api.core_v1 import Pod

@@ -19,7 +19,6 @@ A value that cannot be read is an error for whoever asks for what it is about.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
@@ -52,8 +51,7 @@ class CommandRule(msgspec.Struct, rename="camel", forbid_unknown_fields=True, fr
         return self.container in {"", container} and fnmatchcase(" ".join(words), self.command)
 
 
-@dataclass(frozen=True, slots=True)
-class LogRule:
+class LogRule(msgspec.Struct, frozen=True):
     """What a container logs; None as lines for what containers log by default."""
 
     lines: tuple[str, ...] | None = None

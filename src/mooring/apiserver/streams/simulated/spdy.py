@@ -8,8 +8,9 @@ Kubernetes itself keeps none.
 
 import struct
 import zlib
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
@@ -55,16 +56,14 @@ class SpdyError(Exception):
     """What came is no SPDY, or more of it than anybody needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True):
     """The client has opened a stream."""
 
     stream: int
     headers: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True):
     """Data on a stream; `last` when the client sends no more."""
 
     stream: int

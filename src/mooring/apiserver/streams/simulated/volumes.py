@@ -7,7 +7,8 @@ The API server has all that these files are made of, so they hold what they woul
 import posixpath
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.api.authentication_v1 import TokenRequest, TokenRequestSpec
 from mooring.api.certificates_v1 import ClusterTrustBundle
@@ -20,8 +21,7 @@ Issue = Callable[[str, str, TokenRequest], Awaitable[TokenRequest]]
 """Fills in the answer to a request for a token of an account."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(msgspec.Struct, frozen=True):
     """What files are made of, as the server has it."""
 
     objects: Objects
