@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn on httptools and uvloop, with what it lacks for an API server.
+"""The HTTP server: a protocol on httptools and uvloop, with what an API server needs.
 
 - `Protocol` puts the client's certificate into the scope, and gives up on clients that send headers too slowly or too
   many of them, or that do not take what is sent to them.
@@ -10,12 +10,11 @@
   returns the bare connection (``connection.py``), with what the client has sent already.
 - Connections are accepted and enciphered by ``tls_transport.py``.
 - `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, and ends open
-  watches when it stops. uvicorn's own server looks ten times a second whether it should, and waits as long.
+  watches when it stops.
 """
 
 import asyncio
 import errno
-import logging
 import socket
 import ssl
 from collections import deque
@@ -27,13 +26,11 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
-from uvicorn.protocols.utils import get_remote_addr
 
 from mooring.apiserver.app import CLIENT, TAKE_OVER, Application, headers_by_name
 from mooring.apiserver.client import Client
 from mooring.apiserver.connection import CHUNK, Connection
-from mooring.apiserver.cycles import JOINED_BYTES, OLD, Cycle, Whole
+from mooring.apiserver.cycles import JOINED_BYTES, OLD, STATUS_LINE, Cycle, Whole
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.http import Request, Response
 from mooring.apiserver.known_heads import KnownHeads
@@ -52,6 +49,8 @@ _BACKLOG = 2048
 _HANG_UP_SECONDS = 0.1
 _IDLE_LOOK_SECONDS = 1.0
 _STOP_LOOK_SECONDS = 0.01
+_UNREAD_BYTES = 64 * 1024
+"""When so much of a body waits to be read by whoever answers, no more is received."""
 
 
 class ListenError(Exception):
@@ -101,10 +100,9 @@ def tls_context(server: KeyPair, authority: KeyPair) -> ssl.SSLContext:
     return context
 
 
-class Protocol(HttpToolsProtocol):
-    """One connection."""
+class Protocol(asyncio.Protocol):
+    """One connection. What all connections of a server have in common is the class's, by `HttpServer`."""
 
-    # All of a connection, for there are thousands of them; what uvicorn keeps in each is the class's, by `HttpServer`.
     __slots__ = (
         "_awaited",
         "_body",
@@ -113,6 +111,7 @@ class Protocol(HttpToolsProtocol):
         "_header_bytes",
         "_header_timer",
         "_idle_since",
+        "_idle_timer",
         "_in_headers",
         "_is_between",
         "_is_whole",
@@ -128,35 +127,30 @@ class Protocol(HttpToolsProtocol):
         "headers",
         "parser",
         "pipeline",
-        "timeout_keep_alive_task",
         "transport",
         "url",
     )
     application: Application
+    connections: "set[Protocol]"
+    tasks: set[asyncio.Task[None]]
+    loop: asyncio.AbstractEventLoop
     heads: KnownHeads
     limits = Limits()
     draining = False
     """Whether the server is about to stop: every answer asks its client to come back on another connection."""
     stopping = False
     """Whether the server stops: who was still shaking hands then comes too late."""
-    ws_protocol_class = client = None
-    logger = logging.getLogger("uvicorn.error")
-    access_logger = logging.getLogger("uvicorn.access")
-
-    @classmethod
-    def run_in(cls, loop: asyncio.AbstractEventLoop) -> None:
-        """All connections of a server are in the same loop."""
-        cls.loop = loop
 
     def __init__(self) -> None:
-        self.cycle = cast("Any", None)
+        self.cycle: Cycle | Whole | None = None
         self.parser: Any = None
         """Made when something comes, and forgotten while a watch lasts, behind which hardly ever something does."""
         self.headers: list[tuple[bytes, bytes]] = []
         self.url = b""
-        self.pipeline = cast("Any", ())
+        self.pipeline: deque[Cycle] | None = None
+        """Requests that came before the answer to the one before them."""
         self.expect_100_continue = False
-        self.timeout_keep_alive_task: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
         self._awaited = self._is_whole = self._keeps_alive = False
         self._is_between = True
@@ -170,22 +164,29 @@ class Protocol(HttpToolsProtocol):
         self._stall_timer: asyncio.TimerHandle | None = None
         self._header_timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.connections.add(self)
-        self.transport = transport
-        self.flow = Flow(transport)
-        address = get_remote_addr(transport)
-        self._client = Client(address[0] if address else "", transport.get_extra_info("peercert"))
+        self.transport = cast("asyncio.Transport", transport)
+        self.flow = Flow(self.transport)
+        connected = transport.get_extra_info("socket")
+        self._client = Client(_address(connected), transport.get_extra_info("peercert"))
         self._expect_headers()
-        _keep_alive(transport.get_extra_info("socket"))
+        _keep_alive(connected)
         if self.stopping:
             self.shutdown()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio sets the signature
         _cancel(self._stall_timer)
         _cancel(self._header_timer)
-        self._unset_keepalive_if_required()
-        super().connection_lost(exc)
+        _cancel(self._idle_timer)
+        self._idle_timer = None
+        self.connections.discard(self)
+        if self.cycle is not None:
+            if not self.cycle.response_complete:
+                self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.flow.resume_writing()
+        self.parser = None
         if self._pushing:
             self._pushing.lost()
             self._pushing = None
@@ -196,8 +197,7 @@ class Protocol(HttpToolsProtocol):
             if len(self._early) > CHUNK:
                 self.flow.pause_reading()
             return
-        previous: Any = self.cycle  # there is none before the first request
-        is_next = self._is_between and (previous is None or previous.response_complete)
+        is_next = self._is_between and (self.cycle is None or self.cycle.response_complete)
         if is_next and (asked := self.heads.read(data)) and self._takes(asked[0], len(data)):
             self._go_on()
             self._version, self._keeps_alive = "1.1", not self.draining
@@ -223,6 +223,8 @@ class Protocol(HttpToolsProtocol):
                 self._too_large = True
                 self.send_400_response(_TOO_LARGE)
 
+    # -- called by the parser
+
     def on_message_begin(self) -> None:
         if self._awaited:
             self._begin()
@@ -232,6 +234,15 @@ class Protocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._in_headers = True
         self._is_between = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def _go_on(self) -> None:
         """All headers of a request have come."""
@@ -257,15 +268,21 @@ class Protocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         if self._awaited:
             self._body += body
-        else:
-            super().on_body(body)
+        elif isinstance(self.cycle, Cycle) and not self.cycle.response_complete:
+            self.cycle.body += body
+            if len(self.cycle.body) > _UNREAD_BYTES:
+                self.flow.pause_reading()
+            self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         self._is_between = True
         if self._awaited:
             self._is_whole = True
-        else:
-            super().on_message_complete()
+        elif isinstance(self.cycle, Cycle) and not self.cycle.response_complete:
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
+
+    # -- requests
 
     def _takes(self, request: Request, size: int) -> bool:
         """Whether a request of a size is not too large."""
@@ -275,8 +292,7 @@ class Protocol(HttpToolsProtocol):
     def _begin(self, data: bytes = b"") -> None:
         """Begin to work on a request, of which all has come that comes for now: `data`, if it came in one piece."""
         self._awaited = False
-        previous: Any = self.cycle
-        is_next = previous is None or previous.response_complete
+        is_next = self.cycle is None or self.cycle.response_complete
         path, query = self._address()
         if is_next and self._is_whole and len(self._body) <= self.limits.body_bytes:
             headers = headers_by_name(self.headers)
@@ -295,19 +311,20 @@ class Protocol(HttpToolsProtocol):
         if self._body or self._is_whole:
             cycle.message_event.set()
         if is_next:
-            self._start_asgi_task(cycle, self.app)
+            self._start(cycle)
         else:  # the client did not wait for the answer to its previous request
             self.flow.pause_reading()
-            self.pipeline = deque([(cycle, self.app), *self.pipeline])
+            self.pipeline = self.pipeline or deque()
+            self.pipeline.append(cycle)
 
     def _begin_whole(self, request: Request, query: bytes) -> None:
         whole = Whole(self._version, keep_alive=self._keeps_alive)
-        self.cycle = cast("Any", whole)
+        self.cycle = whole
         whole.task = self.loop.create_task(self._answer(request, query, whole))
         self.tasks.add(whole.task)
 
-    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        task = self.loop.create_task(cycle.run_asgi(app))
+    def _start(self, cycle: Cycle) -> None:
+        task = self.loop.create_task(cycle.run(self.application))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
 
@@ -323,19 +340,9 @@ class Protocol(HttpToolsProtocol):
         return (unquote(path) if "%" in path else path), query
 
     def _new_cycle(self, scope: dict[str, Any], *, keep_alive: bool) -> Cycle:
-        return Cycle(
-            scope=cast("Any", scope),  # what `Application` reads of a scope
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=[date()],
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=keep_alive,
-            on_response=self.on_response_complete,
-        )
+        expects = self.expect_100_continue
+        done = self.on_response_complete
+        return Cycle(scope, self.transport, self.flow, done, expect_100_continue=expects, keep_alive=keep_alive)
 
     # -- the short way
 
@@ -357,7 +364,7 @@ class Protocol(HttpToolsProtocol):
             else:
                 await self._send_in_pieces(exchange, response, whole)
         except BaseException as error:
-            self.logger.error("A response was not sent", exc_info=error)
+            log.error("A response was not sent", exc_info=error)
             self.transport.abort()
             raise
         finally:
@@ -386,7 +393,7 @@ class Protocol(HttpToolsProtocol):
         chunked = b"transfer-encoding: chunked\r\n" if push.in_chunks else b""
         end = b"\r\n" if whole.keep_alive else b"connection: close\r\n\r\n"
         self.transport.write(head + chunked + end)
-        if cast("Any", self.cycle) is whole and not self._in_headers:  # nothing has come behind this request
+        if self.cycle is whole and not self._in_headers:  # nothing has come behind this request
             self.parser = None
             self.headers, self.url = [], b""
         await push.run()
@@ -404,13 +411,13 @@ class Protocol(HttpToolsProtocol):
         scope = {"method": exchange.request.method, "http_version": whole.http_version}
         cycle = self._new_cycle(scope, keep_alive=whole.keep_alive)
         cycle.disconnected, cycle.more_body, cycle.waiting_for_100_continue = whole.disconnected, False, False
-        if cast("Any", self.cycle) is whole:
+        if self.cycle is whole:
             self.cycle = cycle
 
         async def send(_: Any, receive: Any, send: Any) -> None:
             await self.application.send(exchange, response, receive, send)
 
-        await cycle.run_asgi(send)
+        await cycle.run(send)
 
     # -- connections without requests
 
@@ -419,25 +426,25 @@ class Protocol(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            self._start(self.pipeline.popleft())
             return
         self._idle_since = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self._look_after(self.timeout_keep_alive)
+        if self._idle_timer is None:
+            self._look_after(self.limits.idle_seconds)
 
-    def timeout_keep_alive_handler(self) -> None:
+    def _close_if_idle(self) -> None:
         """Close the connection if it has been idle for long: a timer for many requests, and not one for each."""
-        self.timeout_keep_alive_task = None
-        if not self.cycle.response_complete or self.transport.is_closing():
+        self._idle_timer = None
+        if self.cycle is None or not self.cycle.response_complete or self.transport.is_closing():
             return  # the end of the request sets it again
-        rest = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        rest = self._idle_since + self.limits.idle_seconds - self.loop.time()
         if self._header_timer is None and rest <= 0:
             self.transport.close()
         else:
             self._look_after(max(rest, _IDLE_LOOK_SECONDS))
 
     def _look_after(self, seconds: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+        self._idle_timer = self.loop.call_later(seconds, self._close_if_idle)
 
     # -- the end, and other ends
 
@@ -448,7 +455,7 @@ class Protocol(HttpToolsProtocol):
             return None
         cycle.response_started = cycle.response_complete = True
         _cancel(self._stall_timer)
-        self._unset_keepalive_if_required()
+        _cancel(self._idle_timer)
         self.connections.discard(self)  # the server waits for its task instead
         self.transport.write(cycle.head(101, [*cycle.default_headers, *headers]))
         self.flow.resume_reading()
@@ -466,7 +473,10 @@ class Protocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """The server stops: end the connection when its request is done, and do not wait for a farewell by TLS."""
-        super().shutdown()
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+        else:
+            self.cycle.keep_alive = False
         self._hang_up()
 
     def _hang_up(self) -> None:
@@ -476,11 +486,11 @@ class Protocol(HttpToolsProtocol):
             self.loop.call_later(_HANG_UP_SECONDS, self._hang_up)
 
     def pause_writing(self) -> None:
-        super().pause_writing()
+        self.flow.pause_writing()
         self._stall_timer = self.loop.call_later(self.limits.stalled_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        super().resume_writing()
+        self.flow.resume_writing()
         _cancel(self._stall_timer)
         self._stall_timer = None
         if self._pushing:
@@ -502,6 +512,14 @@ def _is_unsent(transport: asyncio.Transport) -> bool:
 def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer:
         timer.cancel()
+
+
+def _address(connection: socket.socket) -> str:
+    """Of the client; empty if it has gone already."""
+    try:
+        return str(connection.getpeername()[0])
+    except OSError:
+        return ""
 
 
 def _keep_alive(connection: Any) -> None:
@@ -531,16 +549,15 @@ class HttpServer:
         self._grace_seconds = grace_seconds
         self._is_hurried = False
         self._listener: TlsListener | None = None
-        ours = {"application": app, "app": app, "limits": limits, "timeout_keep_alive": limits.idle_seconds}
         self.connections: set[Protocol] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        ours |= {"heads": KnownHeads(), "connections": self.connections, "tasks": self._tasks}
+        ours = {"application": app, "limits": limits, "heads": KnownHeads()}
+        ours |= {"connections": self.connections, "tasks": self._tasks}
         self._protocol: type[Protocol] = type("Protocol", (Protocol,), ours)  # one of its own for each server
-        _redirect_logs()
 
     def start(self) -> None:
         """Begin to accept connections."""
-        self._protocol.run_in(asyncio.get_running_loop())
+        self._protocol.loop = asyncio.get_running_loop()
         self._listener = TlsListener(self._socket, self._tls, self._protocol)
 
     def drain(self) -> None:
@@ -568,11 +585,3 @@ class HttpServer:
     def stop_at_once(self) -> None:
         """Do not wait for requests any longer."""
         self._is_hurried = True
-
-
-def _redirect_logs() -> None:
-    """uvicorn's complaints go where ours go; what clients do wrong is not worth a line of their own."""
-    logger = logging.getLogger("uvicorn")
-    logger.handlers[:] = logging.getLogger("mooring").handlers
-    logger.propagate = False
-    logger.setLevel(logging.ERROR)

@@ -6,8 +6,6 @@
 import asyncio
 from collections.abc import Callable
 
-from uvicorn.protocols.http.flow_control import FlowControl
-
 from mooring.apiserver.http import Pushed
 from mooring.apiserver.sending import Stream
 
@@ -15,10 +13,10 @@ _KEPT_BYTES = 64 * 1024
 _END = b"0\r\n\r\n"
 
 
-class Flow(FlowControl):
-    """uvicorn's, with an event only where somebody has to wait."""
+class Flow:
+    """Whether a connection is read from and can be written to, with an event only where somebody has to wait."""
 
-    __slots__ = ("_is_writable_event", "_transport", "read_paused", "write_paused")
+    __slots__ = ("_is_writable", "_transport", "read_paused", "write_paused")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -26,12 +24,27 @@ class Flow(FlowControl):
 
     async def drain(self) -> None:
         if self.write_paused:
-            await self._is_writable_event.wait()
+            await self._is_writable.wait()
+
+    def pause_reading(self) -> None:
+        if not self.read_paused:
+            self.read_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.read_paused:
+            self.read_paused = False
+            self._transport.resume_reading()
 
     def pause_writing(self) -> None:
         if not self.write_paused:
             self.write_paused = True
-            self._is_writable_event = asyncio.Event()
+            self._is_writable = asyncio.Event()
+
+    def resume_writing(self) -> None:
+        if self.write_paused:
+            self.write_paused = False
+            self._is_writable.set()
 
 
 class Push:
@@ -42,7 +55,7 @@ class Push:
     def __init__(
         self,
         transport: asyncio.Transport,
-        flow: FlowControl,
+        flow: Flow,
         stream: Stream,
         body: Pushed,
         done: Callable[[], None],
