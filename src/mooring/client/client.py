@@ -23,7 +23,7 @@ from typing import Any, Self, TypeVar, cast
 
 from msgspec import structs
 
-from mooring.api import codec, errors
+from mooring.api import codec, errors, for_caches
 from mooring.api.authentication_v1 import TokenRequest, TokenRequestSpec
 from mooring.api.autoscaling_v1 import Scale, ScaleSpec
 from mooring.api.core_v1 import Binding, ObjectReference, Pod, ServiceAccount
@@ -217,6 +217,7 @@ class Client:
             timeoutSeconds=str(timeout_seconds) if timeout_seconds else "",
             sendInitialEvents="true" if send_initial_events else "",
             resourceVersionMatch="NotOlderThan" if send_initial_events else "",
+            **({} if managed_fields or last_states else {for_caches.PARAMETER: "true"}),
         )
         request = Request("GET", self._path(kind, namespace), query, self._get_headers)
         opened, conversion = partial(self._open, request), self._conversion(cls)

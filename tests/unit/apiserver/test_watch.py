@@ -1,12 +1,14 @@
 """Watching objects."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from api_caller import CONFIG_MAPS, PODS, ApiCaller, config_map, pod
 from mooring.api.errors import Invalid, NotAcceptable, Timeout
+from mooring.apiserver.resources.cache_view import identity, without_owners
 from mooring.testing.clock import settle
 
 pytestmark = pytest.mark.req("S.1")
@@ -210,3 +212,54 @@ async def test_initial_events_need_their_match(api: ApiCaller) -> None:
 async def test_a_watch_is_json(api: ApiCaller) -> None:
     with pytest.raises(NotAcceptable, match="application/json;stream=watch"):
         await api.watch(CONFIG_MAPS, 1, accept="application/yaml")
+
+
+async def test_a_cache_is_told_what_it_keeps_and_others_all(api: ApiCaller) -> None:
+    begun = await api.post(PODS, pod("a"))
+    await api.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}})
+    await api.delete(f"{PODS}/a")
+    await api.post(PODS, pod("a"))
+    added = await api.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "2"}}})
+    since = f"{PODS}?resourceVersion={int(begun.version) - 1}"
+    all_events = await api.watch(since, 5)
+    assert told(all_events) == ["ADDED a", "MODIFIED a", "DELETED a", "ADDED a", "MODIFIED a"]
+    events = await api.watch(f"{since}&forCache=true", 4)
+    assert told(events) == ["ADDED a", "DELETED a", "ADDED a", "MODIFIED a"], "no change that its deletion came with"
+    last = dict(added.body)
+    last["metadata"] = {name: value for name, value in last["metadata"].items() if name != "managedFields"}
+    assert last["metadata"] != added.body["metadata"]
+    assert events[-1]["object"] == last
+    gone = all_events[2]["object"]["metadata"]
+    identity = {name: gone[name] for name in ("name", "namespace", "uid", "resourceVersion")}
+    assert events[1]["object"] == {"kind": "Pod", "apiVersion": "v1", "metadata": identity}
+
+
+@pytest.mark.parametrize("accept", [TABLE, METADATA])
+async def test_who_asks_for_rows_or_metadata_gets_them_for_a_cache_too(accept: str, api: ApiCaller) -> None:
+    made = await api.post(PODS, pod("a"))
+    await api.delete(f"{PODS}/a")
+    since = f"{PODS}?resourceVersion={int(made.version) - 1}"
+    plain = await api.watch(since, 2, accept=accept)
+    assert await api.watch(f"{since}&forCache=true", 2, accept=accept) == plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"metadata":{"name":"a","uid":"1"},"spec":{"template":{"metadata":{"name":"b","managedFields":[{}]},"spec":{}}}}',
+        b'{"metadata":{"name":"a"},"data":{"x":"y"}}',
+        b'{"metadata":{"name":"a","ownerReferences":[{"uid":"1"}]},"data":{}}',
+    ],
+    ids=["those of a template", "none", "no uid"],
+)
+def test_of_what_a_cache_reads_nothing_is_cut_off(text: bytes) -> None:
+    assert without_owners(text) == text
+    assert json.loads(identity(text))["metadata"].items() <= json.loads(text)["metadata"].items()
+
+
+@pytest.mark.parametrize("behind", ["", ',"data":{"x":"}]},"}', ',"spec":{"a":[{"b":[{}]}]}'])
+def test_whatever_keys_owners_have_all_of_them_are_cut_off(behind: str) -> None:
+    keys = {'v:{"a":[{"b":[{}]}]}': {}, 'k:{"ip":"10.0.0.1"}': {}, "f:x": {".": {}}}
+    entry = json.dumps({"manager": "m", "fieldsV1": keys}, separators=(",", ":"))
+    text = f'{{"metadata":{{"name":"a","uid":"1","managedFields":[{entry},{entry}]}}{behind}}}'.encode()
+    assert without_owners(text) == f'{{"metadata":{{"name":"a","uid":"1"}}{behind}}}'.encode()

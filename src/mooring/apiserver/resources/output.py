@@ -27,7 +27,7 @@ from mooring.apiserver.tables import Tables
 from mooring.apiserver.tables.printer import Ages
 from mooring.apiserver.tables.row import Row
 from mooring.base.clock import Clock
-from mooring.store.kv import KeyValue
+from mooring.store.kv import Event, KeyValue
 
 _META_VERSION = "meta.k8s.io/v1"
 _PARTIAL_HEAD = f'{{"kind":"PartialObjectMetadata","apiVersion":"{_META_VERSION}","metadata":'.encode()
@@ -80,6 +80,14 @@ class View(ABC):
     def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:  # noqa: ARG002 - tables tell it apart
         """One object in an event of a watch."""
         return self.object(value, revision)
+
+    def last(self, value: bytes, revision: int) -> bytes:
+        """An object that is gone, in an event of a watch."""
+        return self.object(value, revision)
+
+    def worth_telling(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Those of several events of all objects that a watcher has to be told."""
+        return events
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
         """An object without content, for bookmarks."""

@@ -10,7 +10,7 @@ behind what the store remembers is told `410 Gone` and has to list again.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ from mooring.api.kinds import Kind
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import Pushed, Response, Sink
 from mooring.apiserver.protobuf_output import WATCH_TYPE
+from mooring.apiserver.resources.cache_view import CacheView, is_for_cache
 from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.output import View, view_for
 from mooring.apiserver.resources.reading import parse_version, too_large_version
@@ -82,7 +83,8 @@ class Watching:
     async def watch(self, call: Call) -> Response:
         if call.accepted.format == "yaml":
             raise errors.not_acceptable(["application/json;stream=watch", WATCH_TYPE])
-        view = view_for(self.context, call)
+        stored = self.context.read_by(call)
+        view = CacheView(stored, call.kind) if is_for_cache(call, stored) else view_for(self.context, call)
         selection = self.context.selections.of(call.request, call.kind, call.stored, call.name)
         current = await self.context.store.revision()
         start = _start(call, current)
@@ -114,11 +116,11 @@ class Watching:
         for watch in due:
             watch.tell()
 
-    def lines(self, view: View, place: str, events: list[Event], made: Callable[[], bytes]) -> bytes:
+    def lines(self, view: View, place: str, events: list[Event], made: Callable[[Sequence[Event]], bytes]) -> bytes:
         """What is told of some events to those who watch all of one place; the last is kept for the next of them."""
         key = (events[0].revision, events[-1].revision, len(events), place, type(view), view.kind, view.framed)
         if self._last[0] != key:
-            self._last = (key, made())
+            self._last = (key, made(view.worth_telling(events)))
         return self._last[1]
 
     def frame(self, view: View, kind: str, kv: KeyValue, revision: int, *, first: bool) -> bytes:
@@ -128,7 +130,8 @@ class Watching:
         key = (revision, kv.key, kind, type(view), view.kind, view.framed)
         frame = self._frames.get(key)
         if frame is None:
-            frame = view.framed(kind, view.object(kv.value, revision))
+            shown = view.last if kind == "DELETED" else view.object
+            frame = view.framed(kind, shown(kv.value, revision))
             self._frames.put(key, frame)
         return frame
 
@@ -348,11 +351,12 @@ class Watch(Pushed):
         return chunk
 
     def _lines(self, events: list[Event]) -> bytes:
-        def made() -> bytes:
+        def made(events: Sequence[Event]) -> bytes:
             return b"".join([line for event in events if (line := self._line(event))])
 
-        shared = self._view.shared and self._selection.is_everything
-        return self._watching.lines(self._view, self._place, events, made) if shared else made()
+        if not (self._view.shared and self._selection.is_everything):
+            return made(events)
+        return self._watching.lines(self._view, self._place, events, made)
 
     def _line(self, event: Event) -> bytes:
         current, previous = event.current, event.previous
