@@ -24,8 +24,8 @@ from mooring.client.transport import Request, Response, Stream, Transport
 _MOST_WRITES = 100
 """A server works on all of a group before it does anything else."""
 _MOST_BYTES = 1024 * 1024
-_AT_ONCE = 2
-"""Two groups of a sort on their way: the server works on one while the other travels."""
+_AT_ONCE = 4
+"""Groups of a sort on their way: while the server works on one, others travel, are brought to the disk, are read."""
 _NOT_OFFERED = frozenset({403, 404, 405})
 _TOO_LARGE = 413
 log = logs.get(__name__)

@@ -62,7 +62,7 @@ class GarbageCollector(Controller):
     """Works on objects, by resource and key."""
 
     name = "garbage-collector"
-    workers = 256
+    workers = 512
     """What an owner leaves behind goes in groups of writes as large as those may be (``client/grouped.py``)."""
 
     def __init__(self, context: Context) -> None:

@@ -37,8 +37,8 @@ class SimulatedPods(Controller):
     """Works on pods, by key."""
 
     name = "simulated-pods"
-    workers = 256
-    """Enough for two full groups of writes on their way (``client/grouped.py``) while the next one is being made."""
+    workers = 512
+    """Enough for all groups of writes on their way (``client/grouped.py``) while the next one is being made."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
