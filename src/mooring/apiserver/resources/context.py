@@ -64,7 +64,7 @@ class Call(msgspec.Struct):
     subresource: str
     accepted: Accepted
     warnings: list[str] = []
-    learn: Callable[[Resource, admission.Request], None] | None = None
+    learn: "Callable[[Call, Resource, admission.Request], None] | None" = None
     """What remembers the object that is created, once it is admitted (``like_pods.py``, ``like_objects.py``)."""
 
     def not_found(self) -> errors.NotFound:

@@ -100,7 +100,7 @@ class LikeObjects:
             return None
         facts = await self._context.facts.about(None, call.namespace)
         if not like.is_certain or facts != like.facts:
-            call.learn = partial(self._learn, call, text)
+            call.learn = partial(self._learn, text)
             return None
         words = like.gaps.sound_words(text.parts)
         if words is None:
@@ -141,9 +141,9 @@ class LikeObjects:
         before = self._seen.get(sort) or 0
         self._seen.put(sort, before + 1)
         if 1 <= before <= _TRIES:
-            call.learn = partial(self._learn, call, text)
+            call.learn = partial(self._learn, text)
 
-    def _learn(self, call: Call, text: Text, obj: Resource, request: Request) -> None:
+    def _learn(self, text: Text, call: Call, obj: Resource, request: Request) -> None:
         """Remember what an object came to; it is certain once another came to the same."""
         stored, user, facts = call.stored, call.request.user, request.lookups
         if call.warnings or stored.storage is not stored.hub or stored.asks or users.NODES in user.groups:

@@ -85,7 +85,7 @@ class LikePods:
                 return None
         facts = await self._context.facts.about(like.pod, call.namespace)
         if facts != like.facts or list(facts.limit_ranges(call.namespace)) != like.limits:
-            call.learn = partial(self._learn, call, key, options)  # as things are now
+            call.learn = partial(self._learn, key, options)  # as things are now
             return None
         call.warn(*like.warnings)
         pod = self._another(like.pod, own)
@@ -97,11 +97,11 @@ class LikePods:
 
     def _see(self, call: Call, key: Key, options: WriteOptions) -> None:
         if hash(key) in self._seen:
-            call.learn = partial(self._learn, call, key, options)
+            call.learn = partial(self._learn, key, options)
         else:
             self._seen.put(hash(key), True)
 
-    def _learn(self, call: Call, key: Key, options: WriteOptions, pod: Resource, request: Request) -> None:
+    def _learn(self, key: Key, options: WriteOptions, call: Call, pod: Resource, request: Request) -> None:
         """Remember a pod that was admitted just now, if its own parts are all that may differ."""
         facts = request.lookups
         if not isinstance(facts, Facts) or not isinstance(pod, Pod):

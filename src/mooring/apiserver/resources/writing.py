@@ -187,7 +187,7 @@ class Writing:
             finish_create(obj, request)
         context.guard(call.request.user, obj, None, "")
         if call.learn is not None and is_own:
-            call.learn(obj, request)
+            call.learn(call, obj, request)
         if attributes is not None:
             attributes.replace_object(obj)
             attributes.name = obj.metadata.name
