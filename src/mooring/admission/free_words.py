@@ -14,7 +14,7 @@ from mooring.api import names
 Place = tuple[str | int, ...]
 """The fields and indices that lead to a value in an object."""
 WordCheck = Callable[[str], bool]
-"""Whether nothing is wrong with a word as it stands in JSON, without quotation marks. It is short, and plain ASCII."""
+"""Whether nothing is wrong with a short word as it stands in JSON, without quotation marks and with escapes, if any."""
 
 
 def anything(_: str) -> bool:

@@ -227,7 +227,12 @@ def another_like(obj: T) -> T:
 def generate_name(metadata: meta_v1.ObjectMeta) -> None:
     """Make a name up from `generateName` where none was given."""
     if metadata.generate_name and not metadata.name:
-        metadata.name = metadata.generate_name[:MAX_GENERATED_BASE] + _suffix()
+        metadata.name = made_up_name(metadata.generate_name)
+
+
+def made_up_name(base: str) -> str:
+    """A name that begins with `generateName`, and is hardly taken."""
+    return base[:MAX_GENERATED_BASE] + _suffix()
 
 
 def _suffix() -> str:

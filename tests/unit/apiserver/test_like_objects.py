@@ -48,7 +48,7 @@ class Judging(LikeObjects):
 
 
 def _text(tree: Tree) -> bytes:
-    return json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass")
 
 
 async def _answers(
@@ -119,12 +119,15 @@ MAPS = [
     Case("a wrong name", _map(name=lambda number: f"Map-{number}" if number == 7 else f"m{number}"), 4, REFUSED_LAST),
     Case("a name that is too long", _map(name=lambda number: "m" * (247 + number)), 4, REFUSED_LAST),
     Case("a name that is taken", _map(name=lambda number: f"m{number % 7}"), 5, (*[201] * 7, 409)),
-    Case("escapes", _map(value=lambda number: f'"{number}"\n'), 0),
-    Case("letters of all kinds", _map(value=lambda number: f"{number}ü"), 0),
+    Case("escapes", _map(value=lambda number: f'"{number}"\n\\"{number}\\\\')),
+    Case("rare escapes", _map(value=lambda number: f"{number}\x01"), 0),
+    Case("a label with an escape", _map(label=_nth(7, '"')), 4, REFUSED_LAST),
+    Case("letters of all kinds", _map(value=lambda number: f"{number}ü😀")),
+    Case("half a letter", _map(value=_nth(7, "\ud800")), 4, (*[201] * 7, 400)),
     Case("another kind in the text", _map(kind=_nth(7, "Pod")), 0, (400,) * 7 + (400,)),
     Case("a namespace in the text", lambda n: _with(config_map(f"m{n}", k="v"), namespace="default")),
     Case("another's namespace", lambda n: _with(config_map(f"m{n}", k="v"), namespace="other"), 0, (400,) * 8),
-    Case("names that are made up", lambda _: _with(config_map("", k="v"), generateName="made-up-"), 0),
+    Case("names that are made up", lambda _: _with(config_map("", k="v"), generateName="made-up-")),
     Case("a version of what is not there", lambda n: _with(config_map(f"m{n}"), resourceVersion="7"), 0, (500,) * 8),
     Case("a uid", lambda n: _with(config_map(f"m{n}", k=f"{n}"), uid="7")),
     Case("a time", lambda n: _with(config_map(f"m{n}", k=f"{n}"), creationTimestamp="2020-01-01T00:00:00Z")),
@@ -204,6 +207,10 @@ CUSTOM = [
          schema=_schema(count=NUMBER)),
     Case("a number that is too large", _tab(**COUNT), 4, REFUSED_LAST, schema=_schema(count={**NUMBER, "maximum": 6})),
     Case("a text that is too long", _tab(what=lambda n: "x" * n), 4, REFUSED_LAST,
+         schema=_schema(what={**TEXT, "maxLength": 6})),
+    Case("escapes that make a text long", _tab(what=lambda n: '"' * n), 0, REFUSED_LAST,
+         schema=_schema(what={**TEXT, "maxLength": 6})),
+    Case("letters that are longer in bytes", _tab(what=lambda n: "ü" * n), 4, REFUSED_LAST,
          schema=_schema(what={**TEXT, "maxLength": 6})),
     Case("a pattern", _tab(**WHAT), 4, REFUSED_LAST, schema=_schema(what={**TEXT, "pattern": "^w[0-6]$"})),
     Case("a format", _tab(what=lambda n: f"10.0.0.{n}" if n < 7 else "x"), 4, REFUSED_LAST,

@@ -45,6 +45,8 @@ def _has_no_rule(props: JSONSchemaProps) -> bool:
 
 
 def _passes(check: Check, read: type[str] | type[int], word: str) -> bool:
+    if "\\" in word or not word.isprintable():
+        return False  # it says something else than it looks like
     findings = Findings(None)
     check(read(word), None, findings)
     return not findings.errors

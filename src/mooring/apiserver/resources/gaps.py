@@ -18,6 +18,11 @@ from mooring.admission.free_words import Place, WordCheck, anything
 
 _PLAIN = bytes(byte for byte in range(0x20, 0x7F) if byte != ord("\\"))
 """In a text of these alone, a quotation mark begins or ends a text in it, and all are written as they are read."""
+_OTHERS = bytes((ord("\\"), *range(0x80, 0x100)))
+_QUOTED, _BACKSLASH = b"\x01", b"\x02"
+"""What stands for a quotation mark and a backslash within a text, which JSON has a backslash before."""
+_RARE_ESCAPE = re.compile(rb"\\[^bfnrt]")
+"""Which may be read and written in different ways, as no others are."""
 _INTEGER = rb"(0|-?[1-9][0-9]{0,14})"
 _WITH_NUMBER = re.compile(rb"(: ?)%b([]},][][{}, ]*)" % _INTEGER)
 _DIGITS = b"-0123456789"
@@ -36,7 +41,9 @@ class Gaps(msgspec.Struct, frozen=True):
     words: Picked
     """What goes there, of the parts of a text with a uid and a time behind them."""
     name: int
-    """Where among the parts the name is."""
+    """Where the name is among the parts with the uid, the time and a name behind them."""
+    made_of: str
+    """What the name is made up of; empty where it is one of the parts."""
     checks: tuple[tuple[int, WordCheck], ...]
     """For words of which not all are sound."""
     numbers: tuple[tuple[int, re.Pattern[bytes]], ...]
@@ -58,13 +65,32 @@ class Gaps(msgspec.Struct, frozen=True):
                 return None
         return parts
 
-    def filled(self, words: list[bytes], uid: str, now: str) -> bytes:
-        return self.text % self.words([*words, uid.encode(), now.encode()])
+    def filled(self, words: list[bytes], uid: str, now: str, name: str) -> bytes:
+        """The text with words, of which one may be the name."""
+        return _restored(self.text % self.words([*words, uid.encode(), now.encode(), name.encode()]))
 
 
 def parts_of(text: bytes) -> list[bytes] | None:
-    """What is between quotation marks, every second part, and what is around that; None for a text with escapes."""
-    return None if text.translate(None, _PLAIN) else text.split(b'"')
+    """What is between quotation marks, every second part, and what is around that; None for a text not of one line."""
+    odd = text.translate(None, _PLAIN)
+    if odd:
+        text = text.replace(b"\\\\", _BACKSLASH).replace(b'\\"', _QUOTED)
+        if odd.translate(None, _OTHERS) or _RARE_ESCAPE.search(text) or not _is_utf8(text):
+            return None
+    return text.split(b'"')
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _restored(text: bytes) -> bytes:
+    """A text as it was before it was divided."""
+    return text.replace(_QUOTED, b'\\"').replace(_BACKSLASH, b"\\\\")
 
 
 def sort_of(parts: list[bytes]) -> tuple[bytes, ...]:
@@ -93,12 +119,12 @@ def gaps_of(parts: list[bytes], value: bytes, free_word: FreeWord) -> Gaps | Non
         for index, place in places.items()
         if (check := free_word(place)) is not None and _put(tree, place, _mark(index), _word(parts, index))
     }
-    name = next((index for index in free if places[index] == _NAME), None)
-    if name is None:
+    metadata, behind = tree["metadata"], len(parts)
+    name = next((index for index in free if places[index] == _NAME), behind + 2)
+    if name == behind + 2 and (_NAME in places.values() or not metadata.get("generateName")):
         return None
-    metadata = tree["metadata"]
-    metadata["uid"], now = f"\x7f{len(parts)}\x7f", f"\x7f{len(parts) + 1}\x7f"
-    metadata["creationTimestamp"] = now
+    metadata["uid"], now = f"\x7f{behind}\x7f", f"\x7f{behind + 1}\x7f"
+    metadata["name"], metadata["creationTimestamp"] = f"\x7f{name}\x7f", now
     for entry in metadata.get("managedFields", ()):
         entry["time"] = now
     text = msgspec.json.encode(tree).replace(b"%", b"%%")
@@ -106,6 +132,7 @@ def gaps_of(parts: list[bytes], value: bytes, free_word: FreeWord) -> Gaps | Non
         text=_MARK.sub(b"%b", text),
         words=picked([int(number or word) for number, word in _MARK.findall(text)]),
         name=name,
+        made_of=metadata["generateName"] if name == behind + 2 else "",
         checks=tuple((index, check) for index, check in free.items() if check is not anything),
         numbers=tuple((index, _around(parts[index])) for index in free if index % 2 == 0),
         fixed=tuple(index for index in range(len(parts)) if index not in free),
@@ -125,7 +152,7 @@ def _places(parts: list[bytes]) -> dict[int, Place] | None:
         else:
             continue
         indices.append(index)
-    found_at = dict(_texts(msgspec.json.decode(b'"'.join(marked)), ()))
+    found_at = dict(_texts(msgspec.json.decode(_restored(b'"'.join(marked))), ()))
     marks = {index: _mark(index) for index in indices}
     return {index: found_at[mark] for index, mark in marks.items()} if found_at.keys() >= {*marks.values()} else None
 
@@ -146,7 +173,7 @@ def _mark(index: int) -> str:
 def _word(parts: list[bytes], index: int) -> str | int:
     """What a part says."""
     if index % 2:
-        return parts[index].decode()
+        return msgspec.json.decode(_restored(b'"%b"' % parts[index]), type=str)
     found = _WITH_NUMBER.fullmatch(parts[index])
     return int(found[2]) if found else ""
 

@@ -18,7 +18,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from mooring.admission.pipeline import new_uid
+from mooring.admission.pipeline import made_up_name, new_uid
 from mooring.admission.policy.attributes import Sort
 from mooring.admission.strategy import Request
 from mooring.api import times
@@ -33,7 +33,6 @@ from mooring.apiserver.resources.gaps import Gaps, Picked, gaps_of, parts_of, pi
 from mooring.apiserver.resources.parameters import WriteOptions
 from mooring.apiserver.resources.stored import Stored
 from mooring.apiserver.security import users
-from mooring.store.kv import Put
 
 _MOST, _MOST_LAYOUTS, _MOST_LIKE, _SEEN = 256, 4, 64, 1024
 _TRIES = 16
@@ -71,11 +70,20 @@ class Text(msgspec.Struct, frozen=True):
 class Found(msgspec.Struct, frozen=True):
     """What an object comes to."""
 
-    name: str
-    value: bytes
+    gaps: Gaps
+    words: list[bytes]
+    uid: str
+    now: str
 
-    def put(self, call: Call) -> Put:
-        return Put(call.stored.key(call.namespace, self.name), self.value, expect=0)
+    @property
+    def has_made_up_name(self) -> bool:
+        return bool(self.gaps.made_of)
+
+    def named(self) -> tuple[str, bytes]:
+        """The name and the value; if the name is made up, another one each time."""
+        gaps = self.gaps
+        name = made_up_name(gaps.made_of) if gaps.made_of else self.words[gaps.name].decode()
+        return name, gaps.filled(self.words, self.uid, self.now, name)
 
 
 class LikeObjects:
@@ -105,8 +113,7 @@ class LikeObjects:
         words = like.gaps.sound_words(text.parts)
         if words is None:
             return None
-        now = times.to_seconds(self._context.clock.now())
-        return Found(words[like.gaps.name].decode(), like.gaps.filled(words, new_uid(), now))
+        return Found(like.gaps, words, new_uid(), times.to_seconds(self._context.clock.now()))
 
     def _read(self, call: Call, options: WriteOptions) -> Text | None:
         """The text of a call that nothing but what it says matters for."""
@@ -154,7 +161,7 @@ class LikeObjects:
         before = self._like(text)
         if before is not None and before.facts == facts:
             words, meta = before.gaps.sound_words(text.parts), obj.metadata
-            is_same = words and before.gaps.filled(words, meta.uid, meta.creation_timestamp or "") == value
+            is_same = words and before.gaps.filled(words, meta.uid, meta.creation_timestamp or "", meta.name) == value
             self._keep(text, before.gaps, replace(before, is_certain=True) if is_same else None)
             return
         gaps = gaps_of(text.parts, value, self._context.strategy(stored).free_word)

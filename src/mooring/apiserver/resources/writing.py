@@ -205,15 +205,18 @@ class Writing:
             taken = obj.metadata.name
             if made_up:
                 generate_another_name(obj)
-        refusal = errors.generate_name_conflict if made_up else errors.already_exists
-        raise refusal(call.kind.plural, taken, group=call.kind.group)
+        raise _name_taken(call, taken, made_up=made_up)
 
     async def _store_found(self, call: Call, found: Found) -> Written:
-        """Store what a new object comes to, which no quota counts. Raises AlreadyExists."""
-        outcome = await self._context.store.write(found.put(call))
-        if not isinstance(outcome, Event):
-            raise errors.already_exists(call.kind.plural, found.name, group=call.kind.group)
-        return Written(found.value, outcome.revision, created=True)
+        """As `_store_named`, for what a new object comes to, which no quota counts."""
+        taken = ""
+        for _ in range(_NAME_ATTEMPTS if found.has_made_up_name else 1):
+            name, value = found.named()
+            outcome = await self._context.store.write(Put(call.stored.key(call.namespace, name), value, expect=0))
+            if isinstance(outcome, Event):
+                return Written(value, outcome.revision, created=True)
+            taken = name
+        raise _name_taken(call, taken, made_up=found.has_made_up_name)
 
     async def _put_new_service(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
         """As `_put_new`, with an address for the object."""
@@ -442,6 +445,11 @@ def _error(outcome: BaseException) -> Exception:
     if isinstance(outcome, Exception):
         return outcome
     raise outcome
+
+
+def _name_taken(call: Call, name: str, *, made_up: bool) -> errors.AlreadyExists:
+    refusal = errors.generate_name_conflict if made_up else errors.already_exists
+    return refusal(call.kind.plural, name, group=call.kind.group)
 
 
 def check_new(obj: Resource, options: WriteOptions) -> None:
