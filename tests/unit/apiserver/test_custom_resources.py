@@ -10,6 +10,7 @@ from api_caller import JSON_PATCH, STRATEGIC
 from custom_api import CRON_TABS, DEFINITIONS, CustomApi, cron_tab, cron_tabs, custom_api, definition
 from mooring.admission.definitions.schemas import Judge
 from mooring.api.json_tree import MAX_BYTES
+from mooring.store.memory import MemoryStore
 
 ONE = f"{CRON_TABS}/a"
 CRD = f"{DEFINITIONS}/crontabs.stable.example.com"
@@ -130,6 +131,20 @@ async def test_unknown_and_repeated_fields_are_refused_told_or_dropped(
 
 
 @pytest.mark.req("X.1")
+async def test_only_events_of_kubernetes_end_by_themselves() -> None:
+    async with custom_api() as api:
+        await api.define(definition("events", "Event", {"type": "object"}))
+        urls = ["/apis/stable.example.com/v1/namespaces/default/events/a", "/api/v1/namespaces/default/events/a"]
+        about = {"kind": "Pod", "name": "a", "namespace": "default"}
+        for url in urls:
+            body = {"metadata": {"name": "a"}} | ({"involvedObject": about} if url.startswith("/api/") else {})
+            assert (await api.post(url.removesuffix("/a"), body)).code == 201
+        api.clock.advance(3601)
+        assert isinstance(api.store, MemoryStore)
+        await api.store.maintain()
+        assert [(await api.get(url)).code for url in urls] == [200, 404]
+
+
 async def test_everything_that_is_wrong_is_told_at_once(api: CustomApi) -> None:
     ports = [{"name": "a"}, {"name": "a"}, {"port": 2**40}]
     answer = await api.post(CRON_TABS, cron_tab("A", replicas=11, ports=ports, image=5))

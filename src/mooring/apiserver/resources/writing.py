@@ -27,6 +27,7 @@ from mooring.admission.pipeline import (
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import CREATE, UPDATE
 from mooring.api.codec import DecodeError, FieldValidation
+from mooring.api.core_v1 import Event as CoreEvent
 from mooring.api.core_v1 import Namespace, Pod, Service
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
@@ -497,4 +498,4 @@ def is_deletable(obj: Resource) -> bool:
 
 def ttl_of(obj: Resource) -> float | None:
     """How many seconds an object lives; None for ever."""
-    return EVENT_SECONDS if obj.kind == "Event" else None
+    return EVENT_SECONDS if isinstance(obj, CoreEvent) else None
