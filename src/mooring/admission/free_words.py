@@ -34,7 +34,7 @@ def in_metadata(place: Place) -> WordCheck | None:
 
 
 def _is_name(word: str) -> bool:
-    return not names.dns1123_subdomain(word)
+    return names.is_dns1123_subdomain(word)
 
 
 def _is_label(word: str) -> bool:

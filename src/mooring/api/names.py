@@ -94,6 +94,11 @@ def dns1123_subdomain(value: str) -> Messages:
     return _check(value, _DNS1123_SUBDOMAIN, 253, rule, "example.com")
 
 
+def is_dns1123_subdomain(value: str) -> bool:
+    """The same for names that are new, of which there is nothing to remember, and no words for what is wrong."""
+    return len(value) <= 253 and _compiled(_DNS1123_SUBDOMAIN).fullmatch(value) is not None
+
+
 def dns1123_subdomain_with_underscore(value: str) -> Messages:
     """A subdomain whose labels may hold underscores: search domains of a pod."""
     rule = (

@@ -165,6 +165,24 @@ async def test_spaces_do_not_matter() -> None:
     assert (await _compared(CONFIG_MAPS, texts))[0] == 5
 
 
+async def test_a_line_break_at_the_end_does_not_matter() -> None:
+    texts = [_text(config_map(f"m{each}", k=f"{each}")) + b"\n" * (each % 2) for each in range(8)]
+    assert (await _compared(CONFIG_MAPS, texts))[0] == 5
+
+
+async def test_line_breaks_in_between_are_not_looked_into() -> None:
+    texts = [json.dumps(config_map(f"m{each}"), indent=1).encode() for each in range(8)]
+    assert (await _compared(CONFIG_MAPS, texts))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "told"), [("fieldManager=kubectl&fieldValidation=Strict", 5), ("pretty=true", 5), ("dryRun=All", 0)]
+)
+async def test_what_the_query_says(query: str, told: int) -> None:
+    texts = [_text(config_map(f"m{each}")) for each in range(8)]
+    assert await _compared(f"{CONFIG_MAPS}?{query}", texts) == (told, *[201] * 8)
+
+
 # -- custom objects
 
 
@@ -226,6 +244,9 @@ CUSTOM = [
          schema=_schema(what=TEXT, other={**TEXT, **RULE, "maxLength": 9})),
     Case("a schema for the name", _tab(), 0, (*[201] * 7, 422), schema=_schema() | {"properties": {
         "metadata": {"type": "object", "properties": {"name": {**TEXT, "pattern": "^tab-[0-6]$"}}}}}),
+    Case("a schema for the kind", lambda n: {**_tab()(n), "kind": "CronTab" if n < 7 else "Other"}, 4,
+         REFUSED_LAST, schema={"type": "object", "properties": {
+             "kind": TEXT, "apiVersion": TEXT, "metadata": {"type": "object"}, "spec": {"type": "object"}}}),
     Case("lists", _tab(ports=_port), schema=_schema(ports=_ports)),
     Case("lists of texts", _tab(all=lambda n: [f"a{n}", "b"]), schema=_schema(all={"type": "array", "items": TEXT})),
     Case("lists with keys", _tab(ports=_port), 0, schema=_schema(ports=_by_name)),
@@ -270,6 +291,28 @@ async def test_nothing_is_judged_from_the_fourth_on(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(_JUDGED, None)
         assert (await api.post(CONFIG_MAPS, _map()(7))).code == 201
         assert (await api.get(f"{CONFIG_MAPS}/map-7")).body["data"] == {"key": "1", "other": "100 %b %"}
+
+
+async def test_objects_of_no_namespace() -> None:
+    async with custom_api() as api:
+        everywhere = definition(schema=_schema(what=TEXT))
+        everywhere["spec"]["scope"] = "Cluster"
+        await api.define(everywhere)
+        await _learned(api, CRON_TABS.replace("/namespaces/default", ""), _tab(**WHAT))
+
+
+@pytest.mark.parametrize("is_one_free", [True, False])
+async def test_made_up_names_that_are_taken(is_one_free: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with custom_api() as api:
+        await _learned(api, CONFIG_MAPS, lambda _: _with(config_map("", k="v"), generateName="m-"))
+        await api.post(CONFIG_MAPS, config_map("taken"))
+        names = iter(["taken", "taken", "free" if is_one_free else "taken", *["taken"] * 5])
+        monkeypatch.setattr("mooring.apiserver.resources.like_objects.made_up_name", lambda _: next(names))
+        answer = await api.post(CONFIG_MAPS, _with(config_map("", k="v"), generateName="m-"))
+        if is_one_free:
+            assert (answer.code, answer.body["metadata"]["name"]) == (201, "free")
+        else:
+            assert (answer.code, answer.body["details"]["retryAfterSeconds"]) == (409, 1)
 
 
 async def test_the_time_is_that_of_the_request() -> None:
@@ -331,31 +374,40 @@ def test_a_policy_that_comes_later_counts_at_once(tmp_path: Path) -> None:
 # -- whatever is written
 
 _words = st.sampled_from(["", "a", "map-1", "1", "x" * 70, "A b", "a:b,c", "{}", '"', "\\n", "ü", "%b", "null"])
-_values = st.one_of(_words, st.integers(-3, 3), st.booleans(), st.none(), st.floats(-2, 2), st.just(10**15))
-_leaf = st.sampled_from([
-    TEXT, NUMBER, {"type": "number"}, {"type": "boolean"}, {**TEXT, "maxLength": 3}, {**NUMBER, "minimum": 0},
-    {**TEXT, "pattern": "^a"}, {**TEXT, "enum": ["a", "1"]}, {**TEXT, "nullable": True}, {**TEXT, "default": "d"},
-    {"x-kubernetes-int-or-string": True}, {**NUMBER, "format": "int32"}, {"x-kubernetes-preserve-unknown-fields": True},
-])  # fmt: skip
-_lists = st.sampled_from(["atomic", "set"])
+_odd = st.one_of(_words, st.integers(-3, 3), st.booleans(), st.none(), st.floats(-2, 2), st.just(10**15))
+_texts, _numbers = ("a", "b", "", 'a"', "ü", "%s"), (0, 1, 7, 10**14)
+_LEAVES: list[tuple[Tree, tuple[Any, ...]]] = [
+    (TEXT, _texts), (NUMBER, (-1, *_numbers)), ({"type": "number"}, (0, 1.5, 2)), ({"type": "boolean"}, (True, False)),
+    ({**TEXT, "maxLength": 3}, _texts), ({**NUMBER, "minimum": 0}, _numbers), ({**TEXT, "pattern": "^a"}, ("a", "ab")),
+    ({**TEXT, "enum": ["a", "1"]}, ("a", "1")), ({**TEXT, "nullable": True}, ("a", "b", None)),
+    ({**TEXT, "default": "d"}, _texts), ({"x-kubernetes-int-or-string": True}, ("a", 1)),
+    ({**NUMBER, "format": "int32"}, (0, 5)), ({"x-kubernetes-preserve-unknown-fields": True}, ("a", 1, [1])),
+]  # fmt: skip
+"""Schemas, and values that they allow."""
+
+
+@st.composite
+def _value(draw: st.DrawFn, allowed: Sequence[Any]) -> Any:
+    """Nearly always one that is allowed."""
+    return draw(_odd) if draw(st.integers(0, 15)) == 15 else draw(st.sampled_from(allowed))
 
 
 @st.composite
 def _series(draw: st.DrawFn) -> tuple[Tree, list[bytes]]:
     """A schema, and objects that are the same but for some of their values."""
-    leaves = draw(st.dictionaries(st.sampled_from("abc"), _leaf, max_size=3))
-    items: Tree = {"type": "array", "items": draw(_leaf), "x-kubernetes-list-type": draw(_lists)}
-    is_sound = "type" in items["items"] and "nullable" not in items["items"]
-    schema = _schema(**leaves, **({"list": items} if is_sound else {}))
-    same = {name: draw(_values) for name in [*leaves, *draw(st.sampled_from([[], ["unknown"]]))]}
-    differ = draw(st.sets(st.sampled_from([*leaves, "list", "name"])))
+    leaves = draw(st.dictionaries(st.sampled_from("abc"), st.sampled_from(_LEAVES), max_size=3))
+    items, listed = draw(st.sampled_from([(schema, allowed) for schema, allowed in _LEAVES[:6]]))
+    each: Tree = {"type": "array", "items": items, "x-kubernetes-list-type": draw(st.sampled_from(["atomic", "set"]))}
+    schema = _schema(**{name: leaf for name, (leaf, _) in leaves.items()}, list=each)
+    same = {name: draw(_value(allowed)) for name, (_, allowed) in leaves.items()}
+    same["list"] = [draw(_value(listed))]
+    differ = draw(st.sets(st.sampled_from([*leaves, "list"])))
     texts = []
     for number in range(7):
-        spec = same | {name: draw(_values) for name in leaves if name in differ}
-        if "list" in schema["properties"]["spec"]["properties"]:
-            spec["list"] = [draw(_values) if "list" in differ else "a", "b"]
-        tree = {**cron_tab(draw(_words) if "name" in differ else f"tab-{number}"), "spec": spec}
-        texts.append(_text(tree))
+        spec = same | {name: draw(_value(allowed)) for name, (_, allowed) in leaves.items() if name in differ}
+        if "list" in differ:
+            spec["list"] = [draw(_value(listed)), *same["list"]]
+        texts.append(_text({**cron_tab(draw(_value([f"tab-{number}"]))), "spec": spec}))
     return schema, texts
 
 
@@ -369,10 +421,11 @@ def test_whatever_custom_objects_say(series: tuple[Tree, list[bytes]]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_whatever_config_maps_say(data: st.DataObject) -> None:
-    keys = data.draw(st.lists(st.sampled_from(["k", "l", "m.n", "a b"]), unique=True, max_size=3))
+    draw = data.draw
+    keys = draw(st.lists(st.sampled_from(["k", "l", "m.n", "a_b"]), unique=True, max_size=3))
     texts = []
-    for _ in range(7):
-        name, label = data.draw(st.one_of(_words, st.sampled_from(["m1", "m2", "m3"]))), data.draw(_words)
-        tree = config_map(name, {"app": label} if label else None, **{key: data.draw(_words) for key in keys})
+    for number in range(7):
+        label = draw(_value(["a", "b", ""]))
+        tree = config_map(draw(_value([f"m{number}"])), {"app": label}, **{key: draw(_words) for key in keys})
         texts.append(_text(tree))
     asyncio.run(_compared(CONFIG_MAPS, texts))

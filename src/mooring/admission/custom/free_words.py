@@ -7,6 +7,7 @@ from mooring.admission.free_words import Place, WordCheck, anything, in_metadata
 from mooring.api.apiextensions_v1 import JSONSchemaProps
 from mooring.api.structural import Structural
 
+_TYPE = frozenset({"apiVersion", "kind"})
 _READ = {"string": str, "integer": int}
 """What a word is, by the type of its schema."""
 
@@ -16,7 +17,7 @@ def free_word(schema: Structural, place: Place) -> WordCheck | None:
 
     Rules of the whole object may look at its name, too.
     """
-    if not _looks_no_deeper(schema.props):
+    if place[0] in _TYPE or not _looks_no_deeper(schema.props):
         return None
     if place[0] == "metadata":
         return in_metadata(place)

@@ -2,7 +2,7 @@
 
     parts = parts_of(b'{"metadata":{"name":"a"},"data":{"k":"1"}}')
     gaps = gaps_of(parts, stored, strategy.free_word)
-    gaps.filled(parts_of(b'{"metadata":{"name":"b"},"data":{"k":"2"}}'), uid, now)
+    gaps.filled(parts_of(b'{"metadata":{"name":"b"},"data":{"k":"2"}}'), uid, now, "b")
 
 Called by ``like_objects.py``, which says what that is good for and when it is true.
 """
@@ -39,13 +39,13 @@ class Gaps(msgspec.Struct, frozen=True):
     text: bytes
     """With `%b` for each gap."""
     words: Picked
-    """What goes there, of the parts of a text with a uid and a time behind them."""
+    """What goes there, of the parts of a text with a uid, a time and a name behind them."""
     name: int
-    """Where the name is among the parts with the uid, the time and a name behind them."""
+    """Where the name is among these."""
     made_of: str
     """What the name is made up of; empty where it is one of the parts."""
-    checks: tuple[tuple[int, WordCheck], ...]
-    """For words of which not all are sound."""
+    checks: tuple[tuple[int, bytes, WordCheck], ...]
+    """For words of which not all are sound, by one that is."""
     numbers: tuple[tuple[int, re.Pattern[bytes]], ...]
     """The parts around words that are numbers, which have no quotation marks."""
     fixed: tuple[int, ...]
@@ -60,8 +60,8 @@ class Gaps(msgspec.Struct, frozen=True):
             if found is None:
                 return None
             parts[index] = found[1]
-        for index, check in self.checks:
-            if not check(parts[index].decode()):
+        for index, sound, check in self.checks:
+            if parts[index] != sound and not check(parts[index].decode()):
                 return None
         return parts
 
@@ -72,6 +72,7 @@ class Gaps(msgspec.Struct, frozen=True):
 
 def parts_of(text: bytes) -> list[bytes] | None:
     """What is between quotation marks, every second part, and what is around that; None for a text not of one line."""
+    text = text.rstrip()
     odd = text.translate(None, _PLAIN)
     if odd:
         text = text.replace(b"\\\\", _BACKSLASH).replace(b'\\"', _QUOTED)
@@ -133,7 +134,7 @@ def gaps_of(parts: list[bytes], value: bytes, free_word: FreeWord) -> Gaps | Non
         words=picked([int(number or word) for number, word in _MARK.findall(text)]),
         name=name,
         made_of=metadata["generateName"] if name == behind + 2 else "",
-        checks=tuple((index, check) for index, check in free.items() if check is not anything),
+        checks=tuple((each, _text_of(parts, each), check) for each, check in free.items() if check is not anything),
         numbers=tuple((index, _around(parts[index])) for index in free if index % 2 == 0),
         fixed=tuple(index for index in range(len(parts)) if index not in free),
     )
@@ -172,10 +173,14 @@ def _mark(index: int) -> str:
 
 def _word(parts: list[bytes], index: int) -> str | int:
     """What a part says."""
-    if index % 2:
-        return msgspec.json.decode(_restored(b'"%b"' % parts[index]), type=str)
-    found = _WITH_NUMBER.fullmatch(parts[index])
-    return int(found[2]) if found else ""
+    text = _text_of(parts, index)
+    return msgspec.json.decode(_restored(b'"%b"' % text), type=str) if index % 2 else int(text)
+
+
+def _text_of(parts: list[bytes], index: int) -> bytes:
+    """A word as it stands there."""
+    found = None if index % 2 else _WITH_NUMBER.fullmatch(parts[index])
+    return found[2] if found else parts[index]
 
 
 def _around(part: bytes) -> re.Pattern[bytes]:

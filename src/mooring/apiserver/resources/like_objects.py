@@ -34,10 +34,11 @@ from mooring.apiserver.resources.parameters import WriteOptions
 from mooring.apiserver.resources.stored import Stored
 from mooring.apiserver.security import users
 
-_MOST, _MOST_LAYOUTS, _MOST_LIKE, _SEEN = 256, 4, 64, 1024
+_MOST, _MOST_LAYOUTS, _SEEN = 256, 4, 1024
 _TRIES = 16
 """How often something is learned of texts of a sort, which is of no use where other parts than words differ."""
 _LONGEST = 16 * 1024
+Key = tuple[Stored, str, str, str, int]
 
 
 class Like(msgspec.Struct, frozen=True):
@@ -50,18 +51,18 @@ class Like(msgspec.Struct, frozen=True):
     is_certain: bool = False
 
 
-class _Layout(msgspec.Struct, frozen=True):
-    """Texts whose words are in the same parts: what became of them, by the other parts; None where that varies."""
+class _Layout(msgspec.Struct, frozen=True, eq=False):
+    """Texts whose words are in the same parts."""
 
     indices: tuple[int, ...]
+    """Those of the other parts."""
     fixed: Picked
-    likes: BoundedCache[tuple[bytes, ...], Like | None]
 
 
 class Text(msgspec.Struct, frozen=True):
     """The text of a new object, and who says it."""
 
-    key: tuple[Stored, str, str, str, int]
+    key: Key
     """Its kind and namespace, the user and the manager of its fields, and how many parts it has."""
     parts: list[bytes]
     options: WriteOptions
@@ -91,7 +92,9 @@ class LikeObjects:
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
-        self._known: BoundedCache[tuple[Stored, str, str, str, int], list[_Layout]] = BoundedCache(_MOST)
+        self._layouts: BoundedCache[Key, list[_Layout]] = BoundedCache(_MOST)
+        self._known: BoundedCache[tuple[_Layout, tuple[bytes, ...]], Like | None] = BoundedCache(_MOST)
+        """By the parts of texts that are no words; None where what they come to varies."""
         self._seen: BoundedCache[int, int] = BoundedCache(_SEEN)
         """By the hashes of their sorts, how often texts came of which nothing was known."""
 
@@ -120,7 +123,7 @@ class LikeObjects:
         request, stored, context = call.request, call.stored, self._context
         if not context.strategy(stored).is_judged_by_text or call.kind is not stored.hub:
             return None
-        if request.query or request.is_unread or len(request.body) > _LONGEST:
+        if options.dry_run or request.is_unread or len(request.body) > _LONGEST:
             return None
         if request.content_type not in {"", JSON}:
             return None
@@ -136,8 +139,8 @@ class LikeObjects:
         return Text((stored, call.namespace, request.user.username, options.manager, len(parts)), parts, options)
 
     def _like(self, text: Text) -> Like | None:
-        for layout in self._known.get(text.key) or ():
-            like = layout.likes.get(layout.fixed(text.parts))
+        for layout in self._layouts.get(text.key) or ():
+            like = self._known.get((layout, layout.fixed(text.parts)))
             if like is not None:
                 return like
         return None
@@ -169,13 +172,13 @@ class LikeObjects:
             self._keep(text, gaps, Like(gaps, user, text.options, facts))
 
     def _keep(self, text: Text, gaps: Gaps, like: Like | None) -> None:
-        layouts = self._known.get(text.key)
+        layouts = self._layouts.get(text.key)
         if layouts is None:
             layouts = list[_Layout]()
-            self._known.put(text.key, layouts)
+            self._layouts.put(text.key, layouts)
         layout = next((each for each in layouts if each.indices == gaps.fixed), None)
         if layout is None and len(layouts) < _MOST_LAYOUTS:
-            layout = _Layout(gaps.fixed, picked(gaps.fixed), BoundedCache(_MOST_LIKE))
+            layout = _Layout(gaps.fixed, picked(gaps.fixed))
             layouts.append(layout)
         if layout is not None:
-            layout.likes.put(layout.fixed(text.parts), like)
+            self._known.put((layout, layout.fixed(text.parts)), like)
