@@ -13,7 +13,7 @@ or several (one transaction), so places in history are looked up by revision.
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -51,6 +51,8 @@ class Mvcc:
         """Of values that history has forgotten or folded, since the start."""
         self._limits = limits
         self._live: dict[str, KeyValue] = {}
+        self.get: Callable[[str], KeyValue | None] = self._live.get
+        """The dictionary's own, as every request asks for several keys."""
         self._keys = SortedKeys()
         self._history: list[Event] = []
         self._folded = 0  # how many events of history, the first ones, are folded
@@ -65,9 +67,6 @@ class Mvcc:
     def history_events(self) -> int:
         return len(self._history)
 
-    def get(self, key: str) -> KeyValue | None:
-        return self._live.get(key)
-
     def count(self, prefix: str) -> int:
         return self._keys.between(prefix, _end_of(prefix), limit=1)[1]
 
@@ -75,7 +74,7 @@ class Mvcc:
         """All keys under a prefix, now. Writers ask for the same few (quotas, limits) every time."""
         keys = self._few.get(prefix)
         if keys is not None:
-            return [self._live[key] for key in keys]
+            return list(map(self._live.__getitem__, keys))
         found = self.range(prefix, "", 0, None).items
         if prefix and len(found) <= _FEW:
             if len(self._few) >= _PREFIXES:
