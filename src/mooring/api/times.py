@@ -5,12 +5,14 @@ so the syntax is checked here.
 """
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
+_TO_SECONDS = len("2006-01-02T15:04:05Z")
 _LONGEST_REMEMBERED = len("2006-01-02T15:04:05.000000000+00:00")
 
 
@@ -29,6 +31,9 @@ def _parsed(text: str) -> datetime:
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise TimeError(f'"{text}" is not a time as in "2006-01-02T15:04:05Z" (RFC 3339)')
+    if len(text) == _TO_SECONDS:
+        with suppress(ValueError):  # of which the words below tell
+            return datetime.fromisoformat(text)
     *numbers, fraction, sign, hours, minutes = match.groups()
     year, month, day, hour, minute, second = map(int, numbers)
     microsecond = int((fraction or "")[:6].ljust(6, "0"))
