@@ -14,6 +14,8 @@ import shutil
 import subprocess
 import tempfile
 import time
+import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,10 @@ _CHUNK = 500
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _STATUS: dict[str, Any] = {
     "phase": "Running",
-    "podIP": "10.0.0.1",
+    "hostIP": "10.0.0.1",
+    "podIP": "10.1.1.1",
+    "podIPs": [{"ip": "10.1.1.1"}],
+    "startTime": "2026-01-01T00:00:00Z",
     "conditions": [
         {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
         for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
@@ -43,6 +48,7 @@ _STATUS: dict[str, Any] = {
             "restartCount": 0,
             "image": "registry.example/app:1.2.3",
             "imageID": f"registry.example/app@sha256:{'0' * 64}",
+            "containerID": f"containerd://{'1' * 64}",
         }
     ],
 }
@@ -61,11 +67,13 @@ def main() -> None:
 
 
 async def _fill(folder: Path) -> None:
-    """One pod that went the usual way, and so many others like it."""
+    """One pod that went the usual way, and so many others like it, each with what is its own."""
     server = _Server(folder)
     try:
         async with await _Connection.open(server) as connection:
-            await connection.send("POST", _PODS, _pod("web-0"))
+            await connection.send(
+                "POST", _PODS, _pod("web-0").replace(b'"spec": {', b'"spec": {"nodeName": "node-0", ')
+            )
             patch = json.dumps({"status": _STATUS}).encode()
             await connection.send("PATCH", f"{_PODS}/web-0/status", patch, "application/merge-patch+json")
     finally:
@@ -74,11 +82,28 @@ async def _fill(folder: Path) -> None:
     kv = await store.get("/registry/pods/default/web-0")
     assert kv is not None
     for begin in range(1, PODS, 1000):
-        names = [f"web-{number}" for number in range(begin, min(begin + 1000, PODS))]
+        numbers = range(begin, min(begin + 1000, PODS))
         await store.write_all(
-            [Put(f"/registry/pods/default/{name}", kv.value.replace(b"web-0", name.encode())) for name in names]
+            [Put(f"/registry/pods/default/web-{number}", _another(kv.value, number)) for number in numbers]
         )
     await store.close()
+
+
+def _another(pod: bytes, number: int) -> bytes:
+    """A pod like this one, which is made a hundred to the second, and gets a node and an address in turn."""
+    metadata = json.loads(pod)["metadata"]
+    since = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number // 100)
+    own = {
+        "web-0": f"web-{number}",
+        metadata["uid"]: str(uuid.UUID(int=number)),
+        metadata["creationTimestamp"]: since.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "node-0": f"node-{number % 5000}",
+        "10.1.1.1": f"10.{1 + number // 62500}.{number // 250 % 250}.{number % 250}",
+        "1" * 64: f"{number:064x}",
+    }
+    for old, new in own.items():
+        pod = pod.replace(old.encode(), new.encode())
+    return pod
 
 
 def _measure(server: _Server) -> None:
