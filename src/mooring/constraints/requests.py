@@ -25,7 +25,8 @@ _NATIVE_DOMAIN = "kubernetes.io/"
 class _Restarting(Protocol):
     """A container, or what somebody has read of one."""
 
-    restart_policy: str | None
+    @property
+    def restart_policy(self) -> str | None: ...
 
 
 def is_scalar(resource: str) -> bool:

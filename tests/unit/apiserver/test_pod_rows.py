@@ -54,41 +54,68 @@ _condition = _some(
     status=_status,
     reason=st.sampled_from(["SchedulingGated", "x"]),
 )
-_pod = _some(
-    metadata=_some(
-        name=_word,
-        labels=st.dictionaries(_word, _word, max_size=2),
-        annotations=st.dictionaries(_word, _word, max_size=2),
-        creationTimestamp=_time,
-        deletionTimestamp=_time,
-    ),
-    spec=_some(
-        nodeName=_word,
-        containers=st.lists(_container, max_size=3),
-        initContainers=st.lists(_container, max_size=3),
-        readinessGates=st.lists(
-            st.fixed_dictionaries({"conditionType": st.sampled_from(["gate", "Ready"])}), max_size=2
-        ),
-    ),
-    status=_some(
-        phase=st.sampled_from(["Pending", "Running", "Succeeded", "Failed"]),
-        reason=_word,
-        nominatedNodeName=_word,
-        podIP=_word,
-        podIPs=st.lists(_some(ip=_word), max_size=2),
-        conditions=st.lists(_condition, max_size=3),
-        initContainerStatuses=st.lists(_container_status, max_size=3),
-        containerStatuses=st.lists(_container_status, max_size=3),
-    ),
+_fields = st.sampled_from([{}, {"f:spec": {}}, {"a": {}, "spec": {"containers": []}, "status": {}}, {"status": {}}])
+_managed = st.lists(_some(manager=_word, time=_time, fieldsV1=_fields), max_size=2)
+_template = _some(metadata=_some(managedFields=_managed), spec=_some(storageClassName=_word))
+_metadata = st.fixed_dictionaries(
+    {"name": _word.filter(bool)},
+    optional={
+        "labels": st.dictionaries(_word, _word, max_size=2),
+        "annotations": st.dictionaries(_word, _word, max_size=2),
+        "creationTimestamp": _time,
+        "deletionTimestamp": _time,
+        "managedFields": _managed,
+    },
+)
+_spec = _some(
+    containers=st.lists(_container, max_size=3),
+    initContainers=st.lists(_container, max_size=3),
+    readinessGates=st.lists(st.fixed_dictionaries({"conditionType": st.sampled_from(["gate", "Ready"])}), max_size=2),
+    nodeSelector=st.dictionaries(st.sampled_from(["nodeName", "x"]), _word, max_size=2),
+    volumes=st.lists(_some(name=_name, ephemeral=_some(volumeClaimTemplate=_template)), max_size=2),
+    hostname=_word,
+)
+_pod_status = _some(
+    phase=st.sampled_from(["Pending", "Running", "Succeeded", "Failed"]),
+    reason=_word,
+    nominatedNodeName=_word,
+    podIP=_word,
+    podIPs=st.lists(_some(ip=_word), max_size=2),
+    conditions=st.lists(_condition, max_size=3),
+    initContainerStatuses=st.lists(_container_status, max_size=3),
+    containerStatuses=st.lists(_container_status, max_size=3),
 )
 
 
-@given(_pod)
-def test_a_row_is_that_of_the_whole_pod(body: dict[str, Any]) -> None:
+@given(_metadata, _some(spec=_spec, status=_pod_status))
+def test_a_row_is_that_of_the_whole_pod(metadata: dict[str, Any], body: dict[str, Any]) -> None:
+    _is_that_of_the_whole_pod({"metadata": metadata, **body})
+
+
+@given(st.data(), st.lists(_spec, min_size=1, max_size=2), st.lists(_pod_status, min_size=1, max_size=2))
+def test_so_is_the_row_of_a_pod_like_one_before(
+    data: st.DataObject, specs: list[dict[str, Any]], statuses: list[dict[str, Any]]
+) -> None:
+    for _ in range(data.draw(st.integers(2, 5))):
+        metadata, own = data.draw(_metadata), data.draw(_some(nodeName=_word))
+        conditions = data.draw(_some(podIP=_word, conditions=st.lists(_condition, max_size=3)))
+        spec, status = data.draw(st.sampled_from(specs)), data.draw(st.sampled_from(statuses))
+        _is_that_of_the_whole_pod({"metadata": metadata, "spec": spec | own, "status": status | conditions})
+
+
+def test_so_is_that_of_a_pod_whose_managed_fields_look_like_the_spec_of_the_one_before() -> None:
+    spec: dict[str, Any] = {"containers": []}
+    usual: dict[str, Any] = {"f:a": {}}
+    for fields in (usual, {**usual, "spec": spec, "status": {}}):
+        managed = [{"manager": "m", "fieldsType": "FieldsV1", "fieldsV1": fields}]
+        _is_that_of_the_whole_pod({"metadata": {"name": "a", "managedFields": managed}, "spec": spec})
+
+
+def _is_that_of_the_whole_pod(body: dict[str, Any]) -> None:
     whole = codec.encode(codec.decode(codec.encode(body), Pod).object)
     begin = whole.index(b"{", 1) + 1
     row = Tables().row(KIND, 1, whole, begin)
-    assert b"".join(row.write(Ages(NOW))) + b"}" == codec.encode(_row_of(codec.decode_own(whole, Pod)))
+    assert row.write(Ages(NOW)) + b"}" == codec.encode(_row_of(codec.decode_own(whole, Pod)))
     assert whole[begin - 1 : begin + row.metadata_size] == msgspec.json.encode(msgspec.json.decode(whole)["metadata"])
 
 

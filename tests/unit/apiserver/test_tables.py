@@ -35,7 +35,7 @@ def _row(api_version: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
 def _table_row(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
     """The row of an object, as clients read it."""
     whole = codec.encode(codec.decode(codec.encode(body), kind.type).object)
-    row: dict[str, Any] = json.loads(b"".join(Tables().row(kind, 1, whole, 0).write(Ages(NOW))) + b"}")
+    row: dict[str, Any] = json.loads(Tables().row(kind, 1, whole, 0).write(Ages(NOW)) + b"}")
     return row
 
 

@@ -146,8 +146,8 @@ class TableView(View):
     def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Iterator[bytes | memoryview]:
         stored, ages = self.stored, Ages(self._clock.now())
         head = stored.plain_head(self.kind) if isinstance(stored, Stored) and self._include == "Metadata" else None
-        rows = self._plain_rows(items, ages, head) if head else self._rows(items, ages)
-        return self._table(_with_commas(rows), metadata, columns=True)
+        rows = self._plain_rows(items, ages, head) if head else _with_commas(self._rows(items, ages))
+        return self._table(rows, metadata, columns=True)
 
     def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:
         """The columns are told with the first event only."""
@@ -171,23 +171,24 @@ class TableView(View):
             yield self._row(kv.value, kv.mod_revision, ages, kv.key)
 
     def _plain_rows(self, items: Sequence[KeyValue], ages: Ages, head: bytes) -> Iterator[bytes]:
-        """The same with the metadata of objects that need not be rendered, which is what most lists are made of."""
-        begin = len(head)
+        """The same, with commas, where objects need not be rendered for their metadata, as in most lists."""
+        begin, comma = len(head), b""
         for kv in items:
             value, revision = kv.value, kv.mod_revision
-            if not value.startswith(head):
-                yield self._row(value, revision, ages, kv.key)
-                continue
-            row = self._row_of(kv.key, revision, value, begin)
-            metadata = value[begin : begin + row.metadata_size]
-            yield b"".join((*row.write(ages), _WITH_METADATA % revision, metadata, b"}}"))
+            if value.startswith(head):
+                row = self._row_of(kv.key, revision, value, begin)
+                metadata = value[begin : begin + row.metadata_size]
+                yield b"".join((comma, row.write(ages), _WITH_METADATA % revision, metadata, b"}}"))
+            else:
+                yield comma + self._row(value, revision, ages, kv.key)
+            comma = b","
 
     def _row(self, value: bytes, revision: int, ages: Ages, key: str = "") -> bytes:
         whole = self.stored.render(value, revision, self.kind)
         begin = whole.index(b"{", 1) + 1
         own = begin + len(_VERSION % revision) if revision else begin
         row = self._row_of(key, revision, whole, own)
-        pieces = row.write(ages)
+        pieces = [row.write(ages)]
         match self._include:
             case "Object":
                 pieces += (b',"object":', whole)

@@ -4,9 +4,6 @@
 show name and age. A printer serves all versions of its kind, for their fields have the same names.
 """
 
-from functools import cache
-from typing import Any
-
 import msgspec
 
 from mooring.api import codec
@@ -14,8 +11,8 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import TableColumnDefinition
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.tables import cluster, custom, flow_control, networking, pods, policies, storage, workloads
-from mooring.apiserver.tables.printer import Parts, Printer
-from mooring.apiserver.tables.row import Row, pieces
+from mooring.apiserver.tables.printer import Printer, Times
+from mooring.apiserver.tables.row import Row, written
 
 _ADMISSION = "admissionregistration.k8s.io"
 _CORE = ""
@@ -106,27 +103,23 @@ class Tables:
         `begin` is where its metadata goes on behind the resourceVersion, which stored objects lack.
         """
         printer = _printer(kind)
-        obj, metadata = _read(kind, printer.reads, text)
-        conditions = printer.conditions(obj) if printer.conditions else []
-        size = text.index(b"{", 1) + len(metadata) - begin
-        return Row(kind, revision, size, pieces(printer.cells(obj), conditions))
+        row, times, end = printer.write(text) if printer.write else _written(kind, printer, text)
+        return Row(kind, revision, end - begin, row, times)
 
 
-def _read(kind: Kind, reads: type[Parts] | None, whole: bytes) -> tuple[Any, msgspec.Raw]:
-    """An object, or what its row shows of it, and its metadata."""
-    if reads:
-        try:
-            parts = _decoder(reads).decode(whole)
-        except msgspec.MsgspecError:
-            pass  # whatever is odd about it, the type of the kind knows better
-        else:
-            return parts, parts.raw_metadata
-    return codec.decode_own(whole, kind.type), _decoder(Parts).decode(whole).raw_metadata
+class _Cut(msgspec.Struct):
+    metadata: msgspec.Raw
 
 
-@cache
-def _decoder(reads: type[Parts]) -> msgspec.json.Decoder[Parts]:
-    return msgspec.json.Decoder(reads)
+_CUT = msgspec.json.Decoder(_Cut)
+
+
+def _written(kind: Kind, printer: Printer, text: bytes) -> tuple[bytes, Times, int]:
+    """A row of an object, and where the metadata ends in the text of that."""
+    obj = codec.decode_own(text, kind.type)
+    conditions = printer.conditions(obj) if printer.conditions else []
+    end = text.index(b"{", 1) + len(bytes(_CUT.decode(text).metadata))
+    return *written(printer.cells(obj), conditions), end
 
 
 def _printer(kind: Kind) -> Printer:

@@ -1,34 +1,41 @@
 """What a row shows of a pod, and no more: reading the rest takes longer than everything else that a row needs.
 
 ``pods.py`` makes cells of it. Names and defaults are those of `mooring.api.core_v1`, so that a whole pod does as well,
-and a property test compares the rows of both.
+and a property test compares the rows of both. Statuses of containers can be keys of what is remembered about pods with
+the same (``pod_rows.py``), so they have no times but those that tell of a restart.
 """
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
+from msgspec.json import Decoder
 
-from mooring.apiserver.tables.printer import Parts
+from mooring.apiserver.tables.printer import Metadata
 
 
-class Waiting(Struct):
+class Waiting(Struct, frozen=True):
     """As `ContainerStateWaiting`."""
 
     reason: str = ""
 
 
-class Terminated(Struct, rename="camel"):
+class Terminated(Struct, frozen=True, rename="camel"):
     """As `ContainerStateTerminated`."""
 
     exit_code: int = 0
     signal: int = 0
     reason: str = ""
+
+
+class Ended(Struct, frozen=True, rename="camel"):
+    """As `ContainerStateTerminated` too, of the time before."""
+
     finished_at: str | None = None
 
 
-class Running(Struct):
+class Running(Struct, frozen=True):
     """As `ContainerStateRunning`."""
 
 
-class State(Struct):
+class State(Struct, frozen=True):
     """As `ContainerState`."""
 
     waiting: Waiting | None = None
@@ -36,12 +43,18 @@ class State(Struct):
     terminated: Terminated | None = None
 
 
-class ContainerStatus(Struct, rename="camel"):
+class LastState(Struct, frozen=True):
+    """As `ContainerState` too."""
+
+    terminated: Ended | None = None
+
+
+class ContainerStatus(Struct, frozen=True, rename="camel"):
     """As `ContainerStatus`."""
 
     name: str = ""
-    state: State = field(default_factory=State)
-    last_state: State = field(default_factory=State)
+    state: State = State()
+    last_state: LastState = LastState()
     ready: bool = False
     restart_count: int = 0
     started: bool | None = None
@@ -55,7 +68,7 @@ class Condition(Struct):
     reason: str = ""
 
 
-class Container(Struct, rename="camel"):
+class Container(Struct, frozen=True, rename="camel"):
     """As `Container`."""
 
     name: str = ""
@@ -72,7 +85,7 @@ class Spec(Struct, rename="camel"):
     """As `PodSpec`."""
 
     containers: list[Container] = []
-    init_containers: list[Container] = []
+    init_containers: tuple[Container, ...] = ()
     readiness_gates: list[ReadinessGate] = []
     node_name: str = ""
 
@@ -91,13 +104,22 @@ class Status(Struct, rename="camel"):
     nominated_node_name: str = ""
     pod_ip: str = field(default="", name="podIP")
     pod_ips: list[PodIP] = field(default_factory=list, name="podIPs")
-    conditions: list[Condition] = []
-    init_container_statuses: list[ContainerStatus] = []
-    container_statuses: list[ContainerStatus] = []
+    raw_conditions: Raw = field(default=Raw(b"[]"), name="conditions")
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """Read when they are asked for, which few rows do."""
+        return _CONDITIONS.decode(self.raw_conditions)
 
 
-class PodParts(Parts):
+_CONDITIONS = Decoder(list[Condition])
+
+
+class PodParts(Struct):
     """As `Pod`."""
 
+    metadata: Metadata
     spec: Spec
     status: Status

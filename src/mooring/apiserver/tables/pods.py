@@ -5,6 +5,7 @@ from typing import Any
 
 from mooring.api.meta_v1 import TableRowCondition
 from mooring.apiserver.tables.pod_parts import ContainerStatus, PodParts
+from mooring.apiserver.tables.pod_rows import PodRows
 from mooring.apiserver.tables.printer import NONE, Ago, Metadata, Printer, age, text, wide
 from mooring.constraints.requests import is_sidecar
 
@@ -146,7 +147,7 @@ PODS = Printer(
     ),
     _cells,
     _conditions,
-    reads=PodParts,
+    PodRows(_cells, _conditions),
 )
 
 

@@ -18,6 +18,10 @@ from mooring.api.meta_v1 import LabelSelector, TableColumnDefinition, TableRowCo
 NONE = "<none>"
 UNKNOWN = "<unknown>"
 UNSET = "<unset>"
+AGE = b"\0"
+"""Where an age comes in the JSON of a row: no JSON has this byte otherwise."""
+Times = str | tuple[str, ...]
+"""One time, or any other number of them."""
 
 
 class Ago(msgspec.Struct, frozen=True):
@@ -34,8 +38,8 @@ class Printer(msgspec.Struct, frozen=True):
     columns: tuple[TableColumnDefinition, ...]
     cells: Callable[[Any], list[Any]]
     conditions: Callable[[Any], list[TableRowCondition]] | None = None
-    reads: "type[Parts] | None" = None
-    """What to read of an object instead of all, where there are many of them."""
+    write: Callable[[bytes], tuple[bytes, Times, int]] | None = None
+    """Where there are many objects, writes a row from the text of one, and tells where the metadata in it ends."""
 
 
 class Metadata(msgspec.Struct, rename="camel"):
@@ -46,21 +50,8 @@ class Metadata(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class Parts(msgspec.Struct):
-    """Those fields of a kind that its row shows, under the same names."""
-
-    raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
-
-    @property
-    def metadata(self) -> Metadata:
-        raw = bytes(self.raw_metadata)
-        end = raw.find(_MANAGED_FIELDS)
-        return _METADATA.decode(raw if end < 0 else raw[:end] + b"}")
-
-
-_MANAGED_FIELDS = b',"managedFields":['
+MANAGED_FIELDS = b',"managedFields":['
 """The last field of metadata and the longest; nothing before it can look like that, for strings escape quotes."""
-_METADATA = msgspec.json.Decoder(Metadata)
 
 
 def text(name: str) -> TableColumnDefinition:

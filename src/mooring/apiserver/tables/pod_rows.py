@@ -1,0 +1,145 @@
+"""Rows of pods from their text: of a pod like one before it, little more is read than what is its own.
+
+Lists of many pods are lists of few templates. Pods of a template have the same text between metadata and status but for
+the node, so that it is compared instead of read; and most cells follow from parts of the status that are the same for
+thousands. Whatever is unusual goes the ordinary way, with the functions of ``pods.py``, and a property test compares
+both. Called by ``__init__.py``.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import MsgspecError, Raw, Struct
+from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
+
+from mooring.api.meta_v1 import TableRowCondition
+from mooring.apiserver.bounded_cache import BoundedCache
+from mooring.apiserver.tables.pod_parts import PodParts, Spec, Status
+from mooring.apiserver.tables.printer import AGE, MANAGED_FIELDS, NONE, Ago, Metadata, Times
+from mooring.apiserver.tables.row import written
+
+_SPEC_KEY, _NODE_KEY, _STATUS_KEY = b',"spec":{', b',"nodeName":"', b',"status":'
+_NEARLY = 64
+"""Managed fields have addresses of the pod in them, of which some are that much shorter than others, or less."""
+_CELLS, _NONE = b'{"cells":[', NONE.encode()
+_ROW = _CELLS + b'%b,%b,"' + AGE + b'",%b,"%b",%b'
+_GATED = b"SchedulingGated"
+_READY, _INITIALIZED = b'{"type":"Ready","status":"True"}', b'{"type":"Initialized","status":"True"}'
+_CASES = [Raw(b"[%b]" % each) for each in (b"", _READY, _INITIALIZED, _READY + b"," + _INITIALIZED)]
+"""The conditions that can make a difference where the pod is not gated and has no readiness gates."""
+_WORDS = 4096
+
+
+class _Cut(Struct):
+    metadata: Raw
+    spec: Spec
+    status: Raw
+
+
+class _Own(Metadata, kw_only=True):
+    """What a pod has of its own, as one object: its metadata, but for the managed fields, with its status in it."""
+
+    status: Status
+
+
+_CUT, _OWN, _TEXT, _ENCODER = Decoder(_Cut), Decoder(_Own), Decoder(str), Encoder()
+
+
+class _Like(Struct, frozen=True):
+    """A spec, and what stands around the name of its node from the end of the metadata to the status."""
+
+    spec: Spec
+    before: bytes
+    after: bytes
+    managed: int
+    """How many bytes the managed fields of its pod have: those of others like it have about as many."""
+
+
+class PodRows:
+    """Makes rows of pods, one after another.
+
+    A pod is valid JSON that this server wrote: kind, apiVersion, metadata, spec and status, in this order. So where all
+    of a spec is found, and right behind it a status that ends one brace before the pod does, they are the pod's own.
+    """
+
+    def __init__(
+        self, cells: Callable[[PodParts], list[Any]], conditions: Callable[[PodParts], list[TableRowCondition]]
+    ) -> None:
+        self._cells = cells
+        self._conditions = conditions
+        self._like = _Like(Spec(), b"\0", b"", 0)
+        self._words: BoundedCache[Any, tuple[bytes, bytes]] = BoundedCache(_WORDS)
+        """What stands in rows between name and age, and behind the node."""
+
+    def __call__(self, text: bytes) -> tuple[bytes, Times, int]:
+        """A row, and where the metadata of its pod ends."""
+        begin, managed, like = text.index(b"{", 1), text.find(MANAGED_FIELDS), self._like
+        end = text.find(_SPEC_KEY, max(managed + like.managed - _NEARLY, 0))
+        if managed > 0 and text.startswith(like.before, end):
+            node = end + len(like.before)
+            node_end = text.find(b'"', node) if like.after else node
+            if text.startswith(like.after, node_end):
+                try:
+                    own = _OWN.decode(text[begin:managed] + text[node_end + len(like.after) :])
+                except MsgspecError:
+                    return self._read(text, begin)  # it was the name of a field that is managed
+                return *self._row(own, like.spec, text[node:node_end]), end
+        return self._read(text, begin)
+
+    def _read(self, text: bytes, begin: int) -> tuple[bytes, Times, int]:
+        """The same of a pod unlike the last; the next may be like this one."""
+        cut = _CUT.decode(text)
+        end, managed = begin + len(bytes(cut.metadata)), text.find(MANAGED_FIELDS)
+        status = len(text) - len(bytes(cut.status)) - len(_STATUS_KEY) - 1
+        before, key, rest = text[end:status].partition(_NODE_KEY)
+        node, quote, after = rest.partition(b'"')
+        is_label = _NODE_KEY in after or bool(key) != bool(cut.spec.node_name)  # of nodes that the pod selects
+        if not is_label and b"\\" not in node:
+            self._like = _Like(cut.spec, before + key, quote + after, end - managed)
+        metadata = text[begin : managed if 0 < managed < end else end - 1]
+        own = _OWN.decode(metadata + text[status + (metadata == b"{") :])
+        return *self._row(own, cut.spec, _ENCODER.encode(cut.spec.node_name)[1:-1]), end
+
+    def _row(self, own: _Own, spec: Spec, node: bytes) -> tuple[bytes, Times]:
+        """`node` is the name of the node as JSON, without quotes; the spec may have that of another pod."""
+        created, status = own.creation_timestamp, own.status
+        conditions = bytes(status.raw_conditions)
+        gated = b"G" in conditions and _GATED in conditions  # a letter is looked for ten times as fast
+        if gated or spec.readiness_gates or not created:
+            return self._ordinary(own, spec, node)
+        key = (
+            bool(own.deletion_timestamp),
+            len(spec.containers),
+            spec.init_containers,
+            status.phase,
+            status.reason,
+            status.nominated_node_name,
+            status.init_container_statuses,
+            status.container_statuses,
+        )
+        words = self._words.get(key)
+        if words is None:
+            words = self._learned(PodParts(own, spec, status))
+            if words is None:
+                return self._ordinary(own, spec, node)
+            self._words.put(key, words)
+        address = status.pod_ips[0].ip if status.pod_ips else status.pod_ip
+        name, ip = _ENCODER.encode(own.name), _ENCODER.encode(address or NONE)
+        return _ROW % (name, words[0], ip, node or _NONE, words[1]), sys.intern(created)
+
+    def _learned(self, pod: PodParts) -> tuple[bytes, bytes] | None:
+        """What follows the name in a row, and the node; None where it is of this pod only."""
+        cells: list[Any] = []
+        for case in _CASES:
+            before, cells = cells, self._cells(replace(pod, status=replace(pod.status, raw_conditions=case)))
+            if type(cells[3]) is Ago or (before and cells != before):
+                return None
+        middle, _ = written(cells[1:4], [])
+        last, _ = written(cells[7:], self._conditions(pod))
+        return middle[len(_CELLS) : -1], last[len(_CELLS) :]
+
+    def _ordinary(self, own: _Own, spec: Spec, node: bytes) -> tuple[bytes, Times]:
+        pod = PodParts(own, replace(spec, node_name=_TEXT.decode(b'"%b"' % node)), own.status)
+        return written(self._cells(pod), self._conditions(pod))
