@@ -145,7 +145,7 @@ async def test_the_work_of_a_list_as_a_table(server: ApiServer) -> None:
         assert (await server.app.respond(request)).status == 200
 
     first, again = await count_calls(listed()) // _PODS, await count_calls(listed()) // _PODS
-    _check({"shown for the first time": (first, 117), "shown again": (again, 29)})
+    _check({"shown for the first time": (first, 61), "shown again": (again, 20)})
 
 
 def test_the_work_of_scheduler_and_controllers() -> None:
