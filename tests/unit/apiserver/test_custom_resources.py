@@ -260,6 +260,19 @@ async def test_tables_have_the_columns_of_the_definition(api: CustomApi) -> None
 
 
 @pytest.mark.req("X.5")
+async def test_objects_that_stay_as_they_are_have_the_columns_of_the_changed_definition(api: CustomApi) -> None:
+    await api.post(CRON_TABS, cron_tab("a"))
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert (await api.get(CRON_TABS, accept=accept)).body["rows"][0]["cells"][:2] == ["a", "* * * * *"]
+    changed = cron_tabs()
+    changed["spec"]["versions"][0]["additionalPrinterColumns"] = [
+        {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"}
+    ]
+    await api.patch(CRD, {"spec": changed["spec"]})
+    assert (await api.get(CRON_TABS, accept=accept)).body["rows"][0]["cells"] == ["a", 1]
+
+
+@pytest.mark.req("X.5")
 async def test_lists_and_watches_name_kind_and_version_of_each_object(api: CustomApi) -> None:
     made = await api.post(CRON_TABS, cron_tab("a"))
     listed = (await api.get(CRON_TABS)).body

@@ -114,7 +114,7 @@ def test_so_is_that_of_a_pod_whose_managed_fields_look_like_the_spec_of_the_one_
 def _is_that_of_the_whole_pod(body: dict[str, Any]) -> None:
     whole = codec.encode(codec.decode(codec.encode(body), Pod).object)
     begin = whole.index(b"{", 1) + 1
-    row = Tables().row(KIND, 1, whole, begin)
+    row = Tables().of(KIND).row("", 1, whole, begin)
     assert row.write(Ages(NOW)) + b"}" == codec.encode(_row_of(codec.decode_own(whole, Pod)))
     assert whole[begin - 1 : begin + row.metadata_size] == msgspec.json.encode(msgspec.json.decode(whole)["metadata"])
 

@@ -28,21 +28,21 @@ def _kind(api_version: str, name: str) -> Kind:
 def _row(api_version: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
     """The cells of an object by the names of their columns."""
     kind = _kind(api_version, name)
-    columns = [column.name for column in Tables().columns(kind)]
+    columns = [column.name for column in Tables().of(kind).columns]
     return dict(zip(columns, _table_row(kind, body)["cells"], strict=True))
 
 
 def _table_row(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
     """The row of an object, as clients read it."""
     whole = codec.encode(codec.decode(codec.encode(body), kind.type).object)
-    row: dict[str, Any] = json.loads(Tables().row(kind, 1, whole, 0).write(Ages(NOW)) + b"}")
+    row: dict[str, Any] = json.loads(Tables().of(kind).row("", 1, whole, 0).write(Ages(NOW)) + b"}")
     return row
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.api_version} {kind.kind}")
 def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
     cells = _table_row(kind, {})["cells"]
-    columns = Tables().columns(kind)
+    columns = Tables().of(kind).columns
     assert len(cells) == len(columns)
     assert all(column.type in {"string", "integer", "boolean", "date"} for column in columns)
 

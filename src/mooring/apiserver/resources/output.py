@@ -25,7 +25,6 @@ from mooring.apiserver.resources.node_reading import Rendering
 from mooring.apiserver.resources.stored import Stored
 from mooring.apiserver.tables import Tables
 from mooring.apiserver.tables.printer import Ages
-from mooring.apiserver.tables.row import Row
 from mooring.base.clock import Clock
 from mooring.store.kv import Event, KeyValue
 
@@ -136,7 +135,7 @@ class TableView(View):
 
     def __init__(self, stored: Rendering, kind: Kind, tables: Tables, include: str, clock: Clock) -> None:
         super().__init__(stored, kind)
-        self._tables = tables
+        self._table = tables.of(kind)
         self._include = include
         self._clock = clock
 
@@ -147,20 +146,20 @@ class TableView(View):
         stored, ages = self.stored, Ages(self._clock.now())
         head = stored.plain_head(self.kind) if isinstance(stored, Stored) and self._include == "Metadata" else None
         rows = self._plain_rows(items, ages, head) if head else _with_commas(self._rows(items, ages))
-        return self._table(rows, metadata, columns=True)
+        return self._answer(rows, metadata, columns=True)
 
     def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:
         """The columns are told with the first event only."""
         version = ListMeta(resource_version=str(revision) if revision else "")
         row = self._row(value, revision, Ages(self._clock.now()))
-        return b"".join(self._table([row], version, columns=first))
+        return b"".join(self._answer([row], version, columns=first))
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
         table = {"kind": "Table", "apiVersion": _META_VERSION, "metadata": metadata, "rows": []}
         return codec.encode({**table, "columnDefinitions": []})
 
-    def _table(self, rows: Iterable[bytes], metadata: ListMeta, *, columns: bool) -> Iterator[bytes]:
-        definitions = codec.encode(self._tables.columns(self.kind) if columns else [])
+    def _answer(self, rows: Iterable[bytes], metadata: ListMeta, *, columns: bool) -> Iterator[bytes]:
+        definitions = codec.encode(self._table.columns if columns else [])
         head = f'{{"kind":"Table","apiVersion":"{_META_VERSION}","metadata":'.encode()
         yield b'%b%b,"columnDefinitions":%b,"rows":[' % (head, codec.encode(metadata), definitions)
         yield from rows
@@ -172,11 +171,11 @@ class TableView(View):
 
     def _plain_rows(self, items: Sequence[KeyValue], ages: Ages, head: bytes) -> Iterator[bytes]:
         """The same, with commas, where objects need not be rendered for their metadata, as in most lists."""
-        begin, comma = len(head), b""
+        row_of, begin, comma = self._table.row, len(head), b""
         for kv in items:
             value, revision = kv.value, kv.mod_revision
             if value.startswith(head):
-                row = self._row_of(kv.key, revision, value, begin)
+                row = row_of(kv.key, revision, value, begin)
                 metadata = value[begin : begin + row.metadata_size]
                 yield b"".join((comma, row.write(ages), _WITH_METADATA % revision, metadata, b"}}"))
             else:
@@ -187,7 +186,7 @@ class TableView(View):
         whole = self.stored.render(value, revision, self.kind)
         begin = whole.index(b"{", 1) + 1
         own = begin + len(_VERSION % revision) if revision else begin
-        row = self._row_of(key, revision, whole, own)
+        row = self._table.row(key, revision, whole, own)
         pieces = [row.write(ages)]
         match self._include:
             case "Object":
@@ -196,15 +195,6 @@ class TableView(View):
                 pieces += (_WITH_OBJECT, whole[begin : own + row.metadata_size], b"}")
         pieces.append(b"}")
         return b"".join(pieces)
-
-    def _row_of(self, key: str, revision: int, text: bytes, begin: int) -> Row:
-        """As `Tables.row`; those of stored objects, which have a key, are remembered."""
-        row = self._tables.known.get(key) if key else None
-        if row is None or row.revision != revision or row.kind is not self.kind:
-            row = self._tables.row(self.kind, revision, text, begin)
-            if key and not self.kind.custom:  # whose columns may change while they stay as they are
-                self._tables.known.put(key, row)
-        return row
 
 
 def view_for(context: HandlerContext, call: Call) -> View:

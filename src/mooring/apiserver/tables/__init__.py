@@ -1,7 +1,7 @@
 """Objects as tables for people: the columns that kubectl prints, per kind.
 
-`Tables` is handed to the resources, which call it when a client asks for a Table. Kinds without columns of their own
-show name and age. A printer serves all versions of its kind, for their fields have the same names.
+`Tables` is handed to the resources, which take the `Table` of a kind when a client asks for one. Kinds without columns
+of their own show name and age. A printer serves all versions of its kind, for their fields have the same names.
 """
 
 import msgspec
@@ -88,23 +88,47 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
 
 
 class Tables:
-    """The columns and rows of all kinds."""
+    """The tables of all kinds."""
 
     def __init__(self) -> None:
-        self.known: BoundedCache[str, Row] = BoundedCache(_KNOWN)
+        self._rows: BoundedCache[str, Row] = BoundedCache(_KNOWN)
+
+    def of(self, kind: Kind) -> "Table":
+        return Table(kind, self._rows)
+
+
+class Table:
+    """The columns and rows of one kind."""
+
+    def __init__(self, kind: Kind, rows: BoundedCache[str, Row]) -> None:
+        self._kind = kind
+        self._printer = printer = _printer(kind)
+        self.columns: list[TableColumnDefinition] = [*printer.columns]
+        self.known = rows.get
         """Rows of stored objects by their keys; whoever looks one up compares its kind and revision."""
+        self._keep = rows.put
+        self._write = printer.write or self._written
 
-    def columns(self, kind: Kind) -> list[TableColumnDefinition]:
-        return [*_printer(kind).columns]
-
-    def row(self, kind: Kind, revision: int, text: bytes, begin: int) -> Row:
+    def row(self, key: str, revision: int, text: bytes, begin: int) -> Row:
         """The row of an object, of which the JSON is given in the version that was asked for.
 
-        `begin` is where its metadata goes on behind the resourceVersion, which stored objects lack.
+        `begin` is where its metadata goes on behind the resourceVersion, which stored objects lack. Those of stored
+        objects, which have a key, are kept.
         """
-        printer = _printer(kind)
-        row, times, end = printer.write(text) if printer.write else _written(kind, printer, text)
-        return Row(kind, revision, end - begin, row, times)
+        row = self.known(key) if key else None
+        if row is None or row.revision != revision or row.kind is not self._kind:
+            written, times, end = self._write(text)
+            row = Row(self._kind, revision, end - begin, written, times)
+            if key:
+                self._keep(key, row)
+        return row
+
+    def _written(self, text: bytes) -> tuple[bytes, Times, int]:
+        """A row of an object, and where the metadata ends in the text of that."""
+        printer, obj = self._printer, codec.decode_own(text, self._kind.type)
+        conditions = printer.conditions(obj) if printer.conditions else []
+        end = text.index(b"{", 1) + len(bytes(_CUT.decode(text).metadata))
+        return *written(printer.cells(obj), conditions), end
 
 
 class _Cut(msgspec.Struct):
@@ -112,14 +136,6 @@ class _Cut(msgspec.Struct):
 
 
 _CUT = msgspec.json.Decoder(_Cut)
-
-
-def _written(kind: Kind, printer: Printer, text: bytes) -> tuple[bytes, Times, int]:
-    """A row of an object, and where the metadata ends in the text of that."""
-    obj = codec.decode_own(text, kind.type)
-    conditions = printer.conditions(obj) if printer.conditions else []
-    end = text.index(b"{", 1) + len(bytes(_CUT.decode(text).metadata))
-    return *written(printer.cells(obj), conditions), end
 
 
 def _printer(kind: Kind) -> Printer:

@@ -5,19 +5,18 @@ and a property test compares the rows of both. Statuses of containers can be key
 the same (``pod_rows.py``), so they have no times but those that tell of a restart.
 """
 
-from msgspec import Raw, Struct, field
-from msgspec.json import Decoder
+from msgspec import Struct, field
 
 from mooring.apiserver.tables.printer import Metadata
 
 
-class Waiting(Struct, frozen=True):
+class Waiting(Struct, frozen=True, gc=False):
     """As `ContainerStateWaiting`."""
 
     reason: str = ""
 
 
-class Terminated(Struct, frozen=True, rename="camel"):
+class Terminated(Struct, frozen=True, gc=False, rename="camel"):
     """As `ContainerStateTerminated`."""
 
     exit_code: int = 0
@@ -25,17 +24,17 @@ class Terminated(Struct, frozen=True, rename="camel"):
     reason: str = ""
 
 
-class Ended(Struct, frozen=True, rename="camel"):
+class Ended(Struct, frozen=True, gc=False, rename="camel"):
     """As `ContainerStateTerminated` too, of the time before."""
 
     finished_at: str | None = None
 
 
-class Running(Struct, frozen=True):
+class Running(Struct, frozen=True, gc=False):
     """As `ContainerStateRunning`."""
 
 
-class State(Struct, frozen=True):
+class State(Struct, frozen=True, gc=False):
     """As `ContainerState`."""
 
     waiting: Waiting | None = None
@@ -43,13 +42,13 @@ class State(Struct, frozen=True):
     terminated: Terminated | None = None
 
 
-class LastState(Struct, frozen=True):
+class LastState(Struct, frozen=True, gc=False):
     """As `ContainerState` too."""
 
     terminated: Ended | None = None
 
 
-class ContainerStatus(Struct, frozen=True, rename="camel"):
+class ContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
     """As `ContainerStatus`."""
 
     name: str = ""
@@ -68,7 +67,7 @@ class Condition(Struct):
     reason: str = ""
 
 
-class Container(Struct, frozen=True, rename="camel"):
+class Container(Struct, frozen=True, gc=False, rename="camel"):
     """As `Container`."""
 
     name: str = ""
@@ -104,17 +103,14 @@ class Status(Struct, rename="camel"):
     nominated_node_name: str = ""
     pod_ip: str = field(default="", name="podIP")
     pod_ips: list[PodIP] = field(default_factory=list, name="podIPs")
-    raw_conditions: Raw = field(default=Raw(b"[]"), name="conditions")
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 
-    @property
-    def conditions(self) -> list[Condition]:
-        """Read when they are asked for, which few rows do."""
-        return _CONDITIONS.decode(self.raw_conditions)
 
+class WholeStatus(Status):
+    """The same with the conditions, which few rows tell of."""
 
-_CONDITIONS = Decoder(list[Condition])
+    conditions: list[Condition] = []
 
 
 class PodParts(Struct):
@@ -122,4 +118,4 @@ class PodParts(Struct):
 
     metadata: Metadata
     spec: Spec
-    status: Status
+    status: WholeStatus

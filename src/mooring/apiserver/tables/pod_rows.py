@@ -12,11 +12,10 @@ from typing import Any
 
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder, Encoder
-from msgspec.structs import replace
 
 from mooring.api.meta_v1 import TableRowCondition
 from mooring.apiserver.bounded_cache import BoundedCache
-from mooring.apiserver.tables.pod_parts import PodParts, Spec, Status
+from mooring.apiserver.tables.pod_parts import Condition, PodParts, Spec, Status
 from mooring.apiserver.tables.printer import AGE, MANAGED_FIELDS, NONE, Ago, Metadata, Times
 from mooring.apiserver.tables.row import written
 
@@ -26,9 +25,9 @@ _NEARLY = 64
 _CELLS, _NONE = b'{"cells":[', NONE.encode()
 _ROW = _CELLS + b'%b,%b,"' + AGE + b'",%b,"%b",%b'
 _GATED = b"SchedulingGated"
-_READY, _INITIALIZED = b'{"type":"Ready","status":"True"}', b'{"type":"Initialized","status":"True"}'
-_CASES = [Raw(b"[%b]" % each) for each in (b"", _READY, _INITIALIZED, _READY + b"," + _INITIALIZED)]
-"""The conditions that can make a difference where the pod is not gated and has no readiness gates."""
+_READY, _INITIALIZED = Condition("Ready", "True"), Condition("Initialized", "True")
+_CASES: tuple[list[Condition], ...] = ([], [_READY], [_INITIALIZED], [_READY, _INITIALIZED])
+"""The conditions that can make a difference where a pod is not gated and has no readiness gates."""
 _WORDS = 4096
 
 
@@ -44,7 +43,7 @@ class _Own(Metadata, kw_only=True):
     status: Status
 
 
-_CUT, _OWN, _TEXT, _ENCODER = Decoder(_Cut), Decoder(_Own), Decoder(str), Encoder()
+_CUT, _OWN, _PARTS, _ENCODER = Decoder(_Cut), Decoder(_Own), Decoder(PodParts), Encoder()
 
 
 class _Like(Struct, frozen=True):
@@ -53,8 +52,8 @@ class _Like(Struct, frozen=True):
     spec: Spec
     before: bytes
     after: bytes
-    managed: int
-    """How many bytes the managed fields of its pod have: those of others like it have about as many."""
+    nearly: int
+    """So far behind the begin of the managed fields, or a little further, the spec begins in pods like its own."""
 
 
 class PodRows:
@@ -76,16 +75,16 @@ class PodRows:
     def __call__(self, text: bytes) -> tuple[bytes, Times, int]:
         """A row, and where the metadata of its pod ends."""
         begin, managed, like = text.index(b"{", 1), text.find(MANAGED_FIELDS), self._like
-        end = text.find(_SPEC_KEY, max(managed + like.managed - _NEARLY, 0))
+        end = text.find(_SPEC_KEY, managed + like.nearly)
         if managed > 0 and text.startswith(like.before, end):
             node = end + len(like.before)
             node_end = text.find(b'"', node) if like.after else node
             if text.startswith(like.after, node_end):
+                own = text[begin:managed] + text[node_end + len(like.after) :]
                 try:
-                    own = _OWN.decode(text[begin:managed] + text[node_end + len(like.after) :])
-                except MsgspecError:
-                    return self._read(text, begin)  # it was the name of a field that is managed
-                return *self._row(own, like.spec, text[node:node_end]), end
+                    return self._row(text, end, own, like.spec, text[node:node_end])
+                except MsgspecError:  # it was the name of a field that is managed
+                    pass
         return self._read(text, begin)
 
     def _read(self, text: bytes, begin: int) -> tuple[bytes, Times, int]:
@@ -97,20 +96,20 @@ class PodRows:
         node, quote, after = rest.partition(b'"')
         is_label = _NODE_KEY in after or bool(key) != bool(cut.spec.node_name)  # of nodes that the pod selects
         if not is_label and b"\\" not in node:
-            self._like = _Like(cut.spec, before + key, quote + after, end - managed)
+            self._like = _Like(cut.spec, before + key, quote + after, max(end - managed - _NEARLY, 0))
         metadata = text[begin : managed if 0 < managed < end else end - 1]
-        own = _OWN.decode(metadata + text[status + (metadata == b"{") :])
-        return *self._row(own, cut.spec, _ENCODER.encode(cut.spec.node_name)[1:-1]), end
+        own = metadata + text[status + (metadata == b"{") :]
+        return self._row(text, end, own, cut.spec, _ENCODER.encode(cut.spec.node_name)[1:-1])
 
-    def _row(self, own: _Own, spec: Spec, node: bytes) -> tuple[bytes, Times]:
+    def _row(self, text: bytes, end: int, own_text: bytes, spec: Spec, node: bytes) -> tuple[bytes, Times, int]:
         """`node` is the name of the node as JSON, without quotes; the spec may have that of another pod."""
+        own = _OWN.decode(own_text)
         created, status = own.creation_timestamp, own.status
-        conditions = bytes(status.raw_conditions)
-        gated = b"G" in conditions and _GATED in conditions  # a letter is looked for ten times as fast
+        gated = b"G" in own_text and _GATED in own_text  # a letter is looked for ten times as fast
         if gated or spec.readiness_gates or not created:
-            return self._ordinary(own, spec, node)
+            return self._ordinary(text, end)
         key = (
-            bool(own.deletion_timestamp),
+            not own.deletion_timestamp,
             len(spec.containers),
             spec.init_containers,
             status.phase,
@@ -121,25 +120,26 @@ class PodRows:
         )
         words = self._words.get(key)
         if words is None:
-            words = self._learned(PodParts(own, spec, status))
+            words = self._learned(_PARTS.decode(text))
             if words is None:
-                return self._ordinary(own, spec, node)
+                return self._ordinary(text, end)
             self._words.put(key, words)
         address = status.pod_ips[0].ip if status.pod_ips else status.pod_ip
         name, ip = _ENCODER.encode(own.name), _ENCODER.encode(address or NONE)
-        return _ROW % (name, words[0], ip, node or _NONE, words[1]), sys.intern(created)
+        return _ROW % (name, words[0], ip, node or _NONE, words[1]), sys.intern(created), end
 
     def _learned(self, pod: PodParts) -> tuple[bytes, bytes] | None:
         """What follows the name in a row, and the node; None where it is of this pod only."""
         cells: list[Any] = []
         for case in _CASES:
-            before, cells = cells, self._cells(replace(pod, status=replace(pod.status, raw_conditions=case)))
+            pod.status.conditions = case
+            before, cells = cells, self._cells(pod)
             if type(cells[3]) is Ago or (before and cells != before):
                 return None
         middle, _ = written(cells[1:4], [])
         last, _ = written(cells[7:], self._conditions(pod))
         return middle[len(_CELLS) : -1], last[len(_CELLS) :]
 
-    def _ordinary(self, own: _Own, spec: Spec, node: bytes) -> tuple[bytes, Times]:
-        pod = PodParts(own, replace(spec, node_name=_TEXT.decode(b'"%b"' % node)), own.status)
-        return written(self._cells(pod), self._conditions(pod))
+    def _ordinary(self, text: bytes, end: int) -> tuple[bytes, Times, int]:
+        pod = _PARTS.decode(text)
+        return *written(self._cells(pod), self._conditions(pod)), end
