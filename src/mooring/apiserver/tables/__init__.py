@@ -104,7 +104,7 @@ class Table:
         self._kind = kind
         self._printer = printer = _printer(kind)
         self.columns: list[TableColumnDefinition] = [*printer.columns]
-        self.known = rows.get
+        self._known = rows.get
         """Rows of stored objects by their keys; whoever looks one up compares its kind and revision."""
         self._keep = rows.put
         self._write = printer.write or self._written
@@ -115,7 +115,7 @@ class Table:
         `begin` is where its metadata goes on behind the resourceVersion, which stored objects lack. Those of stored
         objects, which have a key, are kept.
         """
-        row = self.known(key) if key else None
+        row = self._known(key) if key else None
         if row is None or row.revision != revision or row.kind is not self._kind:
             written, times, end = self._write(text)
             row = Row(self._kind, revision, end - begin, written, times)

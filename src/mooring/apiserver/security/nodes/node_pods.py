@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import msgspec
 
+from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.resources.stored import ROOT
 from mooring.apiserver.security.nodes import references
 from mooring.apiserver.security.nodes.references import Reference
@@ -31,7 +32,7 @@ class NodePods:
         self._watcher: Watcher | None = None
         self._nodes: dict[str, dict[str, frozenset[Reference]]] = defaultdict(dict)
         self._node_of: dict[str, str] = {}
-        self._last_node_of: dict[str, str] = {}
+        self._last_node_of: BoundedCache[str, str] = BoundedCache(_REMEMBERED)
         self._turn = asyncio.Lock()
 
     def has(self, node: str, namespace: str, name: str) -> bool:
@@ -60,7 +61,7 @@ class NodePods:
     async def _begin(self) -> None:
         self._nodes.clear()
         self._node_of.clear()
-        self._last_node_of.clear()
+        self._last_node_of = BoundedCache(_REMEMBERED)
         page = await self._store.range(_PODS)
         self._watcher = self._store.watch(_PODS, after=page.revision)
         for number, kv in enumerate(page.items):
@@ -80,13 +81,12 @@ class NodePods:
 
     def _remember(self, key: str) -> None:
         if node := self._node_of.get(key):
-            self._last_node_of[key] = node
-            if len(self._last_node_of) > _REMEMBERED:
-                del self._last_node_of[next(iter(self._last_node_of))]
+            self._last_node_of.put(key, node)
 
     def _put(self, kv: KeyValue) -> None:
         self._drop(kv.key)
-        self._last_node_of.pop(kv.key, None)
+        if kv.key in self._last_node_of:
+            self._last_node_of.put(kv.key, "")
         if b'"nodeName":"' in kv.value:
             pod = msgspec.json.decode(kv.value)
             node = pod["spec"].get("nodeName", "")
