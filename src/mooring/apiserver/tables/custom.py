@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from mooring.api.apiextensions_v1 import CustomResourceColumnDefinition, CustomResourceDefinitionVersion
-from mooring.api.dynamic import Dynamic, whole
 from mooring.api.meta_v1 import TableColumnDefinition
 from mooring.apiserver.tables.json_path import compile_path
 from mooring.apiserver.tables.printer import Printer, age, text
@@ -24,19 +23,14 @@ def printer_of(version: CustomResourceDefinitionVersion) -> Printer:
     columns = version.additional_printer_columns or [_AGE]
     paths = [compile_path(column.json_path) for column in columns]
 
-    def cells(obj: Any) -> list[Any]:
-        tree = _tree(obj)
+    def cells(tree: dict[str, Any]) -> list[Any]:
         found = [path(tree) for path in paths]
         return [
-            obj.metadata.name,
+            tree["metadata"]["name"],
             *(_cell(values, column) for values, column in zip(found, columns, strict=True)),
         ]
 
-    return Printer((text("Name"), *map(_column, columns)), cells)
-
-
-def _tree(obj: Dynamic) -> dict[str, Any]:
-    return {**whole(obj), "metadata": msgspec.to_builtins(obj.metadata)}
+    return Printer((text("Name"), *map(_column, columns)), cells, read=msgspec.json.decode)
 
 
 def _column(column: CustomResourceColumnDefinition) -> TableColumnDefinition:

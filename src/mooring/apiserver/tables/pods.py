@@ -147,7 +147,7 @@ PODS = Printer(
     ),
     _cells,
     _conditions,
-    PodRows(_cells, _conditions),
+    write=PodRows(_cells, _conditions),
 )
 
 

@@ -38,6 +38,8 @@ class Printer(msgspec.Struct, frozen=True):
     columns: tuple[TableColumnDefinition, ...]
     cells: Callable[[Any], list[Any]]
     conditions: Callable[[Any], list[TableRowCondition]] | None = None
+    read: Callable[[bytes], Any] | None = None
+    """Reads from the text of an object what cells are made of, where that is not an object of the kind's type."""
     write: Callable[[bytes], tuple[bytes, Times, int]] | None = None
     """Where there are many objects, writes a row from the text of one, and tells where the metadata in it ends."""
 
