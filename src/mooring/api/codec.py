@@ -161,6 +161,11 @@ def from_tree(
     return trees.from_tree(tree, cls, validation)
 
 
+MANAGED_FIELDS = b',"managedFields":['
+"""How the managed fields begin in what `encode` writes: the last and longest field of metadata, which comes before all
+else. Nothing in front of them can look like that, because quotes in strings are escaped."""
+
+
 def encode(value: Any) -> bytes:
     """JSON, compact and in the order of the fields."""
     if isinstance(value, Dynamic):

@@ -1,18 +1,21 @@
 """Which stored objects a request is about: label and field selectors, judged on the stored bytes.
 
-Only the labels and the selectable fields of a kind are decoded, and they are kept for a while by revision, so that a
-thousand watchers with selectors cost one decoding an event. `FIELDS` says which fields can be selected, as Kubernetes
-has them. Called by ``reading.py``, ``watching.py`` and ``deleting.py``.
+Only the labels, or also the selectable fields of a kind, are decoded, and they are kept for a while by revision, so
+that a thousand watchers with selectors cost one decoding an event; and objects that lack the text of a label or field
+that they must have are not decoded at all. `FIELDS` says which fields can be selected, as Kubernetes has them. Called
+by ``reading.py``, ``watching.py`` and ``deleting.py``.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from mooring.api import errors, field_selector, label_selector
+from mooring.api.codec import MANAGED_FIELDS
 from mooring.api.dynamic import value_at
 from mooring.api.field_selector import FieldSelector
 from mooring.api.kinds import Kind
@@ -27,6 +30,8 @@ MAX_TERMS = 256
 _REMEMBERED = 16_384
 _KINDS = 1024
 _TREE: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
+_MAY_BE_NO_TEXT = re.compile("|true|false|[-+.0-9].*", re.DOTALL)
+"""The values of fields that JSON may have without quotes, or not at all."""
 _OF_ALL = frozenset({"metadata.name", "metadata.namespace"})
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
@@ -78,29 +83,49 @@ FIELDS: Mapping[tuple[str, str], Mapping[str, _Field]] = {
 """The selectable fields by group and kind, besides `metadata.name` and `metadata.namespace`, which all kinds have."""
 
 
-class _Facts(msgspec.Struct, frozen=True):
+class _Facts(NamedTuple):
     labels: Mapping[str, str]
     fields: Mapping[str, str]
+
+
+class _Hint(NamedTuple):
+    """What the bytes of an object have in them if it is selected: many that are not need not be read for that."""
+
+    mark: bytes
+    in_metadata: bool
+
+    def rules_out(self, value: bytes) -> bool:
+        end = value.find(MANAGED_FIELDS) if self.in_metadata else -1
+        return value.find(self.mark, 0, end if end > 0 else len(value)) < 0
 
 
 class Selection:
     """The selectors of one request."""
 
-    __slots__ = ("_facts_of", "asks", "fields", "is_everything", "labels")
+    __slots__ = ("_facts_of", "_hint", "asks", "fields", "is_everything", "labels")
 
     def __init__(
-        self, labels: Selector, fields: FieldSelector, facts_of: Callable[[KeyValue], _Facts], *, asks: bool = False
+        self,
+        labels: Selector,
+        fields: FieldSelector,
+        facts_of: Callable[[KeyValue], _Facts],
+        hint: _Hint | None,
+        *,
+        asks: bool = False,
     ) -> None:
         self.labels = labels
         self.fields = fields
         self.asks = asks
         """Whether objects must be prepared (``stored.py``) before they are judged, for a webhook knows their fields."""
         self._facts_of = facts_of
+        self._hint = hint
         self.is_everything = labels.is_empty() and fields.is_empty()
 
     def matches(self, kv: KeyValue) -> bool:
         if self.is_everything:
             return True
+        if self._hint and self._hint.rules_out(kv.value):
+            return False
         facts = self._facts_of(kv)
         return self.labels.matches(facts.labels) and self.fields.matches(facts.fields)
 
@@ -116,7 +141,9 @@ class Selections:
     """Makes the selections of one store, and remembers what they found in its objects."""
 
     def __init__(self) -> None:
-        self._readers: BoundedCache[tuple[Kind, Stored | None], Callable[[KeyValue], _Facts]] = BoundedCache(_KINDS)
+        self._readers: BoundedCache[tuple[Kind, Stored | None, bool], Callable[[KeyValue], _Facts]] = BoundedCache(
+            _KINDS
+        )
 
     def of(self, request: Request, kind: Kind, stored: Stored, name: str = "") -> Selection:
         """The selectors in a request's query; `name` restricts it further (a watch of one object).
@@ -127,12 +154,31 @@ class Selections:
         if name:
             fields = FieldSelector((*fields.terms, *field_selector.one_field("metadata.name", name).terms))
         asks = stored.asks and any(term.field not in _OF_ALL for term in fields.terms)
-        key = (kind, stored if asks else None)
+        key = (kind, stored if asks else None, fields.is_empty())
         reader = self._readers.get(key)
         if reader is None:
-            reader = _remembering(_custom_reader(*key) if kind.custom else _reader(kind))
+            reader = _remembering(_reader_for(*key))
             self._readers.put(key, reader)
-        return Selection(labels, fields, reader, asks=asks)
+        return Selection(labels, fields, reader, _hint_of(labels, fields, kind), asks=asks)
+
+
+def _hint_of(labels: Selector, fields: FieldSelector, kind: Kind) -> _Hint | None:
+    """What is quickest to look for: a label, then a field, where there is only one value that can be selected."""
+    for requirement in labels.requirements:
+        value = labels.requires_exactly(requirement.key)
+        if value is not None:
+            return _Hint(_member(requirement.key, value), in_metadata=True)
+    known = FIELDS.get((kind.group, kind.kind), {})
+    for term in fields.terms:
+        field = known.get(term.field)
+        if field and not (term.negated or field.absent or field.otherwise or _MAY_BE_NO_TEXT.fullmatch(term.value)):
+            return _Hint(_member(field.path.rpartition(".")[2], term.value), in_metadata=False)
+    return None
+
+
+def _member(name: str, value: str) -> bytes:
+    """A member of an object in JSON."""
+    return msgspec.json.encode(name) + b":" + msgspec.json.encode(value)
 
 
 def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector]:
@@ -153,6 +199,34 @@ def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector
         if term.field not in known and term.field not in _OF_ALL:
             raise errors.bad_request(f"field label not supported: {term.field}")
     return labels, fields
+
+
+def _reader_for(kind: Kind, converted: Stored | None, labels_only: bool) -> Callable[[KeyValue], _Facts]:
+    if labels_only:
+        return _read_labels
+    return _custom_reader(kind, converted) if kind.custom else _reader(kind)
+
+
+def _read_labels(kv: KeyValue) -> _Facts:
+    """The labels alone, which stand in front of the managed fields, and these in front of everything else."""
+    value = kv.value
+    end = value.find(MANAGED_FIELDS)
+    try:
+        labels = _LABELS.decode(value[value.index(b"{", 1) : end] + b"}").labels
+    except msgspec.MsgspecError:  # it has no managed fields, unless something in its spec has
+        labels = _LABELLED.decode(value).metadata.labels
+    return _Facts(labels or {}, {})
+
+
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Labels
+
+
+_LABELS, _LABELLED = msgspec.json.Decoder(_Labels), msgspec.json.Decoder(_Labelled)
 
 
 @cache

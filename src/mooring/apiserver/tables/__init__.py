@@ -11,7 +11,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import TableColumnDefinition
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.tables import cluster, custom, flow_control, networking, pods, policies, storage, workloads
-from mooring.apiserver.tables.printer import MANAGED_FIELDS, Printer, Times
+from mooring.apiserver.tables.printer import Printer, Times
 from mooring.apiserver.tables.row import Row, written
 
 _ADMISSION = "admissionregistration.k8s.io"
@@ -128,7 +128,7 @@ class Table:
         printer = self._printer
         begin = text.index(b"{", 1)
         end = begin + len(bytes(_CUT.decode(text).metadata))
-        managed = text.find(MANAGED_FIELDS, begin, end)
+        managed = text.find(codec.MANAGED_FIELDS, begin, end)
         shown = text if managed < 0 or printer.read else text[:managed] + text[end - 1 :]
         obj = printer.read(shown) if printer.read else codec.decode_own(shown, self._kind.type)
         conditions = printer.conditions(obj) if printer.conditions else []

@@ -13,10 +13,11 @@ from typing import Any
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder, Encoder
 
+from mooring.api.codec import MANAGED_FIELDS
 from mooring.api.meta_v1 import TableRowCondition
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.tables.pod_parts import Condition, PodParts, Spec, Status
-from mooring.apiserver.tables.printer import AGE, MANAGED_FIELDS, NONE, Ago, Metadata, Times
+from mooring.apiserver.tables.printer import AGE, NONE, Ago, Metadata, Times
 from mooring.apiserver.tables.row import written
 
 _SPEC_KEY, _NODE_KEY, _STATUS_KEY = b',"spec":{', b',"nodeName":"', b',"status":'

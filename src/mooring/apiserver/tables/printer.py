@@ -52,10 +52,6 @@ class Metadata(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-MANAGED_FIELDS = b',"managedFields":['
-"""The last field of metadata and the longest; nothing before it can look like that, for strings escape quotes."""
-
-
 def text(name: str) -> TableColumnDefinition:
     """A column of text."""
     return _column(name, "string")
