@@ -47,6 +47,8 @@ class HttpsTransport:
         self._netloc = url.netloc.rpartition("@")[2]
         self._slots = asyncio.Semaphore(max_connections)
         self._idle: list[_Channel] = []
+        self._session: ssl.SSLSession | None = None
+        """What the last connection agreed on with the server, for the next one."""
         self._open: set[_Channel] = set()
         self._identity: tuple[bytes, bytes] | None = None
         self._context: ssl.SSLContext | None = None
@@ -144,6 +146,8 @@ class HttpsTransport:
 
     def _release(self, channel: "_Channel") -> None:
         if channel.usable and channel in self._open and not self._closed:
+            if not channel.idle_since and channel.tls is not None:  # with its first answer came what can be resumed
+                self._session = channel.tls.session
             channel.idle_since = asyncio.get_running_loop().time()
             self._idle.append(channel)
         else:
@@ -178,8 +182,29 @@ class HttpsTransport:
         if not self._secure or identity == self._identity:
             return
         self._context = _tls(self._connection, credential)
+        self._context.sslobject_class = self._resuming()
+        self._session = None
         self._identity = identity
         self._drop_idle()
+
+    def _resuming(self) -> type[ssl.SSLObject]:
+        """A side of a connection that resumes a session: neither it nor the server computes with certificates again.
+
+        A whole handshake costs each of them more than a request, and a burst of writes opens dozens of connections.
+        """
+        transport = self
+
+        class Resuming(ssl.SSLObject):
+            has_begun = False
+
+            def do_handshake(self) -> None:
+                if not self.has_begun:
+                    self.has_begun = True
+                    if transport._session is not None:
+                        self.session = transport._session
+                super().do_handshake()
+
+        return Resuming
 
     def _drop_idle(self) -> None:
         """Use none of the open connections again, be it that they lead to a server that does not answer any more."""
@@ -269,6 +294,12 @@ class _Channel(asyncio.Protocol):
         self._buffered = 0
         self._paused = False
         self._broken = False
+
+    @property
+    def tls(self) -> ssl.SSLObject | None:
+        """The secrets of the connection; None where it has none."""
+        found = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
+        return cast("ssl.SSLObject | None", found)
 
     @property
     def usable(self) -> bool:

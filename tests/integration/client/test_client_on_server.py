@@ -347,6 +347,20 @@ async def test_a_server_with_another_authority_is_not_trusted(server: ApiServer)
 
 
 @pytest.mark.req("S.6")
+async def test_new_connections_resume_a_session_and_are_known_by_the_same_certificate(server: ApiServer) -> None:
+    seen: list[tuple[bool, str]] = []
+    transport = HttpsTransport(load(server.kubeconfig()))
+    async with Client(transport, user_agent="t") as client:
+        for _ in range(3):
+            review = await client.create(SelfSubjectReview())
+            (channel,) = transport._open
+            seen.append((channel.tls is not None and channel.tls.session_reused, review.status.user_info.username))
+            channel.abort()
+            await until(lambda: not transport.open_connections)
+    assert seen == [(False, ADMIN.username), (True, ADMIN.username), (True, ADMIN.username)]
+
+
+@pytest.mark.req("S.6")
 async def test_without_credentials_there_is_nothing_to_see(server: ApiServer) -> None:
     honest = load(server.kubeconfig())
     nobody = Connection(honest.server, certificate_authority=honest.certificate_authority)
