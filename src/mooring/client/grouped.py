@@ -136,7 +136,7 @@ def _goes_with_others(request: Request) -> bool:
     """Whether a request is a write of JSON that nobody needs to have alone."""
     return (
         request.method not in {"GET", "HEAD"}
-        and "yaml" not in request.headers.get("content-type", "")
+        and request.headers.get("content-type", JSON).endswith("json")
         and request.path.startswith(("/api/", "/apis/"))
         and not request.longest_answer
         and len(request.body) < _MOST_BYTES

@@ -67,6 +67,15 @@ async def test_a_write_that_comes_alone_is_sent_alone() -> None:
     assert server.paths == ["/api/v1/namespaces/prod/configmaps"]
 
 
+@pytest.mark.parametrize("content_type", ["application/vnd.kubernetes.protobuf", "application/apply-patch+yaml"])
+async def test_what_is_no_json_is_not_put_into_a_group(content_type: str) -> None:
+    server = Server()
+    path = "/api/v1/namespaces/prod/configmaps"
+    sent = (server.client.raw("POST", path, body=b"{}", content_type=content_type) for _ in range(3))
+    await asyncio.gather(*sent)
+    assert server.paths == [path] * 3
+
+
 async def test_a_large_group_is_cut_and_nothing_is_sent_twice() -> None:
     server = Server()
     outcomes = await server.create(*(f"c{index}" for index in range(250)))
