@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec import structs
 
 from client_fakes import Answer, FakeTransport, json_response, lost
 from mooring.api import codec, errors
@@ -79,6 +80,18 @@ async def test_a_server_without_the_call_gets_single_ones_and_is_not_asked_again
         outcomes = await server.binder.bind([binding("a"), binding("b")])
         assert [type(outcome) for outcome in outcomes] == [type(None), errors.Conflict]
     assert server.paths.count("/api/v1/bindings") == 1
+
+
+async def test_a_server_without_the_call_is_told_in_protobuf() -> None:
+    server = Server(errors.path_not_found())
+    wanted = binding("a")
+    wanted.metadata.annotations = {"why": "because"}
+    await server.binder.bind([wanted, binding("c")])
+    sent = server.transport.requests[1]
+    assert sent.path == "/api/v1/namespaces/prod/pods/a/binding"
+    assert sent.headers["content-type"] == "application/vnd.kubernetes.protobuf"
+    found = codec.decode_protobuf(sent.body, Binding).object
+    assert found == structs.replace(wanted, api_version="v1", kind="Binding")
 
 
 @pytest.mark.parametrize(
