@@ -259,7 +259,7 @@ def test_of_what_a_cache_reads_nothing_is_cut_off(text: bytes) -> None:
 
 @pytest.mark.parametrize("behind", ["", ',"data":{"x":"}]},"}', ',"spec":{"a":[{"b":[{}]}]}'])
 def test_whatever_keys_owners_have_all_of_them_are_cut_off(behind: str) -> None:
-    keys = {'v:{"a":[{"b":[{}]}]}': {}, 'k:{"ip":"10.0.0.1"}': {}, "f:x": {".": {}}}
+    keys: dict[str, Any] = {'v:{"a":[{"b":[{}]}]}': {}, 'k:{"ip":"10.0.0.1"}': {}, "f:x": {".": {}}}
     entry = json.dumps({"manager": "m", "fieldsV1": keys}, separators=(",", ":"))
     text = f'{{"metadata":{{"name":"a","uid":"1","managedFields":[{entry},{entry}]}}{behind}}}'.encode()
     assert without_owners(text) == f'{{"metadata":{{"name":"a","uid":"1"}}{behind}}}'.encode()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mooring.store import folding, mvcc
+from mooring.store import mvcc
 from mooring.store.folding import Folded, held
 from mooring.store.kv import Delete, Event, KeyValue, Put
 from mooring.store.memory import MemoryStore
@@ -78,7 +78,7 @@ async def test_a_hundred_versions_take_little_and_lean_on_few_others() -> None:
 
 @pytest.mark.usefixtures("folds_soon")
 async def test_a_version_that_differs_in_one_place_is_kept_as_that_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding.zlib, "compressobj", None)
+    monkeypatch.setattr("zlib.compressobj", None)
     store = await MemoryStore.open()
     values = [b"so it begins " * 10 + b"%d " % number + b"the same again " * 200 for number in range(10)]
     for value in values:
