@@ -1,7 +1,5 @@
 """CronJobs: a schedule, a time zone, and the Jobs that are made by it."""
 
-import zoneinfo
-
 from mooring.admission import cron_schedule
 from mooring.admission.job import default_job_template, validate_job_spec
 from mooring.admission.numbers import non_negative
@@ -97,6 +95,8 @@ def _time_zone(name: str, path: Path) -> list[FieldError]:
     if name.lower() == "local":
         detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         return [field_errors.invalid(path, name, detail)]
+    import zoneinfo  # noqa: PLC0415 - few name a zone, and it takes long to load
+
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

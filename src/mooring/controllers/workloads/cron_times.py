@@ -10,7 +10,6 @@ made up for; one that they repeat in autumn counts once.
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mooring.admission import cron_schedule
 
@@ -91,9 +90,11 @@ def zone_of(name: str | None) -> tzinfo:
     """A time zone by name; UTC where none is given. Raises ScheduleError."""
     if name is None:
         return UTC
+    import zoneinfo  # noqa: PLC0415 - few name a zone, and it takes long to load
+
     try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ScheduleError(f"unknown time zone {name}") from error
 
 

@@ -7,7 +7,6 @@ is ``scheduler/plugins/__init__.py``; users' factories come from the entry-point
 import importlib
 import random
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
@@ -72,6 +71,8 @@ def from_entry_points() -> Registry:
 
 def from_folder(folder: Path) -> dict[str, Factory]:
     """The factories of a package that is not installed: its `pyproject.toml` names them. Raises PluginError."""
+    import tomllib  # noqa: PLC0415 - few have such a package, and it takes long to load
+
     place = folder / "pyproject.toml"
     try:
         named = tomllib.loads(place.read_text(encoding="utf-8"))["project"]["entry-points"][ENTRY_POINTS]
