@@ -8,7 +8,6 @@ whose verdicts are remembered there, and by advice that judges without a server.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -41,15 +40,14 @@ class _Values(NamedTuple):
     left: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(msgspec.Struct):
     """What is to be looked at in a definition."""
 
-    off: set[str] = field(default_factory=set)
-    young: set[str] = field(default_factory=set)
-    values: dict[str, _Values] = field(default_factory=dict)
-    below: "dict[str, _Part]" = field(default_factory=dict)
-    _readers: dict[type, "_Reader"] = field(default_factory=dict)
+    off: set[str] = msgspec.field(default_factory=set)
+    young: set[str] = msgspec.field(default_factory=set)
+    values: dict[str, _Values] = msgspec.field(default_factory=dict)
+    below: "dict[str, _Part]" = msgspec.field(default_factory=dict)
+    _readers: dict[type, "_Reader"] = msgspec.field(default_factory=dict)
 
     @property
     def has_any(self) -> bool:

@@ -7,7 +7,6 @@ and with the result of a patch.
 
 from base64 import b64decode
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from types import UnionType
@@ -41,12 +40,11 @@ class WrongFieldsError(DecodeError):
         super().__init__("; ".join(self.problems))
 
 
-@dataclass(slots=True)
-class Report:
+class Report(msgspec.Struct):
     """What was found on the way: values of a wrong type, and fields that are unknown or repeated."""
 
-    wrong: list[str] = field(default_factory=list)
-    strange: list[str] = field(default_factory=list)
+    wrong: list[str] = msgspec.field(default_factory=list)
+    strange: list[str] = msgspec.field(default_factory=list)
 
     def wrong_type(self, path: Path | None, expected: str, value: Any) -> None:
         self.wrong_value(path, f"expected {expected}, got {_described(value)}")

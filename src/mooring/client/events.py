@@ -13,10 +13,11 @@ import socket
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Generic, Literal, NamedTuple, Self, TypeVar
+
+import msgspec
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import ObjectReference
@@ -75,8 +76,7 @@ class _Said(NamedTuple):
     related: str
 
 
-@dataclass(slots=True)
-class _Series:
+class _Series(msgspec.Struct):
     """What happened, and how often. The rest of it is in its key; the event is made when it is written."""
 
     regarding: ObjectReference
@@ -317,8 +317,7 @@ class EventRecorder:
             await self._create(key, series, count)
 
 
-@dataclass(slots=True)
-class _Budget:
+class _Budget(msgspec.Struct):
     """Tokens for the events of one object and reason."""
 
     tokens: float

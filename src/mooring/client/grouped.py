@@ -11,7 +11,6 @@ wait for one another, so that a webhook which takes its time delays no leases. T
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 import msgspec
@@ -35,18 +34,16 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Answers)
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(msgspec.Struct):
     request: Request
     timeout: float
     answer: "asyncio.Future[Response]"
 
 
-@dataclass(slots=True)
-class _Lane:
+class _Lane(msgspec.Struct):
     """Writes of one sort."""
 
-    waiting: deque[_Waiting] = field(default_factory=deque)
+    waiting: deque[_Waiting] = msgspec.field(default_factory=deque)
     under_way: int = 0
     is_due: bool = False
     """Whether the next group is about to be made."""

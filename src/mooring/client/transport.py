@@ -4,19 +4,19 @@ Transports: ``in_process.py`` (a function call) and ``https.py`` (a pool of conn
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import quote, urlencode
 
+import msgspec
 
-@dataclass(slots=True)
-class Request:
+
+class Request(msgspec.Struct):
     """What is asked of a server. The path is not encoded; header names are in lower case."""
 
     method: str
     path: str
     query: Sequence[tuple[str, str]] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     guard: Callable[[], None] | None = None
     """Called when all is ready for sending, and nothing will be waited for any more; raises to prevent it."""
@@ -36,8 +36,7 @@ class Request:
         return f"{path}?{urlencode(self.query)}" if self.query else path
 
 
-@dataclass(slots=True)
-class Response:
+class Response(msgspec.Struct):
     """A whole answer. Header names are in lower case."""
 
     status: int

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from mooring.api import errors
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import OwnerReference, Resource
@@ -46,8 +48,7 @@ class Kept:
         return f"{self.kind.plural}.{self.kind.group}"
 
 
-@dataclass(slots=True)
-class Owners:
+class Owners(msgspec.Struct):
     """What has become of the owners of an object."""
 
     solid: list[OwnerReference]

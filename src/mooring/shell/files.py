@@ -4,8 +4,9 @@ A file exists from a moment on, because a script is worked out at once and still
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from mooring.shell.syntax import LARGEST_TEXT, NotUnderstood
 
@@ -17,13 +18,12 @@ _ROOT = frozenset(["bin", "dev", "etc", "home", "lib", "proc", "root", "sys", "t
 """The directories that nearly every image has."""
 
 
-@dataclass(slots=True)
-class Files:
+class Files(msgspec.Struct):
     """What a container finds."""
 
-    places: Mapping[str, Store] = field(default_factory=dict)
+    places: Mapping[str, Store] = msgspec.field(default_factory=dict)
     """By path without a `/` at the end: places whose files are all known."""
-    own: Store = field(default_factory=dict)
+    own: Store = msgspec.field(default_factory=dict)
 
     def read(self, path: str, now: float) -> str | None:
         """What a file holds; None if there is none. Raises NotUnderstood where an image may have files of its own."""

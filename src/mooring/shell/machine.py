@@ -6,7 +6,6 @@ A script that neither ends nor sleeps long is taken to run for ever after so man
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -107,8 +106,7 @@ def run(
     return Outcome(code, machine.elapsed, tuple(machine.printed))
 
 
-@dataclass(slots=True)
-class Machine:
+class Machine(msgspec.Struct):
     """A script on its way."""
 
     variables: dict[str, str | None]
@@ -117,7 +115,7 @@ class Machine:
     chance: random.Random
     elapsed: float = 0.0
     status: int = 0
-    printed: list[Printed] = field(default_factory=list)
+    printed: list[Printed] = msgspec.field(default_factory=list)
     arguments: tuple[str, ...] = ()
     _steps: int = 0
     _length: int = 0

@@ -5,7 +5,8 @@ whose usage somebody has counted hold: those of the quota's status.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.admission.accounting.evaluator import ZERO, Evaluator, Usage
 from mooring.api import errors
@@ -15,8 +16,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity
 
 
-@dataclass(slots=True)
-class Change:
+class Change(msgspec.Struct):
     """A write of an object, as admission lets it pass."""
 
     evaluator: Evaluator

@@ -8,7 +8,6 @@ evaluated again and counted. What an update leaves as it was is forgiven (ratche
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -59,8 +58,7 @@ def uses_old_self(program: Program) -> bool:
     return any(path[0] == "oldSelf" for path in program.reads)
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(msgspec.Struct):
     """The rules of one schema, and those below it."""
 
     schema: Structural

@@ -8,8 +8,9 @@ Where a value stands is a chain of pairs that is written out only for an error. 
 
 import json
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from mooring.admission.custom.formats import format_of
 from mooring.api import field_errors
@@ -22,13 +23,12 @@ Place = tuple[Any, str | int] | None
 """Where a value stands: the place of what it stands in, and its field or index there; None for the whole."""
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(msgspec.Struct):
     """What was found wrong with one object, and where. `base` is where the whole stands, such as `status`."""
 
     base: Path | None
-    errors: list[FieldError] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    errors: list[FieldError] = msgspec.field(default_factory=list)
+    places: list[Place] = msgspec.field(default_factory=list)
     """The value that each error was found at, for ratcheting."""
 
     def add(self, place: Place, error: FieldError) -> None:

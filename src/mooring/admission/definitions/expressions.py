@@ -5,7 +5,6 @@ object. The limits and the words are Kubernetes'. Called by ``schemas.py``; ``cu
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -44,8 +43,7 @@ class _Alike(msgspec.Struct, frozen=True):
     """By expression and whether `oldSelf` is optional."""
 
 
-@dataclass(slots=True)
-class Expressions:
+class Expressions(msgspec.Struct):
     """The rules of one schema, and what they cost together."""
 
     options: CustomOptions
@@ -54,8 +52,8 @@ class Expressions:
     unchanged: bool
     """Whether the schema is stored as it is: then single rules are not refused for their cost."""
     _total: int = 0
-    _expensive: list[tuple[int, Path]] = field(default_factory=list)
-    _known_nodes: "dict[tuple[bytes, bool], _Alike | None]" = field(default_factory=dict)
+    _expensive: list[tuple[int, Path]] = msgspec.field(default_factory=list)
+    _known_nodes: "dict[tuple[bytes, bool], _Alike | None]" = msgspec.field(default_factory=dict)
     """By the schema of a node and whether it is the root."""
 
     def errors(

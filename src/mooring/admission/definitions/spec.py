@@ -6,10 +6,10 @@ differ; likewise subresources, columns and selectable fields. `_Shared` is that 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import structs
 
 from mooring.admission import meta
@@ -44,8 +44,7 @@ _MAX_WARNING = 256
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Shared:
+class _Shared(msgspec.Struct):
     """What all versions have in common, else None."""
 
     schema: JSONSchemaProps | None

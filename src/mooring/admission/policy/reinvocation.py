@@ -1,10 +1,9 @@
 """What those who change one write know of each other: whether it is the second round, and who is asked again."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 
-@dataclass(slots=True)
-class Reinvocation:
+class Reinvocation(msgspec.Struct):
     """Whoever changes the object says so with `changed`.
 
     Then those who were asked before, and wish it (`IfNeeded`), are asked once more, in a second round.
@@ -12,8 +11,8 @@ class Reinvocation:
 
     is_second: bool = False
     wanted: bool = False
-    _invoked: set[object] = field(default_factory=set)
-    _again: set[object] = field(default_factory=set)
+    _invoked: set[object] = msgspec.field(default_factory=set)
+    _again: set[object] = msgspec.field(default_factory=set)
 
     def invoked(self, who: object) -> None:
         """Somebody was asked who wants to be asked again if something is changed after that."""

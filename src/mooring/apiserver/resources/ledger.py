@@ -12,9 +12,9 @@ it as it is, but write it nevertheless, so that nobody who counts meanwhile over
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from mooring.admission.accounting.evaluator import Usage
@@ -39,13 +39,12 @@ _MOST_QUOTAS = 40
 _BYTES_AT_ONCE = 512 * 1024
 
 
-@dataclass(slots=True, eq=False)
-class _Entry:
+class _Entry(msgspec.Struct, eq=False):
     """A write that waits for its turn."""
 
     write: Write
     change: Change
-    done: "asyncio.Future[Outcome]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    done: "asyncio.Future[Outcome]" = msgspec.field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
     def is_open(self) -> bool:
@@ -78,8 +77,7 @@ class _LastPod(NamedTuple):
         )
 
 
-@dataclass(slots=True)
-class Quota:
+class Quota(msgspec.Struct):
     """A quota as it is stored, and what is used of it once the writes are done that are being judged."""
 
     kv: KeyValue

@@ -10,7 +10,6 @@ wait for it: nobody but the request knows the object, and what judges it looks a
 
 from asyncio import gather, to_thread
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -426,8 +425,7 @@ class Writing:
         return responded(call, body, 201 if written.created else 200)
 
 
-@dataclass(slots=True)
-class _Taken:
+class _Taken(msgspec.Struct):
     """Commits at its end what was taken for an object that was written, else lets it go."""
 
     reserved: Reserved | None

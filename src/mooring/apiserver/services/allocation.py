@@ -7,7 +7,7 @@
 Which families a Service has is decided in admission (``admission/service_families.py``).
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 from mooring.admission.service import needs_health_check
 from mooring.admission.service_families import is_headless
@@ -21,16 +21,15 @@ from mooring.apiserver.services.ports import NodePorts, PortError
 _SPEC = Path("spec")
 
 
-@dataclass(slots=True)
-class Reservation:
+class Reservation(msgspec.Struct):
     """What was taken for a Service, and what it has no use for any more."""
 
     allocation: "ServiceAllocation"
     service: Service
-    taken: list[str] = field(default_factory=list)
-    taken_ports: list[int] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    left_ports: list[int] = field(default_factory=list)
+    taken: list[str] = msgspec.field(default_factory=list)
+    taken_ports: list[int] = msgspec.field(default_factory=list)
+    left: list[str] = msgspec.field(default_factory=list)
+    left_ports: list[int] = msgspec.field(default_factory=list)
 
     async def commit(self) -> None:
         """The Service was written: let go what it does not have any more."""

@@ -1,7 +1,8 @@
 """Rows of pods: how many containers are ready, and the one word that says how the pod is."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mooring.api.meta_v1 import TableRowCondition
 from mooring.apiserver.tables.pod_parts import ContainerStatus, PodParts
@@ -12,8 +13,7 @@ from mooring.constraints.requests import is_sidecar
 _FINISHED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
 
-@dataclass(slots=True)
-class _Summary:
+class _Summary(msgspec.Struct):
     """What the containers of a pod come to."""
 
     reason: str

@@ -10,9 +10,9 @@ Metrics come from annotations or a metrics API (``measures.py``); how many pods 
 fast that may be followed in ``pace.py``.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
 from msgspec import structs
 
 from mooring.api import errors, label_selector, times
@@ -47,8 +47,7 @@ class _CannotScaleError(Exception):
     """Something about the target is wrong; the status says so already."""
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(msgspec.Struct):
     """One look at an autoscaler."""
 
     key: str

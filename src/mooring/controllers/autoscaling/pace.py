@@ -6,7 +6,6 @@ What was recommended and done is remembered in memory, as in kube-controller-man
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -43,12 +42,11 @@ class Wish(msgspec.Struct, frozen=True):
     now: float
 
 
-@dataclass(slots=True)
-class History:
+class History(msgspec.Struct):
     """What was recommended and done for one autoscaler: pairs of a time and a number."""
 
-    recommended: list[tuple[float, int]] = field(default_factory=list)
-    changed: list[tuple[float, int]] = field(default_factory=list)
+    recommended: list[tuple[float, int]] = msgspec.field(default_factory=list)
+    changed: list[tuple[float, int]] = msgspec.field(default_factory=list)
     """More pods are positive, fewer negative."""
 
     def forget(self, now: float) -> None:

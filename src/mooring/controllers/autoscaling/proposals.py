@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
@@ -39,8 +38,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """In percent of what the pods ask for."""
 
 
-@dataclass(slots=True)
-class _Groups:
+class _Groups(msgspec.Struct):
     ready: int
     unready: set[str]
     missing: set[str]

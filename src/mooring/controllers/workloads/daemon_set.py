@@ -8,9 +8,9 @@ beside them within `maxSurge`. The nodes and tolerations are in ``daemon_nodes.p
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
 from msgspec import structs
 
 from mooring.api import label_selector, states, times
@@ -32,18 +32,16 @@ NOT_JUDGED = "NodeAffinityNotJudged"
 """The condition of a DaemonSet whose node affinity uses what a feature gate keeps this controller from judging."""
 
 
-@dataclass(slots=True)
-class _Plan:
+class _Plan(msgspec.Struct):
     """What is to be done about the pods of a DaemonSet."""
 
-    create: list[str] = field(default_factory=list)
+    create: list[str] = msgspec.field(default_factory=list)
     """The nodes that need a pod."""
-    delete: list[Pod] = field(default_factory=list)
+    delete: list[Pod] = msgspec.field(default_factory=list)
     wait: float | None = None
 
 
-@dataclass(slots=True)
-class _Pass:
+class _Pass(msgspec.Struct):
     """One look at a DaemonSet."""
 
     key: str

@@ -13,9 +13,9 @@ Each pass makes one step and is called again when the ReplicaSets have followed.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
 from msgspec import structs
 
 from mooring.api import errors, label_selector, states
@@ -39,8 +39,7 @@ _SIZES = (pace.DESIRED, pace.MAXIMUM)
 _Judge = Callable[[Deployment, status.Conditions, ReplicaSet | None, Sequence[ReplicaSet], datetime], DeploymentStatus]
 
 
-@dataclass(slots=True)
-class _Rollout:
+class _Rollout(msgspec.Struct):
     """One pass over a Deployment: what it has, and what is to be said about it."""
 
     key: str
@@ -51,7 +50,7 @@ class _Rollout:
     revision: str
     """The Deployment's revision, as its annotation is to have it."""
     collisions: int | None
-    moved: bool = field(default=False)
+    moved: bool = msgspec.field(default=False)
     """Whether a ReplicaSet was written: the next step waits until it is seen."""
     wait: float | None = None
     """The server refuses the ReplicaSet: in how many seconds to try again."""

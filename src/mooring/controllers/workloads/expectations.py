@@ -8,8 +8,9 @@ the object is going. The events that bring this about also put the workload into
     expectations.settled("default/web")     # False until the informer has seen it
 """
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from mooring.api import resource_version
 from mooring.api.meta_v1 import Resource
@@ -21,11 +22,10 @@ GIVE_UP_SECONDS = 300.0
 """After so long a cache counts as up to date whatever it shows: the server may have lost what was written."""
 
 
-@dataclass(slots=True)
-class _Awaited:
+class _Awaited(msgspec.Struct):
     since: float
-    versions: dict[Informer[Any], str] = field(default_factory=dict)
-    deleted: dict[str, tuple[Informer[Any], str]] = field(default_factory=dict)
+    versions: dict[Informer[Any], str] = msgspec.field(default_factory=dict)
+    deleted: dict[str, tuple[Informer[Any], str]] = msgspec.field(default_factory=dict)
     """By uid: where the object is, and under which key."""
 
 

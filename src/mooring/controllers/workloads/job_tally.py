@@ -7,7 +7,8 @@ in the set already changes nothing. Plain functions of a Job and its pods; ``job
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mooring.api import states
 from mooring.api.batch_v1 import Job, UncountedTerminatedPods
@@ -19,20 +20,19 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(msgspec.Struct):
     """What became of a Job's pods. Counters include what was counted before."""
 
-    active: list[Pod] = field(default_factory=list)
-    terminating: list[Pod] = field(default_factory=list)
-    ended: list[Pod] = field(default_factory=list)
+    active: list[Pod] = msgspec.field(default_factory=list)
+    terminating: list[Pod] = msgspec.field(default_factory=list)
+    ended: list[Pod] = msgspec.field(default_factory=list)
     succeeded: int = 0
     """In the counter; those in `uncounted` are not."""
     failed: int = 0
-    uncounted: UncountedTerminatedPods = field(default_factory=UncountedTerminatedPods)
-    completed: set[int] = field(default_factory=set)
-    failed_indexes: set[int] = field(default_factory=set)
-    to_release: list[Pod] = field(default_factory=list)
+    uncounted: UncountedTerminatedPods = msgspec.field(default_factory=UncountedTerminatedPods)
+    completed: set[int] = msgspec.field(default_factory=set)
+    failed_indexes: set[int] = msgspec.field(default_factory=set)
+    to_release: list[Pod] = msgspec.field(default_factory=list)
     """Pods that are counted when the status is written: then their finalizers can go."""
     failure: str = ""
     """Why the failure policy wants the Job to fail."""

@@ -6,8 +6,9 @@ Pods are created in growing batches (1, 2, 4, …), so that a template which the
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from mooring.api import errors
 from mooring.api.core_v1 import Pod, PodTemplateSpec
@@ -24,8 +25,7 @@ LARGEST_BATCH = 500
 """Kubernetes' own burst; several groups of writes, so that the server need not wait for the next one."""
 
 
-@dataclass(slots=True)
-class Creation:
+class Creation(msgspec.Struct):
     """What became of pods that were to be created."""
 
     error: Exception | None = None

@@ -9,9 +9,9 @@ next. Names and volumes are in ``stateful_pods.py``, which pods an update replac
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
 from msgspec import structs
 
 from mooring.api import errors, label_selector, states
@@ -28,8 +28,7 @@ from mooring.controllers.workloads.revisions import History, Revisions
 from mooring.controllers.workloads.workload import Workload, soonest
 
 
-@dataclass(slots=True)
-class _Pass:
+class _Pass(msgspec.Struct):
     """One look at a StatefulSet."""
 
     key: str

@@ -5,7 +5,7 @@ assumption ends in one of three ways: an informer shows the pod on a node (ours 
 another), the pod is deleted, or binding fails and the room is given back.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import pod_key
@@ -15,8 +15,7 @@ from mooring.scheduler.framework import CycleState, GroupBindPlugin
 from mooring.scheduler.queue import QueuedPod
 
 
-@dataclass(slots=True, eq=False)
-class AssumedPod:
+class AssumedPod(msgspec.Struct, eq=False):
     """A pod on its way to a node, with what the plugins after filtering need."""
 
     queued: QueuedPod

@@ -16,7 +16,6 @@ what happens when nothing fits.
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -71,8 +70,7 @@ class EvaluationCount(NamedTuple):
     number: int
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """Where a pod should go, or why it cannot go anywhere."""
 
     pod: Pod
@@ -141,8 +139,7 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     total: int
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(msgspec.Struct):
     """What is kept for a shape: verdicts and points, and why the last pod fitted nowhere."""
 
     evaluation: Evaluation

@@ -10,7 +10,6 @@ The work of the plugin DefaultPreemption; deleting the victims is the business o
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import count, repeat
 from typing import NamedTuple
 
@@ -53,8 +52,7 @@ class _Spared(msgspec.Struct, frozen=True):
     violations: int
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(msgspec.Struct):
     """Everything that trying nodes needs."""
 
     judgement: Judgement
@@ -63,9 +61,9 @@ class _Attempt:
     """Pods that the new one has to leave room for."""
     budgets: Budgets
     harms: KnownHarms
-    refusals: Counter[Status] = field(default_factory=Counter)
+    refusals: Counter[Status] = msgspec.field(default_factory=Counter)
     """Why nodes that were tried would not do."""
-    known: dict[Hashable, _Spared | Status] = field(default_factory=dict)
+    known: dict[Hashable, _Spared | Status] = msgspec.field(default_factory=dict)
     """What trying came to on nodes that look alike."""
     only_resources: bool = True
     """Whether nodes can be tried together, as far as is known."""

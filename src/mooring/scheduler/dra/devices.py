@@ -4,9 +4,10 @@ Devices of a driver that have the same attributes and capacities are of one kind
 kind, however many nodes have such devices.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from mooring.api import codec
 from mooring.api.resource_v1 import Device, DeviceAttribute, DeviceTaint, ResourceSlice
@@ -108,8 +109,7 @@ class DeviceKinds:
         return kind
 
 
-@dataclass(slots=True, eq=False)
-class PooledDevice:
+class PooledDevice(msgspec.Struct, eq=False):
     """A device where it is. Not to be changed; it is not frozen because making half a million of them takes time."""
 
     id: DeviceId
@@ -120,7 +120,7 @@ class PooledDevice:
     """The driver's, and those of DeviceTaintRules."""
     twin_key: tuple[object, ...]
     """Two devices with the same can stand in for each other."""
-    order: int = field(default=0)
+    order: int = msgspec.field(default=0)
     """Devices of a node are tried in this order."""
 
     @property

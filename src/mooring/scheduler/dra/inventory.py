@@ -6,7 +6,6 @@ changed, so that what was found for a node can be kept until then.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -30,18 +29,17 @@ PoolKey = tuple[str, str]
 """The driver and the name."""
 
 
-@dataclass(slots=True, eq=False)
-class Pool:
+class Pool(msgspec.Struct, eq=False):
     driver: str
     name: str
     is_incomplete: bool = False
     is_invalid: bool = False
-    devices: list[PooledDevice] = field(default_factory=list)
-    counters: dict[CounterName, Quantity] = field(default_factory=dict)
+    devices: list[PooledDevice] = msgspec.field(default_factory=list)
+    counters: dict[CounterName, Quantity] = msgspec.field(default_factory=dict)
     """What devices draw from."""
-    everywhere: list[PooledDevice] = field(default_factory=list)
-    by_row: dict[int, list[PooledDevice]] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)
+    everywhere: list[PooledDevice] = msgspec.field(default_factory=list)
+    by_row: dict[int, list[PooledDevice]] = msgspec.field(default_factory=dict)
+    named: set[str] = msgspec.field(default_factory=set)
     """The nodes that it names."""
     selects: bool = False
     """Whether it chooses nodes by their labels."""

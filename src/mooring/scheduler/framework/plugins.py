@@ -26,7 +26,6 @@ order.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -90,13 +89,12 @@ class PreFilterResult(msgspec.Struct, Generic[S], frozen=True):
     """Whether the node that a pod of a pinned shape is made for is the only one (`Part.UNPINNED`)."""
 
 
-@dataclass(slots=True)
-class CycleState:
+class CycleState(msgspec.Struct):
     """What plugins carry through one attempt to schedule one pod."""
 
-    pre_filter: dict[str, Any] = field(default_factory=dict)
+    pre_filter: dict[str, Any] = msgspec.field(default_factory=dict)
     """By plugin, the state that its `pre_filter` returned (only plugins of `Scope.POD`)."""
-    data: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = msgspec.field(default_factory=dict)
     """Anything else, by plugin."""
 
 

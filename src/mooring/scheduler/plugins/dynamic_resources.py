@@ -7,9 +7,9 @@ the claims before the pod is bound. Nodes that can fulfil a request in an earlie
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import structs
 from msgspec.structs import replace
@@ -85,20 +85,19 @@ class DynamicResourcesArgs(Object):
     """How long to wait until devices are ready, such as `10m`, which it is when absent."""
 
 
-@dataclass(slots=True)
-class PodState:
+class PodState(msgspec.Struct):
     """The claims of a pod in one cycle."""
 
     cluster: Cluster
     claims: list[ResourceClaim]
     """In the pod's order; replaced by what has been written."""
-    wanted: list[Wanted] = field(default_factory=list)
+    wanted: list[Wanted] = msgspec.field(default_factory=list)
     """Those that need devices."""
     findings: Findings | None = None
     """Devices for these, by row."""
-    allocations: dict[str, AllocationResult] = field(default_factory=dict)
+    allocations: dict[str, AllocationResult] = msgspec.field(default_factory=dict)
     """What was set aside in `reserve`, by uid of the claim."""
-    reserved: list[ResourceClaim] = field(default_factory=list)
+    reserved: list[ResourceClaim] = msgspec.field(default_factory=list)
     """The claims as they will be with that."""
 
 

@@ -4,8 +4,7 @@ An image counts by its size times the share of nodes that have it, so that an im
 pods there.
 """
 
-from dataclasses import dataclass, field
-
+import msgspec
 import numpy as np
 
 from mooring.constraints.columns.revisions import NEVER, Derived
@@ -19,13 +18,12 @@ _MOST = 1000 * _MB
 """Per container. Between the two lie nine of ten images in public registries."""
 
 
-@dataclass(slots=True)
-class _Needed:
+class _Needed(msgspec.Struct):
     cluster: Cluster
     images: tuple[str, ...]
     most: int
     verified_at: int = NEVER
-    points: Derived = field(default_factory=Derived)
+    points: Derived = msgspec.field(default_factory=Derived)
 
 
 class ImageLocality:

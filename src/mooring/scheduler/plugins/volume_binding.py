@@ -7,8 +7,8 @@ the node that is chosen, assumed in `reserve` and written in `pre_bind`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from mooring.api.base import Int64, Object
@@ -73,14 +73,13 @@ class VolumeBindingArgs(Object):
     """Points by how much of the storage would be used; the emptier the better when absent."""
 
 
-@dataclass(slots=True)
-class PodState:
+class PodState(msgspec.Struct):
     """The claims of a pod in one cycle, and what each row would mean for them."""
 
     cluster: Cluster
     claims: PodClaims
-    choices: list[Choice] = field(default_factory=list)
-    provisions: list[Provision] = field(default_factory=list)
+    choices: list[Choice] = msgspec.field(default_factory=list)
+    provisions: list[Provision] = msgspec.field(default_factory=list)
     reserved: PodVolumes | None = None
 
     def volumes_on(self, node_name: str) -> PodVolumes:

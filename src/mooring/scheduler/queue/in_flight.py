@@ -8,9 +8,10 @@ would be missed if it just went to the unschedulable pool; so events are remembe
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
+
+import msgspec
 
 from mooring.scheduler.framework import ClusterEvent
 from mooring.scheduler.queue.queued_pod import QueuedPod
@@ -26,8 +27,7 @@ class Happened(NamedTuple):
     """... except this one, which brought it about."""
 
 
-@dataclass(slots=True)
-class _Flight:
+class _Flight(msgspec.Struct):
     queued: QueuedPod
     since: int
 

@@ -5,8 +5,7 @@ A driver takes part in the second when its CSIDriver says so; each CSIStorageCap
 topology selects. Judged for all rows at once.
 """
 
-from dataclasses import dataclass, field
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,8 +25,7 @@ UNKNOWN = -1
 _PLAIN = ConstraintOptions(numeric_tolerations=False, semver_operators=False, cel=False)
 
 
-@dataclass(slots=True)
-class Provision:
+class Provision(msgspec.Struct):
     """A claim for which a volume would be made, and for which rows it can be."""
 
     claim: PersistentVolumeClaim
@@ -37,7 +35,7 @@ class Provision:
     """... and where there is enough room."""
     capacity: NDArray[np.int64]
     """By row, how much storage there is in what was found to be enough; or `UNKNOWN`."""
-    rows: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    rows: Mask = msgspec.field(default_factory=lambda: np.empty(0, np.bool_))
     """Where the volume would be made, and not be found."""
 
 

@@ -5,7 +5,8 @@ They live that while longer than asked for: a twentieth of their time, at most a
 """
 
 import asyncio
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.base.clock import Clock
 from mooring.store.errors import StorageError
@@ -17,8 +18,7 @@ _MOST_SECONDS = 60.0
 _MOST_KEYS = 1000
 
 
-@dataclass(slots=True)
-class _Lease:
+class _Lease(msgspec.Struct):
     id: int
     until: float
     """When, on our own monotonic clock, it is too old for more keys."""

@@ -9,7 +9,6 @@ import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Self
 
 import httptools
@@ -38,8 +37,7 @@ class Address(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """What is asked. The target is encoded; `host` goes into the first header."""
 
     method: str
@@ -103,12 +101,11 @@ async def _open(address: Address) -> Connection:
     return connection
 
 
-@dataclass(slots=True)
-class _Received:
+class _Received(msgspec.Struct):
     """What the parser has found so far."""
 
-    headers: list[tuple[str, str]] = field(default_factory=list)
-    parts: list[bytes] = field(default_factory=list)
+    headers: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    parts: list[bytes] = msgspec.field(default_factory=list)
     has_head: bool = False
     is_complete: bool = False
 
