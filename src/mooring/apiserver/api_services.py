@@ -71,19 +71,18 @@ class ApiServices:
         self._writing = asyncio.Lock()
 
     async def keep(self) -> None:
-        """Write those that are missing, and delete those of kinds that are gone."""
+        """Write those that are missing and delete those of kinds that are gone, together: somebody waits for it."""
         if self._kept == self._scheme.changes:
             return
         async with self._writing:
             now = self._scheme.changes
             wanted = {each.metadata.name: each for each in self._wanted()}
             found = {each.metadata.name: each for each in await self._calls.list(APIService)}
-            for name, each in wanted.items():
-                if name not in found:
-                    await self._write(each)
-            for name, each in found.items():
-                if name not in wanted and AUTOMATIC in each.metadata.labels:
-                    await self._delete(each)
+            gone = [found[name] for name in found.keys() - wanted.keys()]
+            await asyncio.gather(
+                *(self._write(each) for name, each in wanted.items() if name not in found),
+                *(self._delete(each) for each in gone if AUTOMATIC in each.metadata.labels),
+            )
             self._kept = now
 
     async def judge(self) -> None:

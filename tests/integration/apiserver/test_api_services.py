@@ -1,11 +1,16 @@
 """APIServices: what a server says about its own groups and versions, and about those of others."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
 from custom_api import cron_tabs
+from mooring.api.apiregistration_v1 import APIService
+from mooring.api.scheme import Scheme
+from mooring.apiserver.api_services import ApiServices
+from mooring.testing.clock import MockClock, settle
 from mooring.testing.control_plane import RunningControlPlane
 
 pytestmark = pytest.mark.req("N.10")
@@ -50,3 +55,27 @@ def test_the_services_of_one_server() -> None:
         assert found["status"]["conditions"][0]["reason"] == "NotAggregated"
         plane.run(plane.client.raw("DELETE", f"{DEFINITIONS}/crontabs.stable.example.com"))
         assert "v1.stable.example.com" not in listed(plane)
+
+
+class SlowCalls:
+    """Calls to a store that takes its time."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.stored = asyncio.Event()
+
+    async def list(self, _: type[APIService]) -> list[APIService]:
+        return []
+
+    async def create(self, service: APIService) -> None:
+        self.begun.append(service.metadata.name)
+        await self.stored.wait()
+
+
+async def test_a_client_that_looks_first_waits_for_one_write_of_all() -> None:
+    calls: Any = SlowCalls()
+    looking = asyncio.create_task(ApiServices(calls, Scheme(), MockClock()).keep())
+    await settle()
+    assert {"v1.", "v1.apps", "v2.autoscaling"} <= set(calls.begun)
+    calls.stored.set()
+    await looking
