@@ -96,10 +96,11 @@ class Case:
     id: str
     made: Made
     told: int = 5
-    """How many of eight are not judged."""
+    """How many are not judged."""
     codes: Sequence[int] = (201,) * 8
     schema: Tree = field(default_factory=dict)
     version: Tree = field(default_factory=dict)
+    count: int = 8
 
 
 def _nth(number: int, word: str) -> Callable[[int], str]:
@@ -233,6 +234,10 @@ CUSTOM = [
     Case("a pattern", _tab(**WHAT), 4, REFUSED_LAST, schema=_schema(what={**TEXT, "pattern": "^w[0-6]$"})),
     Case("a format", _tab(what=lambda n: f"10.0.0.{n}" if n < 7 else "x"), 4, REFUSED_LAST,
          schema=_schema(what={**TEXT, "format": "ipv4"})),
+    Case("more numbers than are looked at", _tab(all=lambda n: [{"a": n}] * 65), 0, schema=_schema(
+        all={"type": "array", "items": {"type": "object", "properties": {"a": NUMBER}}})),
+    Case("more texts than are remembered", _tab(what=lambda n: f"w{n}"), 17, (*[201] * 20, 422), count=21,
+         schema=_schema(what={**TEXT, "pattern": "^w1?[0-9]$"})),
     Case("a choice", _tab(what=lambda n: "a" if n < 7 else "b"), 4, REFUSED_LAST,
          schema=_schema(what={**TEXT, "enum": ["a"]})),
     Case("alternatives", _tab(**WHAT), 0, schema=_schema(what={**TEXT, "anyOf": [{"minLength": 1}]})),
@@ -271,7 +276,7 @@ CUSTOM = [
 
 @pytest.mark.parametrize("case", CUSTOM, ids=lambda case: case.id)
 async def test_custom_objects(case: Case) -> None:
-    texts = [_text(case.made(number)) for number in range(8)]
+    texts = [_text(case.made(number)) for number in range(case.count)]
     assert await _compared(CRON_TABS, texts, case.schema, **case.version) == (case.told, *case.codes)
 
 

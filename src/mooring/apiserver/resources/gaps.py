@@ -26,6 +26,9 @@ _RARE_ESCAPE = re.compile(rb"\\[^bfnrt]")
 _INTEGER = rb"(0|-?[1-9][0-9]{0,14})"
 _WITH_NUMBER = re.compile(rb"(: ?)%b([]},][][{}, ]*)" % _INTEGER)
 _DIGITS = b"-0123456789"
+_KEPT, _SHORT = 16, 64
+"""How many words are remembered of each place, for some say the same again and again, and how long they may be."""
+_MOST_CHECKED = 64
 _MARK = re.compile(rb'"\x7f#([0-9]+)\x7f"|\x7f([0-9]+)\x7f')
 """What stands for a number, or a text, in a text that is looked at: a character that no plain text has."""
 _NAME = ("metadata", "name")
@@ -44,10 +47,10 @@ class Gaps(msgspec.Struct, frozen=True):
     """Where the name is among these."""
     made_of: str
     """What the name is made up of; empty where it is one of the parts."""
-    checks: tuple[tuple[int, bytes, WordCheck], ...]
-    """For words of which not all are sound, by one that is."""
-    numbers: tuple[tuple[int, re.Pattern[bytes]], ...]
-    """The parts around words that are numbers, which have no quotation marks."""
+    checks: tuple[tuple[int, set[bytes], WordCheck], ...]
+    """For words of which not all are sound, with some that are."""
+    numbers: tuple[tuple[int, dict[bytes, bytes], re.Pattern[bytes]], ...]
+    """For words that are numbers, and have no quotation marks around them: some parts by which such are known."""
     fixed: tuple[int, ...]
     """The parts that are no words, and have to be the same."""
 
@@ -55,14 +58,23 @@ class Gaps(msgspec.Struct, frozen=True):
         """The parts, of which those with numbers are nothing else any more; None where something is wrong with one."""
         if self.numbers:
             parts = parts.copy()
-        for index, pattern in self.numbers:
-            found = pattern.fullmatch(parts[index])
-            if found is None:
-                return None
-            parts[index] = found[1]
+        for index, known, pattern in self.numbers:
+            number = known.get(parts[index])
+            if number is None:
+                found = pattern.fullmatch(parts[index])
+                if found is None:
+                    return None
+                number = found[1]
+                if len(known) < _KEPT:
+                    known[parts[index]] = number
+            parts[index] = number
         for index, sound, check in self.checks:
-            if parts[index] != sound and not check(parts[index].decode()):
-                return None
+            word = parts[index]
+            if word not in sound:
+                if not check(word.decode()):
+                    return None
+                if len(sound) < _KEPT and len(word) <= _SHORT:
+                    sound.add(word)
         return parts
 
     def filled(self, words: list[bytes], uid: str, now: str, name: str) -> bytes:
@@ -129,13 +141,16 @@ def gaps_of(parts: list[bytes], value: bytes, free_word: FreeWord) -> Gaps | Non
     for entry in metadata.get("managedFields", ()):
         entry["time"] = now
     text = msgspec.json.encode(tree).replace(b"%", b"%%")
+    checked = {index: check for index, check in free.items() if check is not anything}
+    if len(checked) > _MOST_CHECKED:
+        return None
     return Gaps(
         text=_MARK.sub(b"%b", text),
         words=picked([int(number or word) for number, word in _MARK.findall(text)]),
         name=name,
         made_of=metadata["generateName"] if name == behind + 2 else "",
-        checks=tuple((each, _text_of(parts, each), check) for each, check in free.items() if check is not anything),
-        numbers=tuple((index, _around(parts[index])) for index in free if index % 2 == 0),
+        checks=tuple((index, set(), check) for index, check in checked.items()),
+        numbers=tuple((index, {}, _around(parts[index])) for index in free if index % 2 == 0),
         fixed=tuple(index for index in range(len(parts)) if index not in free),
     )
 
@@ -173,14 +188,10 @@ def _mark(index: int) -> str:
 
 def _word(parts: list[bytes], index: int) -> str | int:
     """What a part says."""
-    text = _text_of(parts, index)
-    return msgspec.json.decode(_restored(b'"%b"' % text), type=str) if index % 2 else int(text)
-
-
-def _text_of(parts: list[bytes], index: int) -> bytes:
-    """A word as it stands there."""
-    found = None if index % 2 else _WITH_NUMBER.fullmatch(parts[index])
-    return found[2] if found else parts[index]
+    if index % 2:
+        return msgspec.json.decode(_restored(b'"%b"' % parts[index]), type=str)
+    found = _WITH_NUMBER.fullmatch(parts[index])
+    return int(found[2]) if found else ""
 
 
 def _around(part: bytes) -> re.Pattern[bytes]:
