@@ -12,7 +12,6 @@ admission of its own; binding a pod is in ``pod/binding.py``.
 """
 
 import os
-import struct
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -27,8 +26,7 @@ from mooring.api.field_path import Path
 T = TypeVar("T", bound=meta_v1.Resource)
 
 MAX_GENERATED_BASE = 63 - 5
-_SIXTEENS = struct.Struct("16s" * 128)
-"""For how many ids the system is asked at a time."""
+_UIDS_AT_ONCE = 128
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
 
 
@@ -188,26 +186,27 @@ def _stamp(obj: meta_v1.Resource, request: Request) -> None:
 
 
 def new_uid() -> str:
-    """A random UUID as text. `uuid.uuid4` takes twice as long, for the sake of an object that nobody needs."""
-    digits = _random().hex()
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
-
-
-_unused: list[bytes] = []
-
-
-def _random() -> bytes:
-    """Sixteen random bytes, of those that were fetched for many at once: asking the system is dearer than the rest."""
+    """A random UUID as text, of those that were made at once. `uuid.uuid4` takes four times as long."""
     try:
         return _unused.pop()  # which no other thread can be given, too
     except IndexError:
-        first, *others = _SIXTEENS.unpack(os.urandom(_SIXTEENS.size))
+        first, *others = _uids()
         _unused.extend(others)
-        return bytes(first)
+        return first
 
 
+_unused: list[str] = []
 os.register_at_fork(after_in_child=_unused.clear)  # a child must not have the same chance as its parent
+
+
+def _uids() -> list[str]:
+    """Many UUIDs: asking the system for random bytes is dearer than the rest."""
+    digits, found = os.urandom(16 * _UIDS_AT_ONCE).hex(), list[str]()
+    for at in range(0, len(digits), 32):
+        variant = "89ab"[int(digits[at + 16], 16) & 3]
+        begin, version = f"{digits[at : at + 8]}-{digits[at + 8 : at + 12]}", f"4{digits[at + 13 : at + 16]}"
+        found.append(f"{begin}-{version}-{variant}{digits[at + 17 : at + 20]}-{digits[at + 20 : at + 32]}")
+    return found
 
 
 def generate_another_name(obj: meta_v1.Resource) -> None:
@@ -237,7 +236,8 @@ def made_up_name(base: str) -> str:
 
 def _suffix() -> str:
     """Five random letters, some a little likelier than others."""
-    return "".join([_SUFFIX_ALPHABET[each % len(_SUFFIX_ALPHABET)] for each in _random()[:5]])
+    chance = bytes.fromhex(new_uid()[-10:])
+    return "".join([_SUFFIX_ALPHABET[each % len(_SUFFIX_ALPHABET)] for each in chance])
 
 
 def _keep_identity(new: meta_v1.Resource, old: meta_v1.Resource) -> None:
