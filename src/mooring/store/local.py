@@ -69,6 +69,9 @@ class LocalStore(ABC):
 
     def peek_all(self, prefix: str) -> list[KeyValue]:
         self._check_open()
+        known = self._state.few_under(prefix)
+        if known is not None:
+            return known
         check_prefix(prefix)
         return self._state.all_under(prefix)
 

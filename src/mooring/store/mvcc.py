@@ -70,11 +70,13 @@ class Mvcc:
     def count(self, prefix: str) -> int:
         return self._keys.between(prefix, _end_of(prefix), limit=1)[1]
 
-    def all_under(self, prefix: str) -> list[KeyValue]:
-        """All keys under a prefix, now. Writers ask for the same few (quotas, limits) every time."""
+    def few_under(self, prefix: str) -> list[KeyValue] | None:
+        """All keys under a prefix, now, if it was asked for before. Writers ask for the same few (quotas, limits)."""
         keys = self._few.get(prefix)
-        if keys is not None:
-            return list(map(self._live.__getitem__, keys))
+        return None if keys is None else list(map(self._live.__getitem__, keys))
+
+    def all_under(self, prefix: str) -> list[KeyValue]:
+        """The same of whatever prefix; where there are few keys, they are remembered."""
         found = self.range(prefix, "", 0, None).items
         if prefix and len(found) <= _FEW:
             if len(self._few) >= _PREFIXES:
