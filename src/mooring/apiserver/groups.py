@@ -63,9 +63,10 @@ class WriteGroups:
         answers: dict[int, Answer] = {}
 
         async def answer(indexes: list[int], are_equal: bool) -> None:
-            requests = [_single(request, writes[index]) for index in indexes]
-            if writes[indexes[0]].then_delete != NOTHING:
-                deletions = [_deletion(request, writes[index]) for index in indexes]
+            those = [writes[index] for index in indexes]
+            requests = _requests(request, those)
+            if those[0].then_delete != NOTHING:
+                deletions = _requests(request, _deletions(those))
                 responses = await self._respond_ending(requests, deletions)
             elif len(indexes) == 1:
                 responses = [await self._respond(requests[0])]
@@ -136,24 +137,39 @@ def _place(path: str) -> tuple[str, str]:
     return "/".join(parts[: at + 1]), parts[at + 2] if len(parts) > at + 2 else ""
 
 
-def _single(group: Request, write: Write) -> Request:
-    return Request(
-        method=write.method,
-        path=write.path,
-        query=parse_qs(write.query, keep_blank_values=True) if write.query else {},
-        headers={"user-agent": group.user_agent, "content-type": write.content_type, "accept": write.accept},
-        body=b"" if write.body == NOTHING else bytes(write.body),
-        user=group.user,
-        is_unread=write.unread,
-    )
+def _requests(group: Request, writes: Sequence[Write]) -> list[Request]:
+    """Writes of one sort as requests, which have in common what makes them one."""
+    first = writes[0]
+    query = parse_qs(first.query, keep_blank_values=True) if first.query else {}
+    headers = {"user-agent": group.user_agent, "content-type": first.content_type, "accept": first.accept}
+    return [
+        Request(
+            method=write.method,
+            path=write.path,
+            query=query,
+            headers=headers,
+            body=b"" if write.body == NOTHING else bytes(write.body),
+            user=group.user,
+            is_unread=write.unread,
+        )
+        for write in writes
+    ]
 
 
-def _deletion(group: Request, write: Write) -> Request:
-    """The deletion that follows a write, of the object itself."""
-    subresource = _place(write.path)[1]
-    path = write.path.removesuffix(f"/{subresource}") if subresource else write.path
-    deletion = Write("DELETE", path, accept=write.accept, body=write.then_delete, unread=write.unread)
-    return _single(group, deletion)
+def _deletions(writes: Sequence[Write]) -> list[Write]:
+    """The deletions that follow writes of one sort, of the objects themselves."""
+    subresource = _place(writes[0].path)[1]
+    behind = f"/{subresource}" if subresource else ""
+    return [
+        Write(
+            "DELETE",
+            write.path.removesuffix(behind),
+            accept=write.accept,
+            body=write.then_delete,
+            unread=write.unread,
+        )
+        for write in writes
+    ]
 
 
 def _answer(response: Response) -> Answer:

@@ -116,7 +116,11 @@ class Mvcc:
 
     def event_at(self, revision: int, key: str) -> Event | None:
         """What a revision did to a key, if that is in history."""
-        found = self._history[self._place(revision - 1) : self._place(revision)]
+        history = self._history
+        place = revision - history[0].revision if history else 0
+        if 0 <= place < len(history) and history[place].revision == revision and history[place].key == key:
+            return history[place]  # as it is where every revision has one event
+        found = history[self._place(revision - 1) : self._place(revision)]
         return next((event for event in found if event.key == key), None)
 
     def advance(self, revision: int) -> None:

@@ -22,9 +22,9 @@ async def test_pods_are_counted_as_they_are_after_several_changes(monkeypatch: p
     looked: list[str] = []
     glimpse = object_counts._glimpse
 
-    def noted(kv: KeyValue) -> tuple[str, bool]:
+    def noted(kv: KeyValue, *, had_node: bool = False) -> tuple[str, bool]:
         looked.append(kv.key)
-        return glimpse(kv)
+        return glimpse(kv, had_node=had_node)
 
     monkeypatch.setattr(object_counts, "_glimpse", noted)
     store = await MemoryStore.open()
@@ -38,8 +38,8 @@ async def test_pods_are_counted_as_they_are_after_several_changes(monkeypatch: p
             await asyncio.sleep(0.01)
         assert +counts.phases == {"Running": 3}
         assert len(looked) == 3, "each once"
-        await store.write_all([Delete("/registry/pods/default/a"), _put("b", "Succeeded", "n")])
-        while +counts.phases != {"Running": 1, "Succeeded": 1}:  # noqa: ASYNC110 - as above
+        await store.write_all([Delete("/registry/pods/default/a"), _put("b", "Succeeded", "n"), _put("c", "", "n")])
+        while +counts.phases != {"Pending": 1, "Succeeded": 1}:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
     assert counts.bound == 3
     await store.close()

@@ -78,9 +78,9 @@ class Words(msgspec.Struct, frozen=True):
         distinct = sorted(set(moments))
         if len(distinct) > _MOST_TIMES or not all(map(_is_time, distinct)):
             return None
-        self.times.update((moment, mark) for mark, moment in enumerate(distinct, _TIMES))
         self.by_mark.update(enumerate(distinct, _TIMES))
-        return bytes([self.times[moment] for moment in moments])
+        self.times.update(zip(distinct, range(_TIMES, _TIMES + _MOST_TIMES), strict=False))
+        return bytes(map(self.times.__getitem__, moments))
 
     def marked(self, *texts: Sections) -> list[list[bytes]]:
         """The sections of texts with marks in the place of words, but for times."""
@@ -91,8 +91,8 @@ class Words(msgspec.Struct, frozen=True):
 class Form(msgspec.Struct, frozen=True):
     """What texts say but for a pod's own words, and where these stand."""
 
-    steps: list[tuple[bytes, int]]
-    """What stands before each word, and the mark of that."""
+    steps: list[tuple[bytes, int, int]]
+    """What stands before each word, its length, and the mark of the word."""
     end: bytes
     others: frozenset[bytes]
     """What stands between quotation marks elsewhere."""
@@ -104,11 +104,11 @@ class Form(msgspec.Struct, frozen=True):
         """
         found: dict[int, bytes] = {}
         moments: list[bytes] = []
-        at = 0
-        for part, mark in self.steps:
-            if not text.startswith(part, at):
+        goes_on, at = text.startswith, 0
+        for part, length, mark in self.steps:
+            if not goes_on(part, at):
                 return None
-            at += len(part)
+            at += length
             if mark >= _TIMES:
                 moments.append(text[at : at + _TIME_LENGTH])
                 at += _TIME_LENGTH
@@ -119,7 +119,7 @@ class Form(msgspec.Struct, frozen=True):
                 if match is None:
                     return None
                 word = found[mark] = match[0]
-            elif not text.startswith(word, at):
+            elif not goes_on(word, at):
                 return None
             at += len(word)
         version = b"%d" % revision
@@ -131,7 +131,7 @@ class Form(msgspec.Struct, frozen=True):
         distinct = set(found.values())
         if len(distinct) < len(found) or not self.others.isdisjoint(distinct):
             return None
-        if max(len(found.get(mark, b"")) for mark in (_NAME, _NODE)) > _LONGEST_NAME:
+        if len(found[_NAME]) > _LONGEST_NAME or len(found.get(_NODE, b"")) > _LONGEST_NAME:
             return None
         words = Words(found)
         order = words.order_of(moments)
@@ -239,7 +239,7 @@ def form_of(texts: Sequence[bytes], words: Words) -> Form | None:
         marks += made[1]
     if words.by_mark.keys() - {*marks, _VERSION, *range(_TIMES, _TIMES + _MOST_TIMES)}:
         return None  # two words are the same
-    steps = list(zip(parts, marks, strict=False))
+    steps = [(part, len(part), mark) for part, mark in zip(parts, marks, strict=False)]
     return Form(steps, parts[-1], frozenset(_UNQUOTED.findall(b'"'.join(parts))))
 
 

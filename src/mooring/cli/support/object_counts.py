@@ -5,6 +5,7 @@ costs next to nothing.
 """
 
 import asyncio
+import re
 from collections import Counter
 from functools import lru_cache
 
@@ -35,6 +36,8 @@ class _Pod(msgspec.Struct, gc=False):
     status: _Status
 
 
+_STATUS = b',"status":{'
+_PHASE = re.compile(rb',"status":\{(?:"observedGeneration":[0-9]+,)?"phase":"([A-Za-z]+)"')
 _decode = msgspec.json.Decoder(_Pod).decode
 
 
@@ -83,7 +86,7 @@ class ObjectCounts:
             self.phases[phase] -= 1
         if current is None:
             return
-        phase, has_node = self._pods[key] = _glimpse(current)
+        phase, has_node = self._pods[key] = _glimpse(current, had_node=had_node)
         self.phases[phase] += 1
         self.bound += has_node and not had_node
 
@@ -94,7 +97,9 @@ def _prefix(scheme: Scheme, name: str) -> str:
     return Stored(scheme, kind).prefix
 
 
-def _glimpse(kv: KeyValue) -> tuple[str, bool]:
+def _glimpse(kv: KeyValue, *, had_node: bool = False) -> tuple[str, bool]:
+    if had_node and (found := _PHASE.match(kv.value, kv.value.rfind(_STATUS))):  # no pod loses its node
+        return _once(found[1].decode(), True)
     pod = _decode(kv.value)
     return _once(pod.status.phase or "Pending", bool(pod.spec.node_name))
 
