@@ -106,7 +106,46 @@ async def test_the_work_of_the_server(server: ApiServer) -> None:
 
     await all_steps()  # what is kept for pods of a template is there after the first
     create, status, delete = await all_steps()
-    _check({"created": (create, 218), "status written": (status, 298), "deleted": (delete, 216)})
+    _check({"created": (create, 200), "status written": (status, 245), "deleted": (delete, 205)})
+
+
+async def test_the_work_of_the_server_for_the_end_of_a_pod(server: ApiServer) -> None:
+    """Given time by the garbage collector, then its last status, and its end with it, by the kubelet."""
+
+    def bound(turn: int, number: int) -> Json:
+        made = created()["body"]
+        meta = {**made["metadata"], "name": f"web-{turn}-{number}"}
+        spec = {**made["spec"], "nodeName": f"node-{number}", "terminationGracePeriodSeconds": 30}
+        return {"method": "POST", "path": _PATH, "body": {**made, "metadata": meta, "spec": spec}}
+
+    def marked(found: Json) -> Json:
+        options = {"preconditions": {"uid": found["metadata"]["uid"]}}
+        return {**deleted(found), "body": options, "unread": True}
+
+    def ended(found: Json) -> Json:
+        last = started(found)
+        last["body"] |= {"spec": {"containers": []}}
+        last["body"]["status"] |= {"phase": "Succeeded"}
+        return {**last, "unread": True, "thenDelete": deleted(found)["body"]}
+
+    async def steps(turn: int) -> tuple[int, int]:
+        await _written(server, [bound(turn, number) for number in range(_PODS)])
+        pods = await _listed(server)
+        mark = await count_calls(_written(server, [marked(each) for each in pods]))
+        pods = await _listed(server)
+        end = await count_calls(_written(server, [ended(each) for each in pods]))
+        assert not await _listed(server)
+        return mark // _PODS, end // _PODS
+
+    await steps(0)
+    mark, end = await steps(1)
+    _check({"given time": (mark, 134), "ended": (end, 243)})
+
+
+async def _listed(server: ApiServer) -> list[Json]:
+    answer = (await server.app.respond(Request(method="GET", path=_PATH, headers=_AGENT, user=_CONTROLLERS))).body
+    assert isinstance(answer, bytes)
+    return [{"kind": "Pod", "apiVersion": "v1", **item} for item in json.loads(answer)["items"]]
 
 
 async def test_the_work_of_the_server_for_what_comes_by_itself(server: ApiServer) -> None:
