@@ -4,11 +4,14 @@ Every write of a group is what it would be alone: it is authorised, admitted, ju
 and audited by itself, and has an answer of its own. A group saves HTTP, and the store has all of it in one round; equal
 pods, as a ReplicaSet makes them, are judged once where no policy or webhook wants to hear of each, and writes of one
 sort one after the other (``resources/together.py``).
+Groups begin one after the other, with a turn of the event loop between them: in a rush many of them are there at a
+time, and other requests, and the disk, need not wait for all. Heartbeats, which are leases, never wait for their turn.
 Answers come when all writes of the group have been done or refused. The other side is ``client/grouped.py``; what goes
 between them, ``api/write_groups.py``.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 from urllib.parse import parse_qs
@@ -22,6 +25,7 @@ from mooring.apiserver.http import Request, Response
 MOST_WRITES = 500
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _MADE_UP = b'"generateName"'
+_LEASES = "/apis/coordination.k8s.io/"
 
 Respond = Callable[[Request], Awaitable[Response]]
 """Answers one write, as if it had been sent alone. Never raises."""
@@ -38,6 +42,33 @@ _DECODER = msgspec.json.Decoder(Writes)
 _ENCODER = msgspec.json.Encoder()
 
 
+class _Turns:
+    """Lets one begin in each turn of the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_taken = False
+
+    async def take(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._is_taken:
+            turn = loop.create_future()
+            self._waiting.append(turn)
+            await turn
+        else:
+            self._is_taken = True
+            loop.call_soon(self._pass_on)
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else nobody waits for it any longer
+                turn.set_result(None)
+                asyncio.get_running_loop().call_soon(self._pass_on)
+                return
+        self._is_taken = False
+
+
 class WriteGroups:
     """Answers groups of writes."""
 
@@ -52,6 +83,7 @@ class WriteGroups:
         self._respond_alike = respond_alike
         self._respond_together = respond_together
         self._respond_ending = respond_ending
+        self._turns = _Turns()
 
     async def handle(self, request: Request) -> Response:
         """Do all writes of a group; raises BadRequest for what is none."""
@@ -60,6 +92,8 @@ class WriteGroups:
         if any(name.startswith("impersonate-") for name in request.headers):
             raise errors.bad_request("a group of writes cannot be sent on behalf of somebody else")
         writes = _read(request.body)
+        if not all(write.path.startswith(_LEASES) for write in writes):
+            await self._turns.take()
         answers: dict[int, Answer] = {}
 
         async def answer(indexes: list[int], are_equal: bool) -> None:
