@@ -6,9 +6,9 @@ Every store keeps one; it knows nothing of tasks, threads or disks. History is o
 
 Events that are not new any more are folded (`folding`): they tell the same in less memory.
 
-To read at revision 4, take the present and undo events 6 and 5. To compact to 5, drop the first two; what event 4 and
-event 5 replaced can then no longer be asked for. In etcd a revision may have no event here (somebody wrote elsewhere)
-or several (one transaction), so places in history are looked up by revision.
+To read at revision 4, take the present and undo events 6 and 5 (`past`). To compact to 5, drop the first two; what
+event 4 and event 5 replaced can then no longer be asked for. In etcd a revision may have no event here (somebody wrote
+elsewhere) or several (one transaction), so places in history are looked up by revision.
 """
 
 import heapq
@@ -22,10 +22,13 @@ from mooring.base.clock import Clock
 from mooring.store import folding
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import JUST_WRITTEN, Conflict, Delete, Event, KeyValue, Outcome, Page, Write, behind
+from mooring.store.past import Past
 from mooring.store.sorted_keys import SortedKeys
 
 _revision_of = attrgetter("revision")
 _FEW, _PREFIXES = 64, 4096
+_CHANGED = 100_000
+"""Of so many changed keys it is remembered what they were for readers of pages: 25 MB."""
 _NEW = 1000
 """So many events are not folded: watchers are about to read them."""
 
@@ -57,6 +60,8 @@ class Mvcc:
         self._history: list[Event] = []
         self._folded = 0  # how many events of history, the first ones, are folded
         self._expiring: list[tuple[float, int, str]] = []  # a heap; an entry may be out of date
+        self._pasts: dict[tuple[str, int], Past] = {}
+        """Of readers who go on, by prefix and revision; who asked last comes last."""
         self._few: dict[str, list[str]] = {}
         """The keys under prefixes that were asked for, where there are few; forgotten when one comes or goes."""
 
@@ -92,16 +97,8 @@ class Mvcc:
             keys, count = self._keys.between(low, high, limit)
             items = [self._live[key] for key in keys]
             return Page(items, self.revision, count - len(items))
-        then = {key: kv for key, kv in self._undone(prefix, revision).items() if key > low}
-        hidden = sum(1 for key in then if key in self._live)
-        keys, count = self._keys.between(low, high, limit + hidden if limit else 0)
-        items = [self._live[key] for key in keys if key not in then]
-        items += [kv for kv in then.values() if kv]
-        items.sort(key=lambda kv: kv.key)
-        total = count - hidden + sum(1 for kv in then.values() if kv)
-        if limit:
-            del items[limit:]
-        return Page(items, revision, total - len(items))
+        items, count = self._past(prefix, revision).page(self._keys, self._live, low, high, limit)
+        return Page(items, revision, count - len(items))
 
     def require(self, revision: int) -> None:
         """Raise unless the store can still, and can already, tell how it looked at a revision."""
@@ -161,6 +158,7 @@ class Mvcc:
         del self._history[:place]
         self._folded = max(self._folded - place, 0)
         self.floor = floor
+        self._pasts = {key: past for key, past in self._pasts.items() if key[1] >= floor}
         self._shrink(sum(map(_size, dropped)))
         return [revision for event in dropped for revision in _obsolete(event)]
 
@@ -198,10 +196,14 @@ class Mvcc:
         """Where in history the events behind a revision begin."""
         return bisect_right(self._history, revision, key=_revision_of)
 
-    def _undone(self, prefix: str, revision: int) -> dict[str, KeyValue | None]:
-        """What the keys that changed since a revision were then; None is absent."""
-        changed = reversed(self.events_behind(revision))
-        return {event.key: event.previous for event in changed if event.key.startswith(prefix)}
+    def _past(self, prefix: str, revision: int) -> Past:
+        """What has changed under a prefix since a revision."""
+        past = self._pasts.pop((prefix, revision), None) or Past(prefix, revision)
+        past.follow(self.events_behind(past.told))
+        self._pasts[prefix, revision] = past
+        while len(self._pasts) > 1 and sum(map(len, self._pasts.values())) > _CHANGED:
+            del self._pasts[next(iter(self._pasts))]
+        return past
 
     def _replace(self, event: Event) -> None:
         current = event.current

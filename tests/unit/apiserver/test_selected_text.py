@@ -15,7 +15,7 @@ from mooring.apiserver.resources.selection import Selections
 from mooring.apiserver.resources.stored import Stored
 from mooring.store.kv import KeyValue
 
-pytestmark = pytest.mark.req("S.4")
+pytestmark = pytest.mark.req("S.1")
 KIND = next(kind for kind in KINDS if kind.type is Pod)
 STORED = Stored(Scheme(), KIND)
 
