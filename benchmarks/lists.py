@@ -30,6 +30,11 @@ from mooring.store.sqlite import SqliteStore
 PODS = int(os.environ.get("PODS", "50000"))
 _CHUNK = 500
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_SELECTED = {
+    "all by a label": "labelSelector=app%3Dweb",
+    "none by a label": "labelSelector=app%3Dother",
+    "those of a node": "fieldSelector=spec.nodeName%3Dnode-77",
+}
 _STATUS: dict[str, Any] = {
     "phase": "Running",
     "hostIP": "10.0.0.1",
@@ -111,20 +116,25 @@ def _measure(server: _Server) -> None:
     for form, accept in (("table", _TABLE), ("JSON", "application/json")):
         for how, limit in (("in chunks", _CHUNK), ("at once", 0)):
             for time_of in ("first time", "again"):
-                began = _cpu_seconds(server.pid)
-                first, total, size = _listed(server, accept, limit)
-                used = (_cpu_seconds(server.pid) - began) * 1000
-                name = f"{form} {how}, {time_of}"
-                print(f"{name:<34}{first:>9.1f} ms{total:>9.0f} ms{used:>9.0f} ms{size:>14,}", flush=True)
+                _tell(server, f"{form} {how}, {time_of}", accept, limit)
+    for which, query in _SELECTED.items():
+        _tell(server, f"JSON in chunks, {which}", "application/json", _CHUNK, query)
 
 
-def _listed(server: _Server, accept: str, limit: int) -> tuple[float, float, int]:
+def _tell(server: _Server, name: str, accept: str, limit: int, query: str = "") -> None:
+    began = _cpu_seconds(server.pid)
+    first, total, size = _listed(server, accept, limit, query)
+    used = (_cpu_seconds(server.pid) - began) * 1000
+    print(f"{name:<34}{first:>9.1f} ms{total:>9.0f} ms{used:>9.0f} ms{size:>14,}", flush=True)
+
+
+def _listed(server: _Server, accept: str, limit: int, query: str = "") -> tuple[float, float, int]:
     """Milliseconds until the first byte and the last, and how many there were."""
     with connected(server) as connection:
         began, first, size, token = time.perf_counter(), 0.0, 0, ""
         while True:
-            query = f"?limit={limit}&continue={token}" if limit else ""
-            heard, told, begin = taken(connection, request("GET", f"{_PODS}{query}", accept=accept))
+            page = f"&limit={limit}&continue={token}" if limit else ""
+            heard, told, begin = taken(connection, request("GET", f"{_PODS}?{query}{page}", accept=accept))
             first = first or heard - began
             size += told
             found = begin.partition(b'"continue":"')[2].partition(b'"')[0] if limit else b""
