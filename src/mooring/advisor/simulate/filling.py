@@ -38,7 +38,7 @@ class _Filling:
         world, fits = self._world, 0
         waiting = next((pod for pod in self._pods() if not pod.node), None)
         if waiting is not None:
-            return Room(workload=self._name, fits=0, limit=waiting.message)
+            return Room(workload=self._name, fits=0, limit=world.message_of(waiting))
         self._scheduling.allow_preemption = False
         try:
             while True:
@@ -50,7 +50,7 @@ class _Filling:
                     )
                 self._scheduling.run()
                 if not pod.node:
-                    limit = pod.message
+                    limit = world.message_of(pod)
                     self._take_back(pod)
                     return Room(workload=self._name, fits=fits, limit=limit)
                 fits += 1

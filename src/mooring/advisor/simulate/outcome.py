@@ -107,8 +107,9 @@ def _pending(world: World) -> tuple[PendingGroup, ...]:
 
 
 def _reason(world: World, pod: SimulatedPod) -> str:
-    if pod.message:
-        return pod.message
+    message = world.message_of(pod)
+    if message:
+        return message
     queued = world.queue.find(pod.key)
     if queued is not None and queued.gated_by:
         for plugin in world.engine.profiles[queued.profile].pre_enqueue:

@@ -25,6 +25,16 @@ class _InVain:
     found: PostFilterResult
 
 
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """What an attempt came to that placed and promised nothing."""
+
+    state: tuple[object, ...]
+    message: str
+    refused_by: frozenset[str]
+    waits_for: frozenset[str]
+
+
 class Scheduling:
     """The `Driver` of attempts in a simulated world."""
 
@@ -34,21 +44,56 @@ class Scheduling:
         self._tell = tell
         self._attempts = Attempts(world.engine, world.queue, self, self._post_filter)
         self._in_vain: dict[Hashable, _InVain] = {}
+        self._refused: dict[Hashable, _Refused] = {}
+        self._outcome: Outcome | None = None
+        """Of the attempt that is being made."""
         self.allow_preemption = True
 
     def run(self) -> None:
         """Try every pod whose turn it is."""
-        queue, record = self._world.queue, self._world.record
+        queue, record, lines = self._world.queue, self._world.record, self._world.lines
         while (queued := queue.pop()) is not None:
-            self._attempts.schedule(queued, queued.pod, 0.0)
+            before = record.attempts
             record.attempts += 1
-            if not record.attempts % _TELL_EVERY:
+            queued_at, refusals = queued.queued_at, queued.refusals
+            if self._is_in_vain(queued):
+                record.attempts += lines.refused(queued, self._world.pods[queued.key].message)
+            else:
+                lines.turned(queued, queued_at, refusals)
+            if record.attempts // _TELL_EVERY != before // _TELL_EVERY:
                 self._tell()
+
+    def _is_in_vain(self, queued: QueuedPod) -> bool:
+        """Make an attempt; whether the pod is refused as all others of its likeness would be now.
+
+        Pods wait in crowds: what one was just told is told to those like it without asking again.
+        """
+        spec = queued.pod.spec
+        state = (self._world.revision, queued.profile, spec.priority, spec.preemption_policy, self.allow_preemption)
+        known = self._refused.get(queued.likeness)
+        if known is not None and known.state == state and not len(self._engine.nominations):
+            self._world.pods[queued.key].message = known.message
+            self._world.queue.requeue(queued, known.refused_by, known.waits_for)
+            return True
+        self._outcome = None
+        self._attempts.schedule(queued, queued.pod, 0.0)
+        if self._world.revision != state[0] or not self._is_like_others(queued):
+            return False
+        message = self._world.pods[queued.key].message
+        self._refused[queued.likeness] = _Refused(state, message, queued.refused_by, queued.waits_for)
+        return True
+
+    def _is_like_others(self, queued: QueuedPod) -> bool:
+        """Whether a pod was refused in the last attempt, as any of its likeness would have been."""
+        outcome = self._outcome
+        if outcome is None or outcome.diagnosis is None or outcome.judgement.naming or queued.gated_by:
+            return False
+        return outcome.judgement.is_shared and not has_claims(outcome.pod) and not len(self._engine.nominations)
 
     # -- what attempts lead to
 
-    def judged(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
-        """Nobody counts here."""
+    def judged(self, _queued: QueuedPod, outcome: Outcome, _seconds: float) -> None:
+        self._outcome = outcome
 
     def ran(self, point: str, status: Status, profile: str, seconds: float, plugin: str = "") -> None:
         """Nobody counts here."""

@@ -16,6 +16,7 @@ from mooring.advisor.simulate.claims import Claims
 from mooring.advisor.simulate.clock import VirtualClock, moment_of
 from mooring.advisor.simulate.evictions import Drains, TaintEvictions
 from mooring.advisor.simulate.identity import uid_of
+from mooring.advisor.simulate.lines import Lines
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.pods import SimulatedPod, Workload
 from mooring.advisor.simulate.record import Record
@@ -54,6 +55,7 @@ class World:
         self.queue = SchedulingQueue(
             self.engine.profiles, self.clock, backoffs=settings.backoffs, pop_from_backoff=False
         )
+        self.lines = Lines(self.queue, self.engine.profiles.values())
         rules = NamespaceRules.of(snapshot, settings.admission, self.clock.now)
         self.admission = Admission(settings.admission, self.engine.cluster, self.clock, rules)
         self.budgets = Budgets(self.engine)
@@ -154,6 +156,10 @@ class World:
         else:
             pod.message = f"waits for the scheduler {name}, which is not simulated"
 
+    def message_of(self, pod: SimulatedPod) -> str:
+        """Why a pod has no node yet."""
+        return self.pods[self.lines.first_of(pod.key)].message
+
     def place(self, pod: SimulatedPod, node: str) -> None:
         """A pod has got its node, and runs."""
         self.engine.assume(pod.pod, node)
@@ -178,6 +184,8 @@ class World:
         meta = pod.pod.metadata
         self.taken.discard((meta.namespace, meta.name))
         self.engine.remove(pod.pod)
+        if following := self.lines.leave(pod.key):
+            self.pods[following].message = pod.message
         self.queue.delete(pod.pod)
         self.budgets.left(pod, was_healthy=was_healthy)
         self.admission.rules.release(pod.pod)

@@ -20,6 +20,7 @@ class Heap:
         self._entries: list[_Entry] = []
         self._live: dict[str, _Entry] = {}
         self._order = count()
+        self._before = count(-1, -1)
 
     def __len__(self) -> int:
         return len(self._live)
@@ -30,8 +31,8 @@ class Heap:
     def __iter__(self) -> Iterator[QueuedPod]:
         return (entry[2] for entry in self._live.values())
 
-    def put(self, queued: QueuedPod, order: tuple[Any, ...]) -> None:
-        entry = (order, next(self._order), queued)
+    def put(self, queued: QueuedPod, order: tuple[Any, ...], *, before_equals: bool = False) -> None:
+        entry = (order, next(self._before if before_equals else self._order), queued)
         self._live[queued.key] = entry
         heapq.heappush(self._entries, entry)
 
@@ -46,6 +47,15 @@ class Heap:
             self._entries = list(self._live.values())
             heapq.heapify(self._entries)
         return None if entry is None else entry[2]
+
+    def replace(self, key: str, queued: QueuedPod) -> bool:
+        """Put a pod into the place of another one; whether that was here."""
+        entry = self._live.pop(key, None)
+        if entry is None:
+            return False
+        place = next(place for place, each in enumerate(self._entries) if each is entry)
+        self._live[queued.key] = self._entries[place] = (entry[0], entry[1], queued)
+        return True
 
     def first(self) -> tuple[tuple[Any, ...], QueuedPod] | None:
         """The first entry and its order; it stays."""

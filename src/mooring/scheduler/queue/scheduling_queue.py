@@ -12,7 +12,7 @@ the clock is handed in, and ``runtime.py`` calls the two `flush` methods.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from math import floor
 from typing import Any
@@ -117,10 +117,27 @@ class SchedulingQueue:
 
     def refused_by(self) -> Iterable[tuple[str, str]]:
         """Plugin and profile, once for every waiting pod and plugin that refused it."""
+        for queued in self.waiting():
+            for plugin in queued.refused_by:
+                yield plugin, queued.profile
+
+    def waiting(self) -> Iterator[QueuedPod]:
+        """All pods that are not in flight."""
         for pool in (self._unschedulable, self._backoff, self._error_backoff, self._active):
-            for queued in pool:
-                for plugin in queued.refused_by:
-                    yield plugin, queued.profile
+            yield from pool
+
+    def turn_of(self, queued: QueuedPod) -> tuple[Any, ...]:
+        """Who has less comes first."""
+        return self._sort_key(queued.pod, queued.queued_at)
+
+    def backoff_of(self, queued: QueuedPod) -> float:
+        """How long a pod has to wait at least before it is tried again."""
+        return self._backoffs.after(queued.errors or queued.refusals)
+
+    def waits_in_crowd(self, queued: QueuedPod) -> bool:
+        """Whether a pod waits for something that would help all of its likeness that were refused like it."""
+        key = queued.key
+        return self._unschedulable.get(key) is queued and not queued.gated_by and self._hints.shared(queued)
 
     # -- pods that come, change and go
 
@@ -170,6 +187,19 @@ class SchedulingQueue:
         self._let_go(key)
         for pool in (self._active, self._backoff, self._error_backoff, self._unschedulable):
             if pool.take(key) is not None:
+                return
+
+    # -- pods for which others stand in the queue: see ``advisor/simulate/lines.py``
+
+    def put_first(self, queued: QueuedPod) -> None:
+        """A pod comes to its turn before those to which it is equal."""
+        self._active.put(queued, self.turn_of(queued), before_equals=True)
+        self._wake()
+
+    def replace(self, key: str, queued: QueuedPod) -> None:
+        """Put a pod into the place of another one like it, wherever that waits."""
+        for pool in (self._active, self._backoff, self._error_backoff, self._unschedulable):
+            if pool.replace(key, queued):
                 return
 
     # -- the cycle
@@ -316,7 +346,7 @@ class SchedulingQueue:
 
     def _leave_unschedulable(self, queued: QueuedPod, help_: Help, label: str) -> None:
         """To the active pool, or first to the backoff pool."""
-        over = floor((queued.queued_at + self._backoff_of(queued)) / _WINDOW)
+        over = floor((queued.queued_at + self.backoff_of(queued)) / _WINDOW)
         if help_ is Help.AT_ONCE or over <= floor(self._clock.monotonic() / _WINDOW):
             self._enter(queued, label)
             return
@@ -325,9 +355,6 @@ class SchedulingQueue:
             pool.put(queued, (over, *self._sort_key(queued.pod, queued.queued_at)))
             self._tell(queued, Pool.BACKOFF, label)
             self._wake()
-
-    def _backoff_of(self, queued: QueuedPod) -> float:
-        return self._backoffs.after(queued.errors or queued.refusals)
 
     def _enter(self, queued: QueuedPod, label: str) -> None:
         """Make a pod active, unless a plugin does not let it."""

@@ -103,6 +103,16 @@ class UnschedulablePods:
         self.gated -= bool(where.group.gated_by)
         return queued
 
+    def replace(self, key: str, queued: QueuedPod) -> bool:
+        """Put a pod of the same crowd into the place of another one; whether that was here."""
+        where = self._where.pop(key, None)
+        if where is None:
+            return False
+        crowd = self._groups[where.group].crowds[where.crowd]
+        crowd.pods = {each.key: each for each in (queued if kept == key else crowd.pods[kept] for kept in crowd.pods)}
+        self._where[queued.key] = where
+        return True
+
     def groups(self) -> list[tuple[Refusal, Group]]:
         """All groups, in a list of its own, as above."""
         return list(self._groups.items())

@@ -206,7 +206,7 @@ class Meter(Record):
         sample |= {"preempted": self.tally.preempted, "evicted": self.tally.evicted, "given up": self.tally.given_up}
         if self._prices:
             sample |= {"cost per hour": round(self._rate, 4), "cost": round(self.tally.cost, 4)}
-        for reason, number in self.pending_by_reason().items():
+        for reason, number in sorted(self.pending_by_reason().items()):
             sample[f"pending {reason}"] = number
         for plugin in {id(each): each for each in self._measuring()}.values():
             sample |= {str(name): float(value) for name, value in plugin.measures().items()}
@@ -214,7 +214,7 @@ class Meter(Record):
 
     def pending_by_reason(self) -> Counter[str]:
         """How many waiting pods each plugin has refused; several may have refused the same pod."""
-        return Counter(plugin for plugin, _profile in self._world.queue.refused_by())
+        return self._world.lines.refused_by()
 
     def _measuring(self) -> list[Any]:
         profiles = self._world.engine.profiles.values()

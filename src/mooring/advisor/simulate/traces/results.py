@@ -61,8 +61,10 @@ def result_of(replay: Replay, cluster: str, workload: str, scheduler: str, notes
 
 def _pending(replay: Replay) -> dict[str, int]:
     found: dict[str, int] = {}
-    if len(replay.world.pods) > replay.world.running:
-        for pod in replay.world.pods.values():
+    world = replay.world
+    if len(world.pods) > world.running:
+        for pod in world.pods.values():
             if not pod.node:
-                found[pod.message or "not tried yet"] = found.get(pod.message or "not tried yet", 0) + 1
+                message = world.message_of(pod) or "not tried yet"
+                found[message] = found.get(message, 0) + 1
     return dict(sorted(found.items(), key=lambda entry: -entry[1]))
