@@ -146,6 +146,12 @@ WRONG = (
 )
 
 
+@pytest.mark.req("T.8")
+def test_a_checkpoint_that_cannot_be_written_is_told_before_the_replay(tmp_path: Path) -> None:
+    told = CliRunner().invoke(mooring, words(written(tmp_path), tmp_path / "none" / "c.json", tmp_path / "r.json"))
+    assert (told.exit_code, "there is no folder" in told.output) == (1, True)
+
+
 @pytest.mark.parametrize(("text", "expected"), WRONG, ids=["cut off", "of another form", "of another seed"])
 def test_a_checkpoint_of_something_else_is_told(text: str | None, expected: str, tmp_path: Path) -> None:
     checkpoint = tmp_path / "c.json"

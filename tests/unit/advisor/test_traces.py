@@ -59,7 +59,7 @@ def read(tmp_path: Path, *files: tuple[str, str | bytes], skips: bool = False) -
     paths = []
     for name, content in files:
         paths.append(tmp_path / name)
-        paths[-1].write_bytes(content.encode() if isinstance(content, str) else content)
+        paths[-1].write_bytes(content.encode(errors="surrogateescape") if isinstance(content, str) else content)
     trace = Trace(tuple(paths), skips=skips)
     return [told(event) for event in trace.events()], trace
 
@@ -379,7 +379,13 @@ BAD = (
     Bad("an unknown event", "1,explode,Node,a,,\n", 't.csv:2: the event is "explode", which is none of add, change'),
     Bad("a pod without a name", "1,add,Pod,,,\n", "t.csv:2: a Pod without a name"),
     Bad("a negative amount", "1,add,Pod,p,cpu=-1,\n", "t.csv:2: cpu is -1, a negative amount"),
-    Bad("no quantity", "1,add,Pod,p,cpu=much,\n", "t.csv:2: quantities must match"),
+    Bad("no quantity", "1,add,Pod,p,cpu=much,\n", 't.csv:2: cpu is "much": quantities must match'),
+    Bad(
+        "bytes that are no text",
+        "1,add,Pod,p\udcff,,\n2,add,Pod,q,,\n",
+        "t.csv:2: it is not UTF-8",
+        ("2 default/q comes",),
+    ),
     Bad("no pair", "1,add,Pod,p,cpu,\n", 't.csv:2: resources: "cpu" is not of the form name=value'),
     Bad("a negative duration", "1,add,Pod,p,cpu=1,-5\n", "t.csv:2: the duration is -5, a negative one"),
     Bad("a kind without its object", "1,add,Deployment,web,,\n", 't.csv:2: a Deployment needs the column "object"'),
@@ -421,9 +427,10 @@ def test_bad_line_is_named_or_skipped_and_counted(case: Bad, tmp_path: Path) -> 
 
 
 UNREADABLE = (
-    ("an empty file", "t.csv", "", "the format is not known"),
+    ("an empty file", "t.csv", "", "the file is empty"),
     ("another table", "t.csv", "a,b\n1,2\n", "the format is not known"),
-    ("bytes", "t.csv", b"\xff\xfe\x00\x01", "not a table"),
+    ("a column twice", "t.csv", "time,event,kind,name,name\n0,add,Pod,a,b\n", 'the column "name" is there twice'),
+    ("bytes", "t.csv", b"\xff\xfe\x00\x01", "the format is not known"),
     ("a SimKube trace that is cut off", "t.sktrace", b"\x85\xa7version\x02\xa6conf", "not a trace of SimKube"),
     ("a SimKube trace of another version", "t.sktrace", msgspec.msgpack.encode({"version": 1}), "reads version 2"),
     ("an audit log that is cut off", "a.log", '{"kind": "Event", "sta', "a.log:1: "),

@@ -116,8 +116,8 @@ def replay(
     try:
         for path in wanted.measures:
             files.check(path)
-        if html is not None:
-            files.check_folder(html)
+        for place in filter(None, (html, wanted.checkpoint)):
+            files.check_folder(place)
         result = _replayed(wanted, snapshot, settings, seed)
         for path in wanted.measures:
             files.write(result, path)

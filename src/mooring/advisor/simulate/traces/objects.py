@@ -49,7 +49,12 @@ def node_of(name: str, resources: Mapping[str, str], labels: Mapping[str, str]) 
 
 
 def quantities(resources: Iterable[tuple[str, str]]) -> dict[str, Quantity]:
-    found = {name: parse(amount) for name, amount in resources}
+    found = {}
+    for name, amount in resources:
+        try:
+            found[name] = parse(amount)
+        except ValueError as problem:
+            raise ValueError(f'{name} is "{amount[:40]}": {problem}') from None
     check(found)
     return found
 

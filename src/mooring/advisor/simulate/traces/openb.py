@@ -55,7 +55,7 @@ def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset(
             continue
         wanted = set(filter(None, row.get("gpu_spec", "").split("|")))
         if models and wanted and not wanted & models:
-            complaints.note(place, f"no node has the model {row['gpu_spec']}: pods that ask for it stay pending")
+            complaints.note(place, f"no node has the model {row['gpu_spec']}: plugins that heed models find it no node")
         found.append(event)
     found.sort(key=_time)
     yield from found

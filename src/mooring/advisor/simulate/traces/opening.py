@@ -77,11 +77,13 @@ def _reader(path: Path) -> Reader:
             start = stream.read(4096)
     except OSError as problem:
         raise TraceError(f"{path}: {problem.strerror}") from problem
+    if not start:
+        raise TraceError(f"{path}: the file is empty")
     if sktrace.is_one(path, start):
         return _simkube
     if start.lstrip()[:1] == b"{":
         return audit_log.events
-    columns = set(tables.header(path)) if start else set[str]()
+    columns = set(tables.header(path))
     if columns >= own.NEEDED:
         return _own
     if columns >= openb.NODE_COLUMNS or columns >= openb.POD_COLUMNS:

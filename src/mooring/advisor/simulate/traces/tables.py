@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ Line = tuple[str, Mapping[str, str]]
 """Where it is (`file:line`) and its fields by column; columns that a line lacks are empty."""
 _LONGEST_FIELD = 2 * 1024 * 1024
 _BATCH = 8192
+_STRAY_BYTE = re.compile("[\udc80-\udcff]")
+"""How Python writes bytes that are no UTF-8 (`surrogateescape`)."""
 PARQUET_MAGIC, GZIP_MAGIC = b"PAR1", b"\x1f\x8b"
 NO_PYARROW = "Parquet needs pyarrow: install mooring[parquet]"
 
@@ -30,9 +33,13 @@ def header(path: Path) -> list[str]:
         return _parquet(path)[0]
     try:
         with _text(path) as stream:
-            return [name.strip() for name in next(csv.reader(stream), [])]
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as problem:
+            names = [name.strip() for name in next(csv.reader(stream), [])]
+    except (OSError, EOFError, csv.Error) as problem:
         raise TraceError(f"{path}: not a table: {problem}") from problem
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise TraceError(f'{path}: the column "{twice}" is there twice')
+    return names
 
 
 def lines(path: Path, complaints: Complaints) -> Iterator[Line]:
@@ -47,7 +54,7 @@ def _csv_lines(path: Path, complaints: Complaints) -> Iterator[Line]:
             watched = _Ending(stream)
             rows = csv.reader(watched)
             names = [name.strip() for name in next(rows, [])]
-            for row in _rows(rows, path, complaints):
+            for row in _rows(rows, watched, path, complaints):
                 place = f"{path}:{rows.line_num}"
                 if not row:
                     continue
@@ -59,18 +66,22 @@ def _csv_lines(path: Path, complaints: Complaints) -> Iterator[Line]:
                 yield place, dict(zip(names, row, strict=True))
     except (OSError, EOFError) as problem:
         raise TraceError(f"{path}: cannot be read: {problem}") from problem
-    except UnicodeDecodeError as problem:
-        raise TraceError(f"{path}: it is not UTF-8 ({problem.reason})") from problem
 
 
-def _rows(rows: "csv._reader", path: Path, complaints: Complaints) -> Iterator[list[str]]:  # type: ignore[name-defined] # the reader's type has no public name
+def _rows(rows: "csv._reader", watched: "_Ending", path: Path, complaints: Complaints) -> Iterator[list[str]]:  # type: ignore[name-defined] # the reader's type has no public name
     while True:
+        watched.is_text = True
         try:
-            yield next(rows)
+            row = next(rows)
         except StopIteration:
             return
         except csv.Error as problem:
             complaints.bad(f"{path}:{rows.line_num}", f"not a line of a table: {problem}")
+            continue
+        if watched.is_text:
+            yield row
+        else:
+            complaints.bad(f"{path}:{rows.line_num}", "it is not UTF-8")
 
 
 class _Ending:
@@ -79,6 +90,8 @@ class _Ending:
     def __init__(self, stream: io.TextIOWrapper) -> None:
         self._stream = stream
         self.is_whole = True
+        self.is_text = True
+        """False as soon as there are bytes that are no UTF-8, until somebody says otherwise."""
 
     def __iter__(self) -> "_Ending":
         return self
@@ -88,6 +101,7 @@ class _Ending:
         if not line:
             raise StopIteration
         self.is_whole = line.endswith("\n")
+        self.is_text = self.is_text and (line.isascii() or not _STRAY_BYTE.search(line))
         return line.replace("\0", "\ufffd")
 
 
@@ -96,7 +110,7 @@ def _text(path: Path) -> Iterator[io.TextIOWrapper]:
     with path.open("rb") as stream:
         is_packed = stream.peek(2)[:2] == GZIP_MAGIC
         with gzip.GzipFile(fileobj=stream) if is_packed else stream as whole:
-            yield io.TextIOWrapper(whole, encoding="utf-8-sig", newline="")
+            yield io.TextIOWrapper(whole, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 def _parquet(path: Path) -> tuple[list[str], object]:
