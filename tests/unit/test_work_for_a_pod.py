@@ -15,6 +15,7 @@ import pytest
 
 from counted_work import count, count_calls
 from mooring.api import codec
+from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Pod, PodTemplateSpec
 from mooring.api.scheme import Scheme
 from mooring.apiserver.http import Request
@@ -35,7 +36,10 @@ _PODS = 20
 _MOST = 1.2
 _AGENT = {"user-agent": "mooring-controllers/v1.37.0"}
 _CONTROLLERS = users.authenticated(users.CONTROLLERS)
+_ADMIN = users.authenticated("admin", groups=[users.MASTERS])
 _PATH = "/api/v1/namespaces/default/pods"
+_THINGS = "/apis/example.com/v1/namespaces/default/things"
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Json = dict[str, Any]
 
@@ -56,6 +60,15 @@ def created() -> Json:
     spec = {"containers": [{"name": "c", "image": "app:1"}]}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
     return {"method": "POST", "path": _PATH, "body": body}
+
+
+def _definition() -> Json:
+    """Of a kind whose objects have a number."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "integer"}}}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "things", "kind": "Thing"}
+    spec = {"group": "example.com", "scope": "Namespaced", "versions": [version], "names": names}
+    return {"metadata": {"name": "things.example.com"}, "spec": spec}
 
 
 def started(found: Json) -> Json:
@@ -149,11 +162,11 @@ async def _listed(server: ApiServer) -> list[Json]:
 
 
 async def test_the_work_of_the_server_for_what_comes_by_itself(server: ApiServer) -> None:
-    async def created_one_by_one(path: str, bodies: Sequence[Json]) -> int:
+    async def created_one_by_one(path: str, bodies: Sequence[Json], user: UserInfo = _CONTROLLERS) -> int:
         async def write() -> None:
             for body in bodies:
                 sent = json.dumps(body).encode()
-                answer = await server.app.respond(Request(method="POST", path=path, body=sent, user=_CONTROLLERS))
+                answer = await server.app.respond(Request(method="POST", path=path, body=sent, user=user))
                 assert answer.status == 201, answer.body
 
         return await count_calls(write()) // len(bodies)
@@ -164,12 +177,18 @@ async def test_the_work_of_the_server_for_what_comes_by_itself(server: ApiServer
     def maps(turn: int) -> list[Json]:
         return [{"metadata": {"name": f"map-{turn}-{number}"}, "data": {"a": str(number)}} for number in range(_PODS)]
 
+    def things(turn: int) -> list[Json]:
+        return [{"metadata": {"name": f"thing-{turn}-{number}"}, "spec": {"a": number}} for number in range(_PODS)]
+
+    await created_one_by_one(_DEFINITIONS, [_definition()], _ADMIN)
     await created_one_by_one(_PATH, pods(0))
     await created_one_by_one(_PATH.replace("pods", "configmaps"), maps(0))
+    await created_one_by_one(_THINGS, things(0), _ADMIN)
     _check(
         {
-            "a pod": (await created_one_by_one(_PATH, pods(1)), 281),
-            "a ConfigMap": (await created_one_by_one(_PATH.replace("pods", "configmaps"), maps(1)), 209),
+            "a custom object": (await created_one_by_one(_THINGS, things(1), _ADMIN), 200),
+            "a pod": (await created_one_by_one(_PATH, pods(1)), 268),
+            "a ConfigMap": (await created_one_by_one(_PATH.replace("pods", "configmaps"), maps(1)), 203),
         }
     )
 
