@@ -1,4 +1,5 @@
-"""`mooring up` in two processes and in one: how soon it is ready, what it weighs, how fast a Deployment comes to run.
+"""`mooring up` in two processes and in one: how soon it is ready, what it weighs, how fast a Deployment comes to run;
+and what the pytest fixture takes for each test after the first, with its end.
 
 python -m benchmarks up
 NODES=1000 PODS=2000 STARTS=5 python -m benchmarks up
@@ -23,6 +24,7 @@ from pathlib import Path
 from mooring.api.apps_v1 import Deployment
 from mooring.client import connect
 from mooring.testing.builders import made
+from mooring.testing.control_plane import RunningControlPlane
 
 NODES = int(os.environ.get("NODES", "1000"))
 PODS = int(os.environ.get("PODS", "2000"))
@@ -71,6 +73,16 @@ def main() -> None:
         medians = [statistics.median(each) for each in (seconds, processor, idle)]
         begun = f"{name:<14} {medians[0]:>8.2f} {medians[1]:>6.2f} {medians[2]:>8.0f}"
         print(f"{begun} {rate:>35.0f} {' + '.join(f'{each:.1f}' for each in used):>14} {memory:>5.0f}", flush=True)
+    _, *later = [_fixture_once() for _ in range(3 * STARTS)]
+    seconds, processor = (statistics.median(each) for each in zip(*later, strict=True))
+    print(f"{'fixture':<14} {seconds:>8.3f} {processor:>6.3f}")
+
+
+def _fixture_once() -> tuple[float, float]:
+    began, used = time.monotonic(), time.process_time()
+    with RunningControlPlane(nodes=1):
+        pass
+    return time.monotonic() - began, time.process_time() - used
 
 
 def _start_once(folder: str, flags: tuple[str, ...]) -> tuple[float, float, float]:
