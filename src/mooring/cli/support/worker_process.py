@@ -42,6 +42,8 @@ with garbage_waits():
 COMMAND = [sys.executable, "-P", "-c", _PROGRAM]
 _STOP_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
+_MOST_FILES = 65_536
+"""The limit of a process can be a thousand million, which older kernels would close one by one."""
 log = logs.get(__name__)
 
 
@@ -181,7 +183,7 @@ def _work_in_fork() -> None:
     """Be the second process instead of executing `COMMAND`, which is why `Popen` has not closed what is the first's."""
     code = 1
     try:
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # that `Popen` waits for, too
+        os.closerange(3, _MOST_FILES)  # that `Popen` waits for, too
         from mooring.cli.support.workers import main  # noqa: PLC0415 - the first process does not need it
 
         code = main()
