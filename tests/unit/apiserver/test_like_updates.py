@@ -214,10 +214,10 @@ async def test_the_fourth_is_not_judged(api: ApiCaller, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("name", "labels", "is_apart_and_known"),
     [
-        ("web-4", {}, (False, True)),
-        ("web-x-4", {}, (True, True)),
-        ("web-4", {"pod": "web-4"}, (True, False)),
-        ("web-4", {"pod": "node-5"}, (True, False)),
+        ("web-6", {}, (False, True)),
+        ("web-x-6", {}, (True, True)),
+        ("web-6", {"pod": "web-6"}, (True, False)),
+        ("web-6", {"pod": "node-5"}, (True, False)),
         ("web-9", {}, (True, False)),
     ],
     ids=["its own words alone", "a name of another set", "its name for a label", "another label", "a label for a name"],
@@ -230,8 +230,8 @@ async def test_what_differs_in_its_own_words_alone_is_read_along_the_form_of_oth
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     foretold = _foretold(api)
-    await _created(api, [*_names(4), name], metadata={"labels": {"pod": "web-9"}})
-    await _together(api, [await _status(api, each, "Running", number) for number, each in enumerate(_names(4))])
+    await _created(api, [*_names(6), name], metadata={"labels": {"pod": "web-9"}})
+    await _together(api, [await _status(api, each, "Running", number) for number, each in enumerate(_names(6))])
     await api.patch(f"{PODS}/{name}", {"metadata": {"labels": labels}})
     taken_apart: list[int] = []
     apart = like_updates._taken_apart
@@ -241,9 +241,9 @@ async def test_what_differs_in_its_own_words_alone_is_read_along_the_form_of_oth
         return apart(texts, revision, now)
 
     monkeypatch.setattr(like_updates, "_taken_apart", noted)
-    assert await _together(api, [await _status(api, name, "Running", 4)]) == [200]
+    assert await _together(api, [await _status(api, name, "Running", 6)]) == [200]
     assert foretold.right == foretold.said
-    assert (bool(taken_apart), foretold.said == 2) == is_apart_and_known
+    assert (bool(taken_apart), foretold.said == 4) == is_apart_and_known
 
 
 async def test_where_something_may_tell_them_apart_each_is_judged(
@@ -328,11 +328,11 @@ async def test_whatever_comes_is_foretold_as_it_is_judged(
 ) -> None:
     async with api_caller() as api:
         foretold = _foretold(api)
-        await _created(api, _names(6), node, metadata={"labels": labels}, spec={"restartPolicy": policy})
+        await _created(api, _names(9), node, metadata={"labels": labels}, spec={"restartPolicy": policy})
         for seconds, status, addresses in turns:
             api.clock.advance(seconds)
             writes = []
-            for number, name in enumerate(_names(6)):
+            for number, name in enumerate(_names(9)):
                 write = await _status(api, name, "Running", number)
                 write["body"]["status"] |= status
                 if number < len(addresses):

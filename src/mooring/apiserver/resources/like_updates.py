@@ -45,7 +45,7 @@ from mooring.store.kv import Delete, KeyValue, Put
 
 _MOST = 512
 _LONGEST = 16 * 1024
-_FORMS, _ALIKE = 64, 8
+_FORMS, _ALIKE, _SELDOM = 64, 8, 2
 Key: TypeAlias = tuple[bytes, bytes]
 """What an update says but for a pod's own words, and the order that the times are in."""
 
@@ -99,8 +99,11 @@ class LikeUpdates:
         self._context = context
         self._known: BoundedCache[Key, _Like | None] = BoundedCache(_MOST)
         """None for those that came once, and for those that nothing can be known of."""
-        self._forms: BoundedCache[tuple[str, ...], dict[bytes, Form | None]] = BoundedCache(_FORMS)
-        """By `Update.about` and by what they say, those of the last that were known; None where one has none."""
+        self._forms: BoundedCache[tuple[str, ...], dict[bytes, Form | int | None]] = BoundedCache(_FORMS)
+        """By `Update.about` and by what they say, those of the last that were known; None where one has none.
+
+        A number says how many were known: of what comes seldom, a form would take longer to make than it saves.
+        """
 
     def read(self, call: Call, kv: KeyValue, options: WriteOptions, ending: bytes = b"") -> Update | None:
         """An update, with the options of the deletion that follows it; None where it has to be judged anyway."""
@@ -116,7 +119,7 @@ class LikeUpdates:
         now = times.to_seconds(self._context.clock.now()).encode()
         text = b"\0".join(texts)
         for said, form in (self._forms.get(about) or {}).items():
-            if form is not None and (found := form.words(text, kv.mod_revision, now)) is not None:
+            if isinstance(form, Form) and (found := form.words(text, kv.mod_revision, now)) is not None:
                 return Update((said, found[1]), request.user, found[0], call.namespace, about, None)
         apart = _taken_apart(texts, kv.mod_revision, now)
         if apart is None:
@@ -141,10 +144,11 @@ class LikeUpdates:
         forms = self._forms.get(about)
         if forms is None:
             self._forms.put(about, forms := {})
-        if said not in forms:
-            if len(forms) >= _ALIKE:
-                del forms[next(iter(forms))]
-            forms[said] = form_of(texts, words)
+        known = forms.get(said, 0)
+        if said not in forms and len(forms) >= _ALIKE:
+            del forms[next(iter(forms))]
+        if isinstance(known, int):
+            forms[said] = known + 1 if known < _SELDOM else form_of(texts, words)
 
     async def learn(self, update: Update, value: bytes, *, is_gone: bool = False, pod: Pod | None = None) -> None:
         """Remember what an update came to; with the pod, where admission has looked up something about it."""
