@@ -1,6 +1,7 @@
 """The example of docs/scheduler-plugins.md does what the page says, and is found by its entry point."""
 
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -15,6 +16,14 @@ from scheduler_objects import node, pod
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "scheduler-plugin"
 DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture(autouse=True)
+def _forgets() -> Iterator[None]:
+    """What is installed is looked up once in a process; here it changes."""
+    registry.from_entry_points.cache_clear()
+    yield
+    registry.from_entry_points.cache_clear()
 
 
 @pytest.fixture
