@@ -116,11 +116,11 @@ async def check(client: Client, namespace: str) -> AsyncIterator[Finding]:
 
 async def _version(client: Client) -> Finding:
     found = msgspec.json.decode((await client.raw("GET", "/version")).body, type=dict[str, str])
-    minor = "".join(letter for letter in found.get("minor", "") if letter.isdigit())
+    minor = "".join(letter for letter in found.get("minor", "") if letter.isdecimal())
     shown = f"{found.get('major')}.{found.get('minor')}"
     return Finding(
         f"Kubernetes 1.{OLDEST_MINOR} or newer (this is {shown})",
-        minor.isdigit() and int(minor) >= OLDEST_MINOR,
+        minor.isdecimal() and int(minor) >= OLDEST_MINOR,
         hint="older ones have no scheduling gates",
     )
 

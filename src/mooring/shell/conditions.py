@@ -80,7 +80,7 @@ class _Sum:
                 raise NotUnderstood("`(` without `)` in a sum")
         elif token in _SIGNS:
             found = _SIGNS[token](self._single())
-        elif token.isdigit():
+        elif token.isdecimal():
             found = _wrapped(int(token[:20]))
         elif token.isidentifier():
             found = number(self._value_of(token) or "0")

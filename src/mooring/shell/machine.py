@@ -358,7 +358,7 @@ class Machine(msgspec.Struct):
             return str(len(self.arguments))
         if name in ("@", "*"):
             return " ".join(self.arguments)
-        if name.isdigit():
+        if name.isdecimal():
             return (("sh", *self.arguments)[int(name) : int(name) + 1] or ("",))[0]
         if name == "RANDOM":
             return str(self.chance.randrange(32768))

@@ -4,7 +4,7 @@ import gzip
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mooring.shell import Files, NotUnderstood, Outcome, bytes_of, command_line, run
@@ -194,6 +194,8 @@ def test_a_greedy_script_costs_little(script: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="abcx$(){}[]|&;<>'\"\\` \n=-!#012 ", max_size=40) | st.text(max_size=40))
+@example("$¹")
+@example("echo $((¹))")
 def test_no_text_breaks_the_shell(script: str) -> None:
     with suppress(NotUnderstood):
         sh(script)

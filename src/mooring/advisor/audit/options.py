@@ -201,7 +201,7 @@ def _without(
 def _shown(version: Mapping[str, str], prefix: str) -> Version | None:
     names = (f"{prefix}Major", f"{prefix}Minor") if prefix else ("major", "minor")
     major, minor = (version.get(name, "").rstrip("+") for name in names)
-    return Version(int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+    return Version(int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
 
 
 # -- what follows

@@ -150,7 +150,7 @@ class Streams:
         service = await self._objects.get(Service, name, namespace)
         if service is None:
             raise errors.not_found("services", name)
-        if port.isdigit():
+        if port.isdecimal():
             names = [each.name for each in service.spec.ports if each.port == int(port)]
             if not names:
                 raise errors.service_unavailable(f"no service port {port} found for service {quoted(name)}")

@@ -12,7 +12,7 @@ def parse(text: str, completions: int) -> set[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
+        if first.isdecimal() and (last or first).isdecimal():
             found.update(range(int(first), min(int(last or first) + 1, completions)))
     return found
 

@@ -312,7 +312,7 @@ def main_reason(message: str) -> str:
         return message
     parts = rest.partition(". ")[0].rstrip(".").split(", ")
     counted = [
-        (int(number), reason) for number, _, reason in (part.partition(" ") for part in parts) if number.isdigit()
+        (int(number), reason) for number, _, reason in (part.partition(" ") for part in parts) if number.isdecimal()
     ]
     return max(counted, default=(0, rest))[1]
 
