@@ -146,8 +146,8 @@ class HttpsTransport:
 
     def _release(self, channel: "_Channel") -> None:
         if channel.usable and channel in self._open and not self._closed:
-            if not channel.idle_since and channel.tls is not None:  # with its first answer came what can be resumed
-                self._session = channel.tls.session
+            if not channel.idle_since and channel.tls is not None and not channel.tls.session_reused:
+                self._session = channel.tls.session  # with its first answer came what can be resumed
             channel.idle_since = asyncio.get_running_loop().time()
             self._idle.append(channel)
         else:
