@@ -3,8 +3,8 @@
 KUBECONFIG=… APISERVER_PID=… ETCD_PID=… NODES=5000 PODS=3000 python -m benchmarks scheduler_on_kubernetes
 
 The server must be a fresh one, and on this machine: its processor time is counted. First, pods are bound by a client
-that does nothing but send prepared bindings: the ceiling. The same with an event for each shows what events cost. Then
-as many pods are bound by the scheduler.
+that does nothing but send prepared bindings, as the scheduler sends them: the ceiling. The same with an event for each
+shows what events cost. Then as many pods are bound by the scheduler.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from msgspec import structs
 from benchmarks.scheduler import _until_bound
 from benchmarks.scheduler_cluster import NAMESPACE, SCHEDULER, Process
 from benchmarks.scheduler_engine import _node, _pod, _spec
-from mooring.api.core_v1 import Node, Pod, ServiceAccount
+from mooring.api.core_v1 import Binding, Node, ObjectReference, Pod, ServiceAccount
 from mooring.api.errors import AlreadyExists
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.client import Client, EventRecorder, connect
+from mooring.client import BulkBinding, Client, EventRecorder, connect
 
 NODES = int(os.environ.get("NODES", "5000"))
 PODS = int(os.environ.get("PODS", "3000"))
@@ -116,14 +116,19 @@ async def _make_pods(client: Client) -> list[Pod]:
 
 
 async def _bind(client: Client, pods: list[Pod], *, with_events: bool) -> None:
-    async def bind(number: int) -> None:
-        meta = pods[number].metadata
-        await client.bind(meta.name, meta.namespace, f"node-{2 * number % NODES}", uid=meta.uid)
-
+    bindings = [
+        Binding(
+            metadata=ObjectMeta(name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid),
+            target=ObjectReference(kind="Node", name=f"node-{2 * number % NODES}"),
+        )
+        for number, pod in enumerate(pods)
+    ]
     recorder = EventRecorder(client, SCHEDULER)
     if with_events:
         for pod in pods:
             recorder.event(pod, "Normal", "Scheduled", "bound by the benchmark", action="Binding")
         recorder.start()
-    await _each(bind, range(len(pods)))
+    failed = [outcome for outcome in await BulkBinding(client).bind(bindings) if outcome is not None]
+    if failed:
+        raise failed[0]
     await recorder.stop(seconds=120)
