@@ -145,7 +145,7 @@ class HttpsTransport:
         return await self._connect(credential)
 
     def _release(self, channel: "_Channel") -> None:
-        if channel.usable and channel in self._open and not self._closed:
+        if channel.usable and channel in self._open and not self._closed and channel.context is self._context:
             if not channel.idle_since and channel.tls is not None and not channel.tls.session_reused:
                 self._session = channel.tls.session  # with its first answer came what can be resumed
             channel.idle_since = asyncio.get_running_loop().time()
@@ -200,7 +200,7 @@ class HttpsTransport:
             def do_handshake(self) -> None:
                 if not self.has_begun:
                     self.has_begun = True
-                    if transport._session is not None:
+                    if transport._session is not None and self.context is transport._context:
                         self.session = transport._session
                 super().do_handshake()
 
@@ -287,6 +287,8 @@ class _Channel(asyncio.Protocol):
         self.heard = False
         """Whether any byte of the present answer has come."""
         self.idle_since = 0.0
+        self.context: ssl.SSLContext | None = None
+        """Which certificate it shows, and whom it trusts."""
         self._all = open_channels
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
@@ -337,6 +339,7 @@ class _Channel(asyncio.Protocol):
             "asyncio.Transport", transport
         )  # TCP and TLS both are, though uvloop's do not inherit it
         self._all.add(self)
+        self.context = transport.get_extra_info("sslcontext")
         connected = transport.get_extra_info("socket")
         if connected is not None:
             _keep_alive(connected)

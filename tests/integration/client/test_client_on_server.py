@@ -44,9 +44,11 @@ from mooring.client import (
     connect,
     user_agent,
 )
+from mooring.client.credentials import Credential
 from mooring.client.https import HttpsTransport
 from mooring.client.in_process import InProcessTransport
 from mooring.client.kubeconfig import Connection, load
+from mooring.client.transport import Request
 
 pytestmark = pytest.mark.req("S.1")
 ADMIN = UserInfo(username="kubernetes-admin", groups=["system:masters", "system:authenticated"])
@@ -358,6 +360,20 @@ async def test_new_connections_resume_a_session_and_are_known_by_the_same_certif
             channel.abort()
             await until(lambda: not transport.open_connections)
     assert seen == [(False, ADMIN.username), (True, ADMIN.username), (True, ADMIN.username)]
+
+
+@pytest.mark.req("S.6")
+async def test_neither_connection_nor_session_of_another_certificate_is_used(server: ApiServer) -> None:
+    honest = load(server.kubeconfig())
+    nobody = HttpsTransport(Connection(honest.server, certificate_authority=honest.certificate_authority))
+    admin = await honest.credentials.current()
+    channel = await nobody._take(admin)
+    nobody._use_identity(Credential())  # while a request is under way, the credentials change
+    await channel.ask(nobody._serialized(Request("GET", "/version"), admin)).end
+    nobody._release(channel)
+    async with Client(nobody, user_agent="t") as client:
+        with pytest.raises((errors.Unauthorized, errors.Forbidden)):
+            await client.get(Namespace, "default")
 
 
 @pytest.mark.req("S.6")
