@@ -36,8 +36,20 @@ COMMANDS = {
 newcomer tries first comes first. A command is a function in a module of its own name in `mooring.cli.commands`."""
 
 
+class _ReaderGoneError(Exception):
+    """Nobody reads what is printed any more, as in `mooring gates | head -1`."""
+
+
 class _LazyGroup(click.Group):
     """Imports a command's module when it is asked for, so that `mooring version` does not load the scheduler."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as problem:  # which click would make a failure of
+            if not _reader_is_gone():
+                raise
+            raise _ReaderGoneError from problem
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click sets the signature
         return list(COMMANDS)
@@ -80,7 +92,15 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader went away, as in `mooring gates | head -1`
+    except _ReaderGoneError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print goes there
         sys.exit(0)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _reader_is_gone() -> bool:
+    from select import POLLERR, poll  # noqa: PLC0415 - only few need it
+
+    asked = poll()
+    asked.register(sys.stdout.fileno(), 0)
+    return any(what & POLLERR for _, what in asked.poll(0))
