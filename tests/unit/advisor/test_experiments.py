@@ -68,6 +68,8 @@ WRONG = (
     ("trace: [day.csv]", "trace: [$NOWHERE/day.csv]", "workloads.day.trace: set the environment variable in $NOWHERE"),
     ("draw: true, ", "", "workloads.day.fill: needs draw: true"),
     ("kind: Experiment", "kind: Scenario", "expected an Experiment"),
+    ("count: 2", "count: 0", "seeds: there are none"),
+    ("{from: 1, count: 2}", "[0, 2, 0]", "seeds: 0 is there twice"),
     ("plain: {}", '"../x": {}', "schedulers: '../x' is no name"),
 )
 

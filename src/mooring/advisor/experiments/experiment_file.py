@@ -5,6 +5,7 @@ Paths are relative to the file and may have environment variables in them (`$OPE
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,6 +150,11 @@ def read(path: Path) -> Experiment:
 def _runs(found: _File, path: Path) -> Iterator[RunSpec]:
     seeds = found.seeds
     numbers = range(seeds.first, seeds.first + seeds.count) if isinstance(seeds, Seeds) else seeds
+    if not numbers:
+        raise ExperimentError(f"{path}: seeds: there are none")
+    twice = next((seed for seed, number in Counter(numbers).items() if number > 1), None)
+    if twice is not None:
+        raise ExperimentError(f"{path}: seeds: {twice} is there twice")
     plugins = tuple(_path(name, path, "plugins") for name in found.plugins)
     for seed in numbers:
         for cluster_name, cluster in found.clusters.items():
