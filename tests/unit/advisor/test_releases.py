@@ -415,6 +415,8 @@ def test_a_baseline_leaves_out_what_was_there_before(manifests: Path, tmp_path: 
     words = ["--from", str(manifests), "--from-version", "1.35", "--to-version", "1.31"]
     baseline = tmp_path / "baseline.json"
     assert run(*words, "--write-baseline", str(baseline))[0] == 0
+    code, text = run(*words, "--write-baseline", str(tmp_path / "none" / "baseline.json"))
+    assert (code, "Error: [Errno 2] No such file or directory" in text) == (2, True)
     code, text = run(*words, "--baseline", str(baseline))
     assert (code, "2 known from before are left out" in text) == (0, True)
     more = yaml.safe_dump(obj("v1", "Pod", stored=False, metadata={"name": "new"}, spec={"hostnameOverride": "y"}))

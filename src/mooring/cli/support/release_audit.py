@@ -53,7 +53,10 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
             raise click.UsageError(str(error)) from error
         found = releases.audit(snapshot, crossing, beside=self._clients(crossing))
         if self.write_baseline is not None:
-            count = baseline.write(self.write_baseline, found.findings)
+            try:
+                count = baseline.write(self.write_baseline, found.findings)
+            except OSError as error:
+                raise click.UsageError(str(error)) from error
             click.echo(f"{count} findings are in {self.write_baseline} now", err=True)
             known = baseline.read(self.write_baseline)
         found = baseline.without(found, known) if known else found

@@ -262,7 +262,7 @@ def _print(result: "Replayed", output: str) -> None:
 
 def _print_table(result: "Replayed") -> None:
     numbers = result.numbers
-    click.echo(f"Replayed {result.workload} on {result.cluster} with {result.scheduler}. Seed {result.seed}.")
+    click.echo(f"Replayed {result.workload} on {result.cluster}, {result.scheduler}. Seed {result.seed}.")
     click.echo(
         f"{numbers['events']:,} events in {numbers['seconds']:,.0f}s of virtual time: "
         f"{numbers['arrived']:,} pods came, {numbers['placed']:,} were placed, "
