@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces.anonymous import Pseudonyms
+from mooring.advisor.simulate.traces.events import TraceError
 from mooring.advisor.simulate.traces.opening import Trace
 from mooring.advisor.simulate.traces.recording import Recorder, TraceFile, record
 from mooring.advisor.simulate.traces.replaying import Options, Replay
@@ -27,14 +28,14 @@ async def recorded(cluster: Rig, trace: TraceFile, pseudonyms: Pseudonyms | None
     recording = asyncio.ensure_future(record(cluster.admin, recorder, stop))
 
     def knows_all() -> bool:
-        return all(recorder._pods.values()) and len(recorder._pods) == len(cluster.pods)
+        return recording.done() or (all(recorder._pods.values()) and len(recorder._pods) == len(cluster.pods))
 
-    await cluster.until(knows_all)
-    yield recorder
-    await cluster.until(knows_all)
-    stop.set()
-    await recording
-    trace.close()
+    with closing(trace):
+        await cluster.until(knows_all)
+        yield recorder
+        await cluster.until(knows_all)
+        stop.set()
+        await recording
 
 
 async def add_pods(cluster: Rig, start: int, number: int, workers: int = 4) -> None:
@@ -94,6 +95,12 @@ def test_a_recording_goes_on_after_it_was_stopped_and_can_be_anonymous(tmp_path:
             await cluster.add_node("very-secret-node", labels={"team": "private"})
             await part(cluster, adds=0)
             await cluster.remove_pod("p0")  # while nobody records
+            with path.open("a") as stream:
+                stream.write("99,add,Po")  # the recording was killed
+            for other in (None, Pseudonyms(b"another secret")):
+                with pytest.raises(TraceError, match="none of its nodes is there"):
+                    async with recorded(cluster, TraceFile(path, lambda: next(times)), other):
+                        pass
             await part(cluster, adds=2, removes="p1")
 
     asyncio.run(live())
@@ -102,10 +109,7 @@ def test_a_recording_goes_on_after_it_was_stopped_and_can_be_anonymous(tmp_path:
     assert "very-secret-node" not in text
     assert "private" not in text
     assert "p1" not in text.replace("app:1", "")
-    with path.open("a") as stream:
-        stream.write("99,add,Po")  # it was cut off
-    replay = Replay(Snapshot("nothing", []), Settings(), Options(keeps_placements=True))
-    replay.run(Trace((path,), skips=True).events())
+    replay = replayed(path)
     assert replay.tally.arrived == 4
     assert replay.world.running == 2
     assert not replay.tally.odd

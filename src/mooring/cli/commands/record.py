@@ -56,6 +56,8 @@ def record(
     recorder.learn(trace.told)
     try:
         asyncio.run(_follow(source, recorder, seconds))
+    except TraceError as problem:
+        raise click.ClickException(f"{click.format_filename(file)}: {problem}; name a new file") from problem
     finally:
         trace.close()
     click.echo(f"{recorder.events:,} events of {source.origin} are in {click.format_filename(file)}", err=True)

@@ -32,6 +32,8 @@ from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.states import has_ended
 from mooring.client import Client, Informers
 
+_PIECE = 65536
+
 
 class Recorder:
     """Makes events of what informers tell, and writes them."""
@@ -60,6 +62,14 @@ class Recorder:
                     self._nodes[found.metadata.name] = None
                 case NodeGoes(name=name):
                     self._nodes.pop(name, None)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it knows nodes already."""
+        return bool(self._nodes)
+
+    def knows_any(self, nodes: Iterable[Node]) -> bool:
+        return any(self._name(node.metadata.name, "node") in self._nodes for node in nodes)
 
     def missing(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
         """Everything is listed: what the file has and the cluster has not is gone."""
@@ -144,7 +154,11 @@ class Recorder:
 
 
 async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> None:
-    """Follow a cluster until somebody says stop."""
+    """Follow a cluster until somebody says stop. Raises TraceError, before anything is written."""
+    if recorder.goes_on and not recorder.knows_any((await client.list(Node)).items):
+        raise TraceError(
+            "none of its nodes is there: it is of another cluster, or was anonymised with another --secret"
+        )
     informers = Informers(client)
     nodes, pods = informers.of(Node), informers.of(Pod)
     nodes.add_handler(added=recorder.node, updated=lambda _, new: recorder.node(new), deleted=recorder.node_gone)
@@ -167,8 +181,8 @@ class TraceFile:
         is_new = not path.exists() or not path.stat().st_size
         if not is_new:
             self._start = _begun(path)
+            _cut_last_line(path)
             self.told = list(own.events(path, Complaints(skips=True)))
-            _end_last_line(path)
         self._stream: IO[str] = path.open("a", encoding="utf-8", newline="")
         self._writer = own.Writer(self._stream, header=is_new)
         if is_new:
@@ -195,9 +209,15 @@ def _begun(path: Path) -> datetime:
     return found
 
 
-def _end_last_line(path: Path) -> None:
-    """A line that was cut off must not become one with the next."""
+def _cut_last_line(path: Path) -> None:
+    """Take away a line that does not end: the recording was killed while it was written, and will tell of it again."""
     with path.open("rb+") as stream:
-        stream.seek(-1, 2)
-        if stream.read(1) != b"\n":
-            stream.write(b"\n")
+        end = stream.seek(0, 2)
+        while end:
+            start = max(0, end - _PIECE)
+            stream.seek(start)
+            found = stream.read(end - start).rfind(b"\n")
+            if found >= 0:
+                stream.truncate(start + found + 1)
+                return
+            end = start
