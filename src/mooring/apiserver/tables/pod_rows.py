@@ -21,10 +21,9 @@ from mooring.apiserver.tables.printer import AGE, NONE, Ago, Metadata, Times
 from mooring.apiserver.tables.row import written
 
 _SPEC_KEY, _NODE_KEY, _STATUS_KEY = b',"spec":{', b',"nodeName":"', b',"status":'
-_NEARLY = 64
+_NEARLY = 32
 """Managed fields have addresses of the pod in them, of which some are that much shorter than others, or less."""
 _CELLS, _NONE = b'{"cells":[', NONE.encode()
-_ROW = _CELLS + b'%b,%b,"' + AGE + b'",%b,"%b",%b'
 _GATED = b"SchedulingGated"
 _READY, _INITIALIZED = Condition("Ready", "True"), Condition("Initialized", "True")
 _CASES: tuple[list[Condition], ...] = ([], [_READY], [_INITIALIZED], [_READY, _INITIALIZED])
@@ -71,7 +70,7 @@ class PodRows:
         self._conditions = conditions
         self._like = _Like(Spec(), b"\0", b"", 0)
         self._words: BoundedCache[Any, tuple[bytes, bytes]] = BoundedCache(_WORDS)
-        """What stands in rows between name and age, and behind the node."""
+        """What stands in rows between name and address, and behind the node."""
 
     def __call__(self, text: bytes) -> tuple[bytes, Times, int]:
         """A row, and where the metadata of its pod ends."""
@@ -127,7 +126,8 @@ class PodRows:
             self._words.put(key, words)
         address = status.pod_ips[0].ip if status.pod_ips else status.pod_ip
         name, ip = _ENCODER.encode(own.name), _ENCODER.encode(address or NONE)
-        return _ROW % (name, words[0], ip, node or _NONE, words[1]), sys.intern(created), end
+        row = b"".join((_CELLS, name, words[0], ip, b',"', node or _NONE, words[1]))
+        return row, sys.intern(created), end
 
     def _learned(self, pod: PodParts) -> tuple[bytes, bytes] | None:
         """What follows the name in a row, and the node; None where it is of this pod only."""
@@ -139,7 +139,7 @@ class PodRows:
                 return None
         middle, _ = written(cells[1:4], [])
         last, _ = written(cells[7:], self._conditions(pod))
-        return middle[len(_CELLS) : -1], last[len(_CELLS) :]
+        return b',%b,"%b",' % (middle[len(_CELLS) : -1], AGE), b'",' + last[len(_CELLS) :]
 
     def _ordinary(self, text: bytes, end: int) -> tuple[bytes, Times, int]:
         pod = _PARTS.decode(text)
