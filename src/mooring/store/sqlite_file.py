@@ -355,7 +355,7 @@ def take_lock(directory: Path) -> int:
     except BlockingIOError:
         holder = os.pread(lock, 32, 0).strip()
         os.close(lock)
-        raise InUse(directory, int(holder) if holder.isdecimal() else None) from None
+        raise InUse(directory, int(holder) if holder.isdigit() else None) from None
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
