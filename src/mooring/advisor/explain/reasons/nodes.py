@@ -197,7 +197,7 @@ def shown_requirement(requirement: NodeSelectorRequirement, *, from_pair: bool =
 def resources(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
     if len(infos) == 1:
         return as_one(infos, "; ".join(map(_shortage_text, view.shortages(infos[0]))))
-    nearest = min(infos, key=lambda info: relative_shortage(view.shortages(info)))
+    nearest = min(infos, key=lambda info: (relative_shortage(view.shortages(info)), info.name))
     parts = [_most_free(each, nearest.name) for each in view.shortages(nearest)]
     return as_one(infos, "; ".join(parts))
 
