@@ -127,6 +127,23 @@ async def test_the_end_of_a_definition_reaches_all_servers(servers: list[CustomA
         assert not (await first.store.range("/registry/stable.example.com/")).items
 
 
+@pytest.mark.req("X.6")
+async def test_a_server_that_still_cleans_up_leaves_the_next_definition_of_the_name_alone(
+    servers: list[CustomApi],
+) -> None:
+    last = servers[-1]
+    await last.define(cron_tabs())
+    gone = last.definitions.named("crontabs.stable.example.com")
+    assert gone is not None
+    await last.delete(CRD)
+    await settled(lambda: not any(map(serves, servers)))
+    await last.define(cron_tabs())
+    await settled(lambda: serves(last))
+    before = (await last.get(CRD)).body
+    await last.definitions._clean_up(gone)  # as where another server was faster
+    assert (await last.get(CRD)).body == before
+
+
 @pytest.mark.req("X.6", "X.11")
 async def test_changes_of_a_definition_under_load_are_all_kept(servers: list[CustomApi]) -> None:
     await servers[0].define(cron_tabs())

@@ -127,7 +127,7 @@ class Definitions:
             if definition.spec.names != definition.status.accepted_names or not definition.status.conditions:
                 self._settle(definition, group)
         elif CLEANUP_FINALIZER in definition.metadata.finalizers:
-            _start(self._emptying, name, self._clean_up(name))
+            _start(self._emptying, name, self._clean_up(definition))
         if holds(definition, ESTABLISHED):
             self._serve(definition)
         else:
@@ -196,15 +196,20 @@ class Definitions:
             self._promised.pop(name, None)
 
     async def _write(
-        self, name: str, change: Callable[[CustomResourceDefinition], None], *, expect: int | None = None
+        self,
+        name: str,
+        change: Callable[[CustomResourceDefinition], None],
+        *,
+        expect: int | None = None,
+        uid: str | None = None,
     ) -> bool:
-        """Change a definition in the store; whether that was done."""
+        """Change a definition in the store, if it is still the one that is meant; whether that was done."""
         try:
             kv = await self._store.get(self._stored.key("", name))
             if kv is None or (expect is not None and kv.mod_revision != expect):
                 return False
             found = self._stored.decode(kv.value, kv.mod_revision)
-            if not isinstance(found, CustomResourceDefinition):
+            if not isinstance(found, CustomResourceDefinition) or uid not in {None, found.metadata.uid}:
                 return False
             change(found)
             if found.metadata.deletion_timestamp is not None and not found.metadata.finalizers:
@@ -217,14 +222,20 @@ class Definitions:
             log.warning("A definition could not be written", extra={"fields": {"name": name, "why": str(error)}})
             return False
 
-    async def _clean_up(self, name: str) -> None:
-        """Delete all objects of a kind whose definition is being deleted, then let the definition go."""
-        await self._write(name, lambda found: progress(found, self._now()))
-        while (definition := self.named(name)) and CLEANUP_FINALIZER in definition.metadata.finalizers:
+    async def _clean_up(self, gone: CustomResourceDefinition) -> None:
+        """Delete all objects of a kind whose definition is being deleted, then let the definition go.
+
+        Where another server was faster, the next definition of that name may be there already.
+        """
+        name, uid = gone.metadata.name, gone.metadata.uid
+        await self._write(name, lambda found: progress(found, self._now()), uid=uid)
+        while (found := self.named(name)) and found.metadata.uid == uid:
+            if CLEANUP_FINALIZER not in found.metadata.finalizers:
+                return
             served = self._served.get(name)
             is_empty = served is None or await self._resources.delete_all(served[1].storage)
             end = partial(ended, now=self._now(), established=served is not None)
-            if is_empty and await self._write(name, end):
+            if is_empty and await self._write(name, end, uid=uid):
                 return
             await self._clock.sleep(_RETRY_SECONDS)
 
