@@ -15,6 +15,7 @@ import pytest
 from admission_kinds import EXAMPLES
 from counted_work import count, watched
 from every_field import Place, places
+from mooring.admission import pipeline
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create, admit_update
 from mooring.admission.pod import known_specs, update
@@ -48,9 +49,11 @@ KINDS = _kinds()
 def _no_memo(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods that look alike are judged each time: a memo would hide the work, and cannot read watched texts.
 
-    A refusal writes out a hundred causes and some differences, which is limited work and would look like growth here.
+    Ids are made by the hundred, and a refusal writes out a hundred causes and some differences: both is limited work
+    that would look like growth here.
     """
     monkeypatch.setattr(known_specs, "_content", lambda _: b"")
+    monkeypatch.setattr(pipeline, "new_uid", lambda: "")
     monkeypatch.setattr(errors, "MAX_CAUSES", 3)
     monkeypatch.setattr(update, "difference", lambda _old, _new: "")
 
