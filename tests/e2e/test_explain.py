@@ -149,6 +149,7 @@ def test_the_first_suggestion_gets_the_pod_scheduled(plane: RunningUp, kubectl: 
     finally:
         for line in case.after:
             kubectl.shell(line)
+        delete(kubectl, case.subject)
 
 
 @pytest.mark.parametrize("kind", ["Job", "StatefulSet", "DaemonSet", "ReplicaSet"])
@@ -164,13 +165,22 @@ def test_the_template_of_a_workload_is_changed(plane: RunningUp, kubectl: Kubect
     else:
         made["selector"] = {"matchLabels": labels}
     api = "batch/v1" if kind == "Job" else "apps/v1"
+    subject = f"{kind.lower()}/{name}"
     kubectl.apply({"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": made})
-    found = waiting(plane, f"{kind.lower()}/{name}")
-    words = "lower container main's request" if kind == "DaemonSet" else "drop the nodeSelector nowhere"
-    chosen = next(each for each in found["suggestions"] if each["summary"].startswith(words))
-    printed = [kubectl.shell(change["command"]) for change in chosen["changes"]]
-    eventually(lambda: is_scheduled(kubectl, f"{kind.lower()}/{name}"), 40)
-    assert printed
+    try:
+        found = waiting(plane, subject)
+        words = "lower container main's request" if kind == "DaemonSet" else "drop the nodeSelector nowhere"
+        chosen = next(each for each in found["suggestions"] if each["summary"].startswith(words))
+        printed = [kubectl.shell(change["command"]) for change in chosen["changes"]]
+        eventually(lambda: is_scheduled(kubectl, subject), 40)
+        assert printed
+    finally:
+        delete(kubectl, subject)
+
+
+def delete(kubectl: Kubectl, subject: str) -> None:
+    """Also the pods of a workload: with a lowered request they take all that their nodes have."""
+    kubectl("delete", subject, "--cascade=foreground", "--timeout=40s")
 
 
 def waiting(plane: RunningUp, subject: str) -> dict[str, Any]:
