@@ -29,6 +29,8 @@ _revision_of = attrgetter("revision")
 _FEW, _PREFIXES = 64, 4096
 _CHANGED = 100_000
 """Of so many changed keys it is remembered what they were for readers of pages: 25 MB."""
+_READERS = 256
+"""So many of them are remembered; the next page of another takes as long as its first."""
 _NEW = 1000
 """So many events are not folded: watchers are about to read them."""
 
@@ -201,7 +203,7 @@ class Mvcc:
         past = self._pasts.pop((prefix, revision), None) or Past(prefix, revision)
         past.follow(self.events_behind(past.told))
         self._pasts[prefix, revision] = past
-        while len(self._pasts) > 1 and sum(map(len, self._pasts.values())) > _CHANGED:
+        while len(self._pasts) > _READERS or (len(self._pasts) > 1 and sum(map(len, self._pasts.values())) > _CHANGED):
             del self._pasts[next(iter(self._pasts))]
         return past
 

@@ -62,3 +62,14 @@ async def test_a_page_costs_the_same_however_much_was_written_since_the_first(mo
         await store.range("/a/", after_key=f"/a/{number * 100:04}", limit=100, revision=revision)
     assert followed == [100] * 10
     await store.close()
+
+
+async def test_of_readers_at_ever_other_revisions_the_last_are_remembered() -> None:
+    store = await MemoryStore.open()
+    await store.write(Put("/a/1", b""))
+    for number in range(600):
+        await store.write(Put("/b/1", b"%d" % number))  # nothing of what they read
+        page = await store.range("/a/", limit=1, revision=await store.revision() - 1)
+        assert [kv.key for kv in page.items] == ["/a/1"]
+    assert len(store._state._pasts) == 256
+    await store.close()
