@@ -37,7 +37,8 @@ from mooring.apiserver.security import users
 _MOST, _MOST_LAYOUTS, _SEEN = 256, 4, 1024
 _TRIES = 16
 """How often something is learned of texts of a sort, which is of no use where other parts than words differ."""
-_LONGEST = 16 * 1024
+_LONGEST, _MOST_PARTS = 16 * 1024, 512
+"""Of a longer text, or one of more parts, to remember all would take more than it is worth."""
 Key = tuple[Stored, str, str, str, int]
 
 
@@ -134,7 +135,7 @@ class LikeObjects:
         if call.namespace and not context.ledger.is_idle(call.namespace):
             return None
         parts = parts_of(request.body)
-        if parts is None:
+        if parts is None or len(parts) > _MOST_PARTS:
             return None
         return Text((stored, call.namespace, request.user.username, options.manager, len(parts)), parts, options)
 
