@@ -91,6 +91,11 @@ def _map(**differ: Callable[[int], str]) -> Made:
     return made
 
 
+def _valued(count: int) -> Made:
+    """ConfigMaps with as many values, which differ."""
+    return lambda number: config_map(f"m{number}") | {"data": {f"k{each}": f"{number}" for each in range(count)}}
+
+
 @dataclass(frozen=True)
 class Case:
     id: str
@@ -114,8 +119,8 @@ MAPS = [
     Case("other values", _map(value=lambda number: f"v{number}: {{}} [1,2] %s %b %%")),
     Case("the value of one is the name of another", _map(value=lambda number: f"map-{number + 1}")),
     Case("no value", _map(value=lambda number: "x" * (number % 2))),
-    Case("a hundred values", lambda n: config_map(f"m{n}", **{f"k{each}": f"{n}" for each in range(100)})),
-    Case("too many values", lambda n: config_map(f"m{n}", **{f"k{each}": f"{n}" for each in range(200)}), 0),
+    Case("a hundred values", _valued(100)),
+    Case("too many values", _valued(200), 0),
     Case("other labels", _map(label=lambda number: f"app-{number}")),
     Case("a wrong label", _map(label=_nth(7, "a b")), 4, REFUSED_LAST),
     Case("other annotations", _map(annotation=lambda number: f"{number}")),
