@@ -310,6 +310,19 @@ def test_a_waiting_pod_of_a_deployment_leads_to_its_template() -> None:
     assert any(each.startswith("kubectl patch -n default deployment web --type=json") for each in commands)
 
 
+def test_a_pod_of_the_template_before_is_not_what_a_deployment_waits_for() -> None:
+    template = {**TEMPLATE, "spec": {"containers": [{"name": "c", "image": "app:1"}]}}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    owner = made(Deployment, {"metadata": {"name": "web", "namespace": "default", "uid": "uid-web"}, "spec": spec})
+    owned = {"namespace": "default", **owned_by("Deployment", "web")}
+    old = made(ReplicaSet, {"metadata": {"name": "web-1", **owned}, "spec": SPEC})
+    new = made(ReplicaSet, {"metadata": {"name": "web-2", **owned}, "spec": spec})
+    waiting = pod("web-1-x", spec={"nodeSelector": {"disk": "ssd"}}, metadata=owned_by("ReplicaSet", "web-1"))
+    running = pod("web-2-x", on="a", metadata=owned_by("ReplicaSet", "web-2"))
+    snapshot = cluster(node("a"), owner, old, new, waiting, running)
+    assert explain(snapshot, find(snapshot, "deployment", "default", "web")).state == "Schedulable"
+
+
 def test_a_service_makes_no_pods() -> None:
     with pytest.raises(NotThereError, match="is no kind that makes pods"):
         find(cluster(), "service", "default", "web")

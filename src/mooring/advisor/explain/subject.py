@@ -30,6 +30,7 @@ from mooring.api.states import controller_of
 from mooring.api.storage_v1 import StorageClass
 from mooring.constraints.annotations import without_bridge
 from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
+from mooring.controllers.workloads.deployment_replica_sets import find_new
 from mooring.controllers.workloads.stateful_pods import new_pod, ordinals
 
 _TEMPLATE = ("spec", "template")
@@ -206,11 +207,15 @@ def _owner(snapshot: Snapshot, obj: Resource) -> Resource | None:
 
 
 def _waiting_pod(snapshot: Snapshot, owner: Resource) -> Pod | None:
-    """A pod of a workload that has no node yet."""
+    """A pod of a workload that has no node yet. One of a template that a Deployment is replacing does not count."""
+    current = _current_replica_set(snapshot, owner)
     for pod in snapshot.all(Pod):
         if pod.metadata.namespace == owner.metadata.namespace and waits(pod):
             top = _owner(snapshot, pod)
-            if top is not None and (type(top), top.metadata.name) == (type(owner), owner.metadata.name):
+            if top is None or (type(top), top.metadata.name) != (type(owner), owner.metadata.name):
+                continue
+            maker = controller_of(pod.metadata)
+            if current is None or maker is None or maker.name == current.metadata.name:
                 return pod
     return None
 
@@ -230,7 +235,7 @@ def _of_template(
 
 
 def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod:
-    parent = _newest_replica_set(snapshot, owner) or owner
+    parent = _current_replica_set(snapshot, owner) or owner
     reference = OwnerReference(
         api_version=parent.api_version,
         kind=parent.kind,
@@ -255,11 +260,11 @@ def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod
     return Pod(api_version="v1", kind="Pod", metadata=meta, spec=template.spec)
 
 
-def _newest_replica_set(snapshot: Snapshot, owner: Resource) -> ReplicaSet | None:
+def _current_replica_set(snapshot: Snapshot, owner: Resource) -> ReplicaSet | None:
+    """The one that has the template of a Deployment."""
     if not isinstance(owner, Deployment):
         return None
-    own = [each for each in snapshot.all(ReplicaSet) if _owner(snapshot, each) is owner]
-    return max(own, key=lambda each: each.metadata.creation_timestamp or "", default=None)
+    return find_new(owner, [each for each in snapshot.all(ReplicaSet) if _owner(snapshot, each) is owner])
 
 
 def _hash(parent: Resource) -> dict[str, str]:
