@@ -4,6 +4,7 @@ Health and metrics are shown beside the work, a signal ends it, and who has lost
 """
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
@@ -45,6 +46,7 @@ async def work_until_signal(
 
     Health and metrics are shown at the address and port of `listen`, if that is not below 0.
     """
+    collect_garbage_less()
     show_who_works(registry, [running])
     work = asyncio.create_task(running.run_elected() if elected else _forever(running))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -71,8 +73,8 @@ async def _forever(running: "ElectedComponent") -> bool:
 
 async def _announce(running: "ElectedComponent", greeting: str) -> None:
     await running.wait_until_ready()
+    gc.freeze()  # what was listed stays, and has no cycles; to look for some would keep the first pods waiting
     click.echo(greeting)
-    collect_garbage_less()
 
 
 def show_who_works(registry: CollectorRegistry, parts: "Iterable[ElectedComponent]") -> None:

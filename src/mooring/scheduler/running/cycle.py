@@ -44,7 +44,7 @@ from mooring.scheduler.running.victims import Victims
 
 log = logs.get(__name__)
 
-_TURN_SECONDS = 0.01
+_TURN_SECONDS = 0.002
 """After so long others get a turn: informers, and the groups that are being bound."""
 _SLOW_SECONDS = 0.1
 
