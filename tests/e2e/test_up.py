@@ -138,6 +138,16 @@ class TestProcesses:
         assert not is_alive(child)
 
 
+def test_it_ends_well_when_its_input_was_closed() -> None:
+    shell = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "--port", "0", "--ephemeral", "--nodes", "1"]
+    with subprocess.Popen(shell, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        assert any("ready at" in line for line in process.stdout)
+        process.send_signal(signal.SIGTERM)
+        said = process.stdout.read()
+    assert process.returncode == 0, said
+
+
 def test_on_a_terminal_one_line_shows_how_things_are() -> None:
     outer, inner = pty.openpty()
     process = subprocess.Popen([*COMMAND, "--port", "0", "--ephemeral", "--nodes", "3"], stdout=inner, stderr=inner)

@@ -84,6 +84,7 @@ def mooring() -> None:
 
 def main() -> None:
     """The entry point: exit code 0 for success, 1 for a failure, 2 for a wrong call, 130 after Ctrl-C."""
+    _open_standard_streams()
     try:
         code = mooring.main(standalone_mode=False, color=False if os.environ.get("NO_COLOR") else None)
     except click.exceptions.Abort:
@@ -96,6 +97,13 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print goes there
         sys.exit(0)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_standard_streams() -> None:
+    """Let nothing else get the numbers of streams that were closed (`mooring up <&-`): libuv ends a process for it."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
 
 
 def _reader_is_gone() -> bool:
