@@ -50,7 +50,7 @@ def look(browser: Browser) -> Iterator[Look]:
     problems = [problem for watched in opened for problem in watched.problems]
     for watched in opened:
         watched.page.context.close()
-    assert problems == []
+    assert not problems, problems
 
 
 @pytest.fixture(scope="session")

@@ -63,6 +63,18 @@ def test_a_view_has_the_same_structure_at_every_size(view: str, look: Look, addr
     assert outlines["tablet"] == outlines["phone"] == outlines["wide"]
 
 
+def test_a_part_that_cannot_be_loaded_says_so(look: Look, address: str) -> None:
+    watched = look()
+    page = watched.page
+    page.goto(address + VIEWS["versions"])
+    part = page.locator("#audit").get_attribute("data-src") or ""
+    page.route(f"**{part}", lambda route: route.abort())
+    page.reload()
+    page.get_by_text("The dashboard does not answer.").wait_for()
+    assert all("net::ERR_FAILED" in problem for problem in watched.problems), watched.problems
+    watched.problems.clear()
+
+
 @pytest.mark.req("D.1")
 @pytest.mark.parametrize(
     ("view", "scheme"),

@@ -5,7 +5,7 @@ const seen = new IntersectionObserver((entries) => {
   for (const entry of entries) {
     if (entry.isIntersecting) {
       seen.unobserve(entry.target);
-      fetch(entry.target.dataset.src).then((answer) => put(entry.target, answer));
+      fetch(entry.target.dataset.src).catch(() => null).then((answer) => put(entry.target, answer));
     }
   }
 });
