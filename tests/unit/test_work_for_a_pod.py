@@ -213,7 +213,7 @@ def test_the_work_of_scheduler_and_controllers() -> None:
     cache: Cache[Pod] = Cache()
 
     def take() -> None:
-        pods = [wire.item_of(raw, kind, Pod, None, managed_fields=False) for raw in seen]
+        pods = [wire.item_of(raw, kind, Pod, None, wire.PARTS) for raw in seen]
         cache.replace([])
         cache.apply([WatchEvent("ADDED", each) for each in pods])
 

@@ -34,6 +34,7 @@ from mooring.api.scheme import Scheme
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.client import wire
+from mooring.client.template_parts import TemplateParts
 from mooring.client.transport import Request, Response, Stream, Transport
 from mooring.client.watch import Watch
 from mooring.client.wire import Listing, Query
@@ -69,6 +70,7 @@ class Client:
         scheme: Scheme | None = None,
         clock: Clock | None = None,
         certificate_authority: bytes = b"",
+        parts: TemplateParts = wire.PARTS,
     ) -> None:
         self.certificate_authority = certificate_authority
         """What the server's certificate is checked by, in PEM; empty if nobody said."""
@@ -78,6 +80,8 @@ class Client:
         self.guard: Callable[[], None] | None = None
         """Called before each write is sent; raises where it must not be. Leader election sets it."""
         self._transport = transport
+        self._parts = parts
+        """What objects in caches have in common."""
         self._kinds: dict[type[Resource], Kind] = {}
         self._instead: dict[Kind, Kind] = {}
         """What is spoken in place of versions that are not served."""
@@ -161,7 +165,7 @@ class Client:
             resourceVersionMatch=resource_version_match,
         )
         response = await self._send("GET", self._path(kind, namespace), query)
-        return wire.listing(response, kind, cls, self._conversion(cls), managed_fields=managed_fields)
+        return wire.listing(response, kind, cls, self._conversion(cls), None if managed_fields else self._parts)
 
     async def list(
         self,
@@ -221,7 +225,8 @@ class Client:
         )
         request = Request("GET", self._path(kind, namespace), query, self._get_headers)
         opened, conversion = partial(self._open, request), self._conversion(cls)
-        return Watch(kind, cls, opened, conversion, managed_fields=managed_fields, last_states=last_states)
+        parts = None if managed_fields else self._parts
+        return Watch(kind, cls, opened, conversion, parts=parts, last_states=last_states)
 
     async def serves(self, cls: type[Resource]) -> bool:
         """Whether the server has the kind at a version that this client can use."""

@@ -10,6 +10,8 @@ from mooring.client import kubeconfig as kubeconfigs
 from mooring.client.client import Client
 from mooring.client.grouped import GroupedTransport
 from mooring.client.https import HttpsTransport
+from mooring.client.template_parts import TemplateParts
+from mooring.client.wire import PARTS
 
 
 def connect(
@@ -20,10 +22,12 @@ def connect(
     scheme: Scheme | None = None,
     clock: Clock | None = None,
     grouped: bool = False,
+    parts: TemplateParts = PARTS,
 ) -> Client:
     """A client for the server of a kubeconfig; nothing is sent yet. Raises ConfigError.
 
     `grouped`: writes that are made at the same time go in one request, where the server is Mooring's.
+    `parts`: what objects in its caches share.
     """
     clock = clock or SystemClock()
     connection = kubeconfigs.load(kubeconfig, context, clock=clock)
@@ -34,6 +38,7 @@ def connect(
         scheme=scheme,
         clock=clock,
         certificate_authority=connection.certificate_authority,
+        parts=parts,
     )
 
 

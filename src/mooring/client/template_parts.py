@@ -44,7 +44,10 @@ class Words(dict[str, str]):
 class TemplateParts:
     """Parts of objects that were seen, by what they say."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tokens_alike: bool = False) -> None:
+        self.tokens_alike = tokens_alike
+        """Whether the volume of the service account's token, which Kubernetes gives each pod under a name that it makes
+        up, has the same name in all pods: else no two of them share their specification. For those who only read."""
         self.no_list: list[Any] = []
         self.no_map: dict[str, Any] = {}
         """What is empty in all objects: as they are never changed, neither are these."""

@@ -19,6 +19,7 @@ from mooring.api.json_tree import DecodeError
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, Status
 from mooring.client.errors import DisconnectedError
+from mooring.client.template_parts import TemplateParts
 from mooring.client.transport import Stream
 from mooring.client.wire import Conversion, identity_of, item_of
 
@@ -65,13 +66,13 @@ class Watch(Generic[T]):
         opened: Callable[[], Awaitable[Stream]],
         conversion: Conversion[T] | None = None,
         *,
-        managed_fields: bool,
+        parts: TemplateParts | None,
         last_states: bool = True,
     ) -> None:
         self._kind = kind
         self._cls = cls
         self._conversion = conversion
-        self._managed_fields = managed_fields
+        self._parts = parts
         self._last_states = last_states
         self._opened = opened
         self._stream: Stream | None = None
@@ -107,7 +108,7 @@ class Watch(Generic[T]):
             raise _error(frame)
         if change == "DELETED" and not self._last_states:
             return WatchEvent(change, self._cls(metadata=identity_of(frame.object)))
-        obj = item_of(frame.object, self._kind, self._cls, self._conversion, managed_fields=self._managed_fields)
+        obj = item_of(frame.object, self._kind, self._cls, self._conversion, self._parts)
         return WatchEvent(change, obj)
 
 

@@ -65,7 +65,8 @@ class _ResourceNames(msgspec.Struct):
     resources: list[_Named] = []
 
 
-_PARTS = TemplateParts()
+PARTS = TemplateParts()
+"""What all caches of this process share."""
 _LISTS = msgspec.json.Decoder(_RawList)
 _IDENTITIES = msgspec.json.Decoder(_Identified)
 _KIND_ONLY = msgspec.json.Decoder(_KindOnly)
@@ -107,37 +108,42 @@ def decoded(response: Response, cls: type[T]) -> T:
 
 
 def listing(
-    response: Response, kind: Kind, cls: type[T], conversion: Conversion[T] | None, *, managed_fields: bool
+    response: Response, kind: Kind, cls: type[T], conversion: Conversion[T] | None, parts: TemplateParts | None
 ) -> Listing[T]:
-    """The objects of an answer that is a list."""
+    """The objects of an answer that is a list; `parts` as in `item_of`."""
     try:
         raw = _LISTS.decode(response.body)
-        items = [item_of(item, kind, cls, conversion, managed_fields=managed_fields) for item in raw.items or ()]
+        items = [item_of(item, kind, cls, conversion, parts) for item in raw.items or ()]
     except (msgspec.MsgspecError, codec.DecodeError) as error:
         raise DisconnectedError(f"the server sent what is no list of {kind.plural}: {error}") from None
     return Listing(items, raw.metadata.resource_version, raw.metadata.continue_)
 
 
-def item_of(raw: msgspec.Raw, kind: Kind, cls: type[T], conversion: Conversion[T] | None, *, managed_fields: bool) -> T:
-    """An object within a list or a watch event; it says its kind even where the server leaves that out."""
+def item_of(
+    raw: msgspec.Raw, kind: Kind, cls: type[T], conversion: Conversion[T] | None, parts: TemplateParts | None
+) -> T:
+    """An object within a list or a watch event; it says its kind even where the server leaves that out.
+
+    One that goes into a cache has no managed fields, and shares what it has in common with others: `parts`.
+    """
     if conversion is None:
-        return _item(raw, kind, cls, managed_fields=managed_fields)
-    return conversion(_item(raw, kind, kind.type, managed_fields=managed_fields))
+        return _item(raw, kind, cls, parts)
+    return conversion(_item(raw, kind, kind.type, parts))
 
 
-def _item(raw: msgspec.Raw, kind: Kind, cls: type[T], *, managed_fields: bool) -> T:
+def _item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
     """An object of the version that the server sent.
 
     Managed fields are many small maps. Dropped right after they were made, they cost the garbage collector nothing.
     """
-    obj = cast("T | None", lean_pods.pod_of(raw, _PARTS)) if cls is Pod and not managed_fields else None
+    obj = cast("T | None", lean_pods.pod_of(raw, parts)) if cls is Pod and parts is not None else None
     is_shared = obj is not None
     if obj is None:
         obj = codec.decode_own(bytes(raw), cls)
     obj.kind, obj.api_version = kind.kind, kind.api_version
-    if not managed_fields and not is_shared:
+    if parts is not None and not is_shared:
         obj.metadata.managed_fields = []
-        _PARTS.share(obj)
+        parts.share(obj)
     return obj
 
 

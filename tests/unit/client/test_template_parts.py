@@ -1,6 +1,7 @@
 """What objects of caches share, and that they say the same as before."""
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -9,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api import codec
-from mooring.api.core_v1 import Node, Pod
+from mooring.api.core_v1 import Node, Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
-from mooring.client import wire
+from mooring.client import lean_pods, wire
 from mooring.client.cache import Cache
 from mooring.client.template_parts import TemplateParts
 from mooring.client.watch import WatchEvent
@@ -120,7 +121,7 @@ def test_a_pod_in_a_cache_is_the_pod_that_was_sent(trees: list[Any], spaced: boo
     assert kind is not None
     for tree in trees:
         sent = json.dumps(tree, separators=None if spaced else (",", ":"), ensure_ascii=False).encode()
-        kept = wire.item_of(msgspec.Raw(sent), kind, Pod, None, managed_fields=False)
+        kept = wire.item_of(msgspec.Raw(sent), kind, Pod, None, wire.PARTS)
         wanted = codec.decode_own(sent, Pod)
         wanted.kind, wanted.api_version, wanted.metadata.managed_fields = "Pod", "v1", []
         assert kept == wanted
@@ -158,6 +159,55 @@ def test_pods_of_one_template_on_two_nodes_have_the_same_containers() -> None:
     assert (first.spec.node_name, second.spec.node_name) == ("n1", "n2")
 
 
+@dataclass(frozen=True)
+class Tokens:
+    id: str
+    names: tuple[str, str]
+    kept: tuple[str, str]
+    tokens_alike: bool = True
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Tokens(
+            "names that Kubernetes makes up",
+            ("kube-api-access-x7z2q", "kube-api-access-bcdfg"),
+            ("kube-api-access-00000",) * 2,
+        ),
+        Tokens(
+            "for those who write",
+            ("kube-api-access-x7z2q", "kube-api-access-bcdfg"),
+            ("kube-api-access-x7z2q", "kube-api-access-bcdfg"),
+            tokens_alike=False,
+        ),
+        Tokens("names that people chose", ("kube-api-access-token", "data"), ("kube-api-access-token", "data")),
+    ],
+    ids=lambda case: case.id,
+)
+def test_pods_that_differ_in_the_name_of_their_token_s_volume_share_all_else(case: Tokens) -> None:
+    parts = TemplateParts(tokens_alike=case.tokens_alike)
+
+    def read(name: str) -> PodSpec:
+        container = {"name": "c", "image": "app:1", "volumeMounts": [{"name": name, "mountPath": "/token"}]}
+        spec = {
+            "volumes": [{"name": name, "projected": {}}],
+            "containers": [container],
+            "nodeName": "n1",
+            "hostname": "x",
+        }
+        found = lean_pods.pod_of(
+            msgspec.Raw(json.dumps({"metadata": {}, "spec": spec}, separators=(",", ":")).encode()), parts
+        )
+        assert found is not None
+        return found.spec
+
+    specs = [read(name) for name in case.names]
+    assert tuple(spec.volumes[0].name for spec in specs) == case.kept
+    assert tuple(spec.containers[0].volume_mounts[0].name for spec in specs) == case.kept
+    assert (specs[0].containers is specs[1].containers) == (case.kept[0] == case.kept[1])
+
+
 def test_versions_of_an_object_and_objects_alike_share_what_is_the_same() -> None:
     kind = Scheme().kind("v1", "Pod")
     assert kind is not None
@@ -168,7 +218,7 @@ def test_versions_of_an_object_and_objects_alike_share_what_is_the_same() -> Non
         meta = {"name": name, "uid": name, "resourceVersion": version, "annotations": {"own": name}}
         tree = {"metadata": meta, "spec": {}, "status": {"phase": "Running", "containerStatuses": containers}}
         sent = msgspec.Raw(json.dumps(tree, separators=(",", ":")).encode())
-        cache.apply([WatchEvent("MODIFIED", wire.item_of(sent, kind, Pod, None, managed_fields=False))])
+        cache.apply([WatchEvent("MODIFIED", wire.item_of(sent, kind, Pod, None, wire.PARTS))])
         return cache.objects[name]
 
     first, other, second = taken("pod-1", "1"), taken("pod-2", "2"), taken("pod-1", "3")

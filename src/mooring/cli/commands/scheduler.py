@@ -14,6 +14,7 @@ from mooring.cli.support.leadership import run_and_stand_again, work_until_signa
 from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.support.worker_flags import worker_flags
 from mooring.client import ClientError, connect, user_agent
+from mooring.client.template_parts import TemplateParts
 from mooring.scheduler.framework.registry import PluginError, from_entry_points
 from mooring.scheduler.running import config as config_file
 from mooring.scheduler.running.config import SchedulerConfigError
@@ -120,7 +121,12 @@ async def _run(
     """Schedule until a signal comes; False when the lease was lost."""
     agent = user_agent(COMPONENT, options.version)
     async with connect(
-        kubeconfig or config.kubeconfig or None, context, user_agent=agent, scheme=options.scheme, grouped=True
+        kubeconfig or config.kubeconfig or None,
+        context,
+        user_agent=agent,
+        scheme=options.scheme,
+        grouped=True,
+        parts=TemplateParts(tokens_alike=True),
     ) as client:
         running = Scheduler(client, config, options)
         running.metrics.register(registry)
