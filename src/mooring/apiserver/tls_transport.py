@@ -31,6 +31,7 @@ _HIGH_WATER, _LOW_WATER = 128 * 1024, 32 * 1024
 _HANDSHAKE_SECONDS = 60.0
 _FAREWELL_SECONDS = 30.0
 _NO_MORE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_CORK: int | None = getattr(socket, "TCP_CORK", None)
 _WAITS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 log = logging.getLogger(__name__)
@@ -184,6 +185,9 @@ class TlsTransport(asyncio.Transport):
 
     def _send(self, data: bytes | bytearray | memoryview) -> int:
         """How much the system has taken. What it has not must be offered again as it is, for OpenSSL knows it."""
+        has_many_records = len(data) > _RECORD
+        if has_many_records:
+            self._cork(1)
         try:
             return self._socket.send(data)
         except _WAITS:
@@ -191,6 +195,15 @@ class TlsTransport(asyncio.Transport):
         except OSError as error:
             self._lose(error)
             return 0
+        finally:
+            if has_many_records:
+                self._cork(0)
+
+    def _cork(self, on: int) -> None:
+        """While it is on, the system waits for more: OpenSSL hands it each record by itself."""
+        if _CORK is not None:
+            with suppress(OSError):
+                self._socket.setsockopt(socket.IPPROTO_TCP, _CORK, on)
 
     def _write_on(self) -> None:
         """The system takes bytes again."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
+from mooring.apiserver.resources.output import in_turns
 from mooring.store.kv import Put
 
 pytestmark = pytest.mark.req("S.1")
@@ -309,3 +310,20 @@ async def test_a_row_changes_when_its_object_does(some: ApiCaller) -> None:
         ["Running", "0", "100s"],
         ["Pending", "0", "100s"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sent"),
+    [
+        ([100, 200], [301]),
+        ([30_000] * 5, [60_000, 60_000, 30_001]),
+        ([65_528, 1], [65_528, 2]),
+        ([1, 200_000, 1], [1, 200_000, 2]),
+    ],
+    ids=["a short list is whole", "pieces fill records of TLS", "not a byte more", "a large object goes by itself"],
+)
+async def test_a_list_is_sent_in_pieces_of_four_records(sizes: list[int], sent: list[int]) -> None:
+    body = in_turns(iter([b"x" * size for size in sizes]))
+    pieces = [body] if isinstance(body, bytes) else [piece async for piece in body]
+    assert [len(piece) for piece in pieces] == sent
+    assert b"".join(pieces) == b"x" * sum(sizes) + b"\n"

@@ -33,8 +33,9 @@ _PARTIAL_HEAD = f'{{"kind":"PartialObjectMetadata","apiVersion":"{_META_VERSION}
 _WITH_OBJECT = b',"object":%b{' % _PARTIAL_HEAD
 _VERSION = b'"resourceVersion":"%d",'
 _WITH_METADATA = _WITH_OBJECT + _VERSION
-_PIECE = 64 * 1024
-"""Of this size the memory of one piece is used for the next; much larger ones are asked of the system every time."""
+_PIECE = 64 * 1024 - len("ffff\r\n\r\n")
+"""With what HTTP adds, four records of TLS. Of this size the memory of one piece is used for the next; much larger ones
+are asked of the system every time."""
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
@@ -265,11 +266,11 @@ def _parts(pieces: Iterator[bytes | memoryview]) -> Iterator[bytes]:
     joined: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:
-        joined.append(piece)
         size += len(piece)
-        if size >= _PIECE:
+        if size > _PIECE and joined:
             yield b"".join(joined)
-            joined, size = [], 0
+            joined, size = [], len(piece)
+        joined.append(piece)
     yield b"".join([*joined, b"\n"])
 
 
