@@ -172,15 +172,18 @@ class TableView(View):
 
     def _plain_rows(self, items: Sequence[KeyValue], ages: Ages, head: bytes) -> Iterator[bytes]:
         """The same, with commas, where objects need not be rendered for their metadata, as in most lists."""
-        row_of, begin, comma = self._table.row, len(head), b""
+        known, kind, made = self._table.known, self._table.kind, self._table.made
+        begin, comma = len(head), b""
         for kv in items:
-            value, revision = kv.value, kv.mod_revision
+            key, value, revision = kv.key, kv.value, kv.mod_revision
             if value.startswith(head):
-                row = row_of(kv.key, revision, value, begin)
+                row = known(key)
+                if row is None or row.revision != revision or row.kind is not kind:
+                    row = made(key, revision, value, begin)
                 metadata = value[begin : begin + row.metadata_size]
                 yield b"".join((comma, row.write(ages), _WITH_METADATA % revision, metadata, b"}}"))
             else:
-                yield comma + self._row(value, revision, ages, kv.key)
+                yield comma + self._row(value, revision, ages, key)
             comma = b","
 
     def _row(self, value: bytes, revision: int, ages: Ages, key: str = "") -> bytes:

@@ -101,26 +101,31 @@ class Table:
     """The columns and rows of one kind."""
 
     def __init__(self, kind: Kind, rows: BoundedCache[str, Row]) -> None:
-        self._kind = kind
+        self.kind = kind
         self._printer = printer = _printer(kind)
         self.columns: list[TableColumnDefinition] = [*printer.columns]
-        self._known = rows.get
+        self.known = rows.get
         """Rows of stored objects by their keys; whoever looks one up compares its kind and revision."""
         self._keep = rows.put
         self._write = printer.write or self._written
 
     def row(self, key: str, revision: int, text: bytes, begin: int) -> Row:
+        """The row of an object, as it is known or as it is made."""
+        row = self.known(key) if key else None
+        if row is None or row.revision != revision or row.kind is not self.kind:
+            row = self.made(key, revision, text, begin)
+        return row
+
+    def made(self, key: str, revision: int, text: bytes, begin: int) -> Row:
         """The row of an object, of which the JSON is given in the version that was asked for.
 
         `begin` is where its metadata goes on behind the resourceVersion, which stored objects lack. Those of stored
         objects, which have a key, are kept.
         """
-        row = self._known(key) if key else None
-        if row is None or row.revision != revision or row.kind is not self._kind:
-            written, times, end = self._write(text)
-            row = Row(self._kind, revision, end - begin, written, times)
-            if key:
-                self._keep(key, row)
+        written, times, end = self._write(text)
+        row = Row(self.kind, revision, end - begin, written, times)
+        if key:
+            self._keep(key, row)
         return row
 
     def _written(self, text: bytes) -> tuple[bytes, Times, int]:
@@ -130,7 +135,7 @@ class Table:
         end = begin + len(bytes(_CUT.decode(text).metadata))
         managed = text.find(codec.MANAGED_FIELDS, begin, end)
         shown = text if managed < 0 or printer.read else text[:managed] + text[end - 1 :]
-        obj = printer.read(shown) if printer.read else codec.decode_own(shown, self._kind.type)
+        obj = printer.read(shown) if printer.read else codec.decode_own(shown, self.kind.type)
         conditions = printer.conditions(obj) if printer.conditions else []
         return *written(printer.cells(obj), conditions), end
 
