@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 
 _RFC3339 = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
+_MICROSECONDS = re.compile(r".*[.,][0-9]{6}(?:Z|[+-].*)")
+_SHOWN = 100
 _TO_SECONDS = len("2006-01-02T15:04:05Z")
 _LONGEST_REMEMBERED = len("2006-01-02T15:04:05.000000000+00:00")
 
@@ -27,10 +29,19 @@ def parse(text: str) -> datetime:
     return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _parsed(text)
 
 
+def parse_microseconds(text: str) -> datetime:
+    """The same of a `metav1.MicroTime`, which has six digits behind the second, no more and no less."""
+    if _MICROSECONDS.fullmatch(text) is None:
+        raise TimeError(
+            f'"{text[:_SHOWN]}" is not a time as in "2006-01-02T15:04:05.000000Z" (RFC 3339, with six digits)'
+        )
+    return parse(text)
+
+
 def _parsed(text: str) -> datetime:
     match = _RFC3339.fullmatch(text)
     if match is None:
-        raise TimeError(f'"{text}" is not a time as in "2006-01-02T15:04:05Z" (RFC 3339)')
+        raise TimeError(f'"{text[:_SHOWN]}" is not a time as in "2006-01-02T15:04:05Z" (RFC 3339)')
     if len(text) == _TO_SECONDS:
         with suppress(ValueError):  # of which the words below tell
             return datetime.fromisoformat(text)
@@ -42,7 +53,7 @@ def _parsed(text: str) -> datetime:
         zone = timezone(-offset if sign == "-" else offset)
         return datetime(year, month, day, hour, minute, second, microsecond, zone).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise TimeError(f'"{text}" is not a time: {error}') from None
+        raise TimeError(f'"{text[:_SHOWN]}" is not a time: {error}') from None
 
 
 _remembered = lru_cache(maxsize=4096)(_parsed)

@@ -18,6 +18,7 @@ from mooring.api.times import TimeError
         ("2024-02-29T23:59:59Z", datetime(2024, 2, 29, 23, 59, 59, tzinfo=UTC)),
         ("2024-01-01T00:00:00.1234567Z", datetime(2024, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)),
         ("2024-01-01T02:00:00+02:00", datetime(2024, 1, 1, tzinfo=UTC)),
+        ("2024-01-01T2:00:00Z", datetime(2024, 1, 1, 2, tzinfo=UTC)),
         ("2023-12-31T19:30:00-04:30", datetime(2024, 1, 1, tzinfo=UTC)),
     ],
 )

@@ -20,6 +20,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ManagedFieldsEntry, ObjectMeta, Resource, StatusCause
 from mooring.api.quoting import quoted
 from mooring.api.scheme import Scheme
+from mooring.api.struct_times import WrongTimeError, put_times
 from mooring.api.yaml_documents import repeated_keys
 from mooring.apiserver.apply import field_set
 from mooring.apiserver.apply.comparison import Comparison, MissingKeyError, compare, named, whole
@@ -150,8 +151,12 @@ class FieldManagers:
         return _tree_of(before, was, kind, subresource), _tree_of(after, now, kind, subresource)
 
     def object_of(self, tree: Tree, kind: Kind) -> Resource:
-        """The object in the newest version that a tree in another says."""
+        """The object in the newest version that a tree in another says; raises BadRequest for a wrong time."""
         typed = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
+        try:
+            put_times(typed)
+        except WrongTimeError as error:
+            raise errors.bad_request(f"failed to convert the applied object: {error}") from None
         return self._scheme.convert(typed, self._scheme.hub(kind))
 
     def whole_tree(self, obj: Resource, kind: Kind) -> Tree:

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mooring.api import codec, errors, field_errors, times
+from mooring.api import codec, errors, field_errors
 from mooring.api.codec import DecodeError, FieldValidation, TooLargeError, Unsupported
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import DeleteOptions, Resource, TypeMeta
 from mooring.api.protobuf import MEDIA_TYPE as PROTOBUF
+from mooring.api.struct_times import WrongTimeError, put_times
 from mooring.apiserver.http import JSON, YAML, Request
-from mooring.base.remembering import remembered
 
 CONSUMED = (JSON, YAML)
 """The formats that bodies can have."""
@@ -157,30 +157,11 @@ def read_object(request: Request, kind: Kind, validation: FieldValidation) -> co
 def check_object(obj: Resource, kind: Kind) -> None:
     """Put type and times as the server writes them; raises BadRequest when they are wrong."""
     check_type(obj, kind)
-    metadata = obj.metadata
-    if metadata.creation_timestamp is not None:
-        metadata.creation_timestamp = _time("metadata.creationTimestamp", metadata.creation_timestamp)
-    if metadata.deletion_timestamp is not None:
-        metadata.deletion_timestamp = _time("metadata.deletionTimestamp", metadata.deletion_timestamp)
-    for entry in metadata.managed_fields:
-        if entry.time is not None:
-            entry.time = _time("metadata.managedFields.time", entry.time)
-
-
-def _time(field: str, text: str) -> str | None:
-    """A time in UTC to the second. Some clients write it otherwise when they send back what they have read."""
-    if not text:
-        return None
     try:
-        return _to_the_second(text)
-    except times.TimeError as error:
-        raise errors.bad_request(f"{field}: {error}") from None
-
-
-@remembered(4096)
-def _to_the_second(text: str) -> str:
-    """Objects that are written together have the same times."""
-    return times.to_seconds(times.parse(text))
+        put_times(obj)
+    except WrongTimeError as error:
+        said = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
+        raise errors.bad_request(said) from None
 
 
 def check_type(obj: TypeMeta, kind: Kind) -> None:

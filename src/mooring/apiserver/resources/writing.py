@@ -23,13 +23,15 @@ from mooring.admission.pipeline import (
     generate_another_name,
     mutate_again,
 )
-from mooring.api import codec, errors
+from mooring.api import codec, errors, field_errors
 from mooring.api.admissionregistration_v1 import CREATE, UPDATE
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.core_v1 import Event as CoreEvent
 from mooring.api.core_v1 import Namespace, Pod, Service
+from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.struct_times import WrongTimeError, put_times
 from mooring.apiserver.apply.field_managers import Applier, FieldManagers, Manager, Tree
 from mooring.apiserver.http import Response
 from mooring.apiserver.patch import PatchError, patcher_for
@@ -38,7 +40,7 @@ from mooring.apiserver.resources.like_objects import Found, LikeObjects
 from mooring.apiserver.resources.like_pods import LikePods
 from mooring.apiserver.resources.output import respond as responded
 from mooring.apiserver.resources.output import view_for
-from mooring.apiserver.resources.parameters import WriteOptions, check_object, read_object, write_options
+from mooring.apiserver.resources.parameters import WriteOptions, check_type, read_object, write_options
 from mooring.apiserver.resources.stored import Stored
 from mooring.store.kv import Delete, Event, KeyValue, Put, Write
 
@@ -388,7 +390,12 @@ class Writing:
                 raise errors.bad_request(f"error decoding patch: {error}") from None
             except RecursionError:
                 raise errors.bad_request("error decoding patch: nested too deeply") from None
-            check_object(decoded.object, call.kind)
+            check_type(decoded.object, call.kind)
+            try:
+                put_times(decoded.object)
+            except WrongTimeError as error:
+                wrong = field_errors.invalid(Path(error.path), field_errors.OMIT_VALUE, error.why)
+                raise errors.invalid(call.kind.kind, call.name, [wrong], group=call.kind.group) from None
             call.warn(*decoded.warnings)
             return scheme.convert(decoded.object, call.stored.hub)
 

@@ -1,0 +1,143 @@
+"""Times in objects: put as Kubernetes writes them, in UTC and to the second or the microsecond, or found to be wrong.
+
+A wrong one must not get in: Go's clients cannot read an object that has it, nor a list with such an object. A field is
+a time by its name; that this is so in all kinds, a test compares with the types that Kubernetes publishes.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+import msgspec
+
+from mooring.api import times
+from mooring.base.remembering import remembered
+
+_TO_THE_MICROSECOND = frozenset({"acquire_time", "renew_time", "event_time", "last_observed_time"})
+_TIMES = _TO_THE_MICROSECOND | {
+    "allocation_timestamp",
+    "begin_refresh_at",
+    "completion_time",
+    "creation_timestamp",
+    "deletion_timestamp",
+    "deprecated_first_timestamp",
+    "deprecated_last_timestamp",
+    "disrupted_pods",
+    "expiration_timestamp",
+    "finished_at",
+    "first_timestamp",
+    "last_heartbeat_time",
+    "last_phase_transition_time",
+    "last_probe_time",
+    "last_scale_time",
+    "last_schedule_time",
+    "last_successful_time",
+    "last_timestamp",
+    "last_transition_time",
+    "last_update_time",
+    "not_after",
+    "not_before",
+    "start_time",
+    "started_at",
+    "time",
+    "time_added",
+}
+_NO_TIME = "0001-01-01T00:00:00"
+
+
+class WrongTimeError(ValueError):
+    """A text that is no time; `path` says where it stands."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path, self.why = path, why
+
+
+class _Step(NamedTuple):
+    attribute: str
+    name: str
+    """In JSON."""
+    written: Callable[[str], str | None] | None
+    """How a time is written; None for what has times within."""
+
+
+def put_times(obj: msgspec.Struct) -> None:
+    """Put all times of an object as Kubernetes writes them. Raises WrongTimeError."""
+    for attribute, name, written in _steps(type(obj)):
+        value = getattr(obj, attribute)
+        if value is None:
+            continue
+        try:
+            if written is None:
+                _put_within(value)
+            elif isinstance(value, dict):
+                setattr(obj, attribute, {key: written(text) for key, text in value.items()})
+            else:
+                setattr(obj, attribute, written(value))
+        except times.TimeError as error:
+            raise WrongTimeError(name, str(error)) from None
+        except WrongTimeError as error:
+            path = f"{name}{error.path}" if error.path.startswith("[") else f"{name}.{error.path}"
+            raise WrongTimeError(path, error.why) from None
+
+
+def has_times(cls: type[msgspec.Struct]) -> bool:
+    """Whether there are times in objects of a type."""
+    return bool(_steps(cls))
+
+
+def _put_within(value: Any) -> None:
+    if isinstance(value, msgspec.Struct):
+        put_times(value)
+        return
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        try:
+            put_times(each)
+        except WrongTimeError as error:
+            raise WrongTimeError(f"[{key}].{error.path}", error.why) from None
+
+
+@remembered(4096)
+def _to_the_second(text: str) -> str | None:
+    """Objects that are written together have the same times."""
+    found = times.to_seconds(times.parse(text))
+    return None if found.startswith(_NO_TIME) else found
+
+
+@remembered(4096)
+def _to_the_microsecond(text: str) -> str | None:
+    return times.to_microseconds(times.parse_microseconds(text))
+
+
+_begun: set[type[msgspec.Struct]] = set()
+"""Types whose parts are being looked at: those that hold themselves are met again."""
+
+
+@cache
+def _steps(cls: type[msgspec.Struct]) -> tuple[_Step, ...]:
+    if cls in _begun:
+        return ()
+    _begun.add(cls)
+    try:
+        return tuple(_found(cls))
+    finally:
+        _begun.discard(cls)
+
+
+def _found(cls: type[msgspec.Struct]) -> Iterator[_Step]:
+    hints = get_type_hints(cls)
+    for attribute, name in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
+        if attribute in _TO_THE_MICROSECOND:
+            yield _Step(attribute, name, _to_the_microsecond)
+        elif attribute in _TIMES:
+            yield _Step(attribute, name, _to_the_second)
+        elif any(map(has_times, _structs(hints[attribute]))):
+            yield _Step(attribute, name, None)
+
+
+def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
+    """The types of parts that a field can hold."""
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _structs(argument)
