@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import msgspec
 
 from mooring.api import times
+from mooring.api.dynamic import Dynamic
 from mooring.base.remembering import remembered
 
 _TO_THE_MICROSECOND = frozenset({"acquire_time", "renew_time", "event_time", "last_observed_time"})
@@ -63,7 +64,7 @@ class _Step(NamedTuple):
 
 def put_times(obj: msgspec.Struct) -> None:
     """Put all times of an object as Kubernetes writes them. Raises WrongTimeError."""
-    for attribute, name, written in _steps(type(obj)):
+    for attribute, name, written in _steps(Dynamic if isinstance(obj, Dynamic) else type(obj)):  # types come and go
         value = getattr(obj, attribute)
         if value is None:
             continue

@@ -10,11 +10,13 @@ import pytest
 from mooring.api import codec, protobuf_table
 from mooring.api.coordination_v1 import Lease
 from mooring.api.core_v1 import Node, Pod
+from mooring.api.dynamic import dynamic_type
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.api.protobuf_table import Message, Time
 from mooring.api.scheme import Scheme
-from mooring.api.struct_times import _TIMES, _TO_THE_MICROSECOND, WrongTimeError, has_times, put_times
+from mooring.api.struct_times import _TIMES, _TO_THE_MICROSECOND, WrongTimeError, _steps, has_times, put_times
+from mooring.api.structural import NOTHING
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,16 @@ def test_a_time_that_is_none_is_told_with_its_place(cls: type[Resource], tree: d
     with pytest.raises(WrongTimeError) as raised:
         put_times(codec.decode_own(msgspec.json.encode(tree), cls))
     assert raised.value.path == path
+
+
+def test_custom_kinds_are_not_remembered() -> None:
+    put_times(dynamic_type("First", NOTHING)())
+    known = _steps.cache_info().currsize
+    obj = dynamic_type("Second", NOTHING)()
+    obj.metadata.creation_timestamp = "2026-01-01T01:00:00+01:00"
+    put_times(obj)
+    assert obj.metadata.creation_timestamp == "2026-01-01T00:00:00Z"
+    assert _steps.cache_info().currsize == known
 
 
 def test_times_are_where_kubernetes_types_say() -> None:
