@@ -1,5 +1,6 @@
-"""Indexes as texts, failure and success policies, pauses after failures, and the times of schedules."""
+"""Indexes as texts, finalizers, failure and success policies, pauses after failures, and the times of schedules."""
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.api import times
+from mooring.api import errors, times
 from mooring.api.batch_v1 import (
     CronJob,
     Job,
@@ -22,7 +23,7 @@ from mooring.api.batch_v1 import (
 )
 from mooring.api.core_v1 import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.controllers.workloads import cron_job, job_indexes, job_policies
+from mooring.controllers.workloads import cron_job, job, job_indexes, job_policies
 from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
 
 pytestmark = pytest.mark.req("S.4")
@@ -117,6 +118,29 @@ class Pause:
     failed: list[Pod]
     succeeded: list[Pod]
     expected: float
+
+
+async def test_pods_are_released_some_at_a_time_and_all_though_some_cannot_be() -> None:
+    pods = [Pod(metadata=ObjectMeta(name=f"p-{number}")) for number in range(3 * job.RELEASED_AT_ONCE)]
+    refused = errors.internal_error("no")
+    outcomes = {"p-1": errors.not_found("pods", "p-1"), "p-2": errors.conflict("pods", "p-2"), "p-3": refused}
+    most, under_way, released = 0, 0, list[str]()
+
+    async def release(pod: Pod) -> None:
+        nonlocal most, under_way
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        if pod.metadata.name in outcomes:
+            raise outcomes[pod.metadata.name]
+        released.append(pod.metadata.name)
+
+    with pytest.raises(errors.InternalError) as raised:
+        await job._for_each(pods, release)
+    assert raised.value is refused
+    assert most == job.RELEASED_AT_ONCE
+    assert sorted([*released, *outcomes]) == sorted(pod.metadata.name for pod in pods)
 
 
 def succeeded(seconds: float) -> Pod:

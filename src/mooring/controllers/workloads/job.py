@@ -10,7 +10,7 @@ What the policies say is in ``job_policies.py``. Finished Jobs are deleted by ``
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ MANAGED_HERE = "kubernetes.io/job-controller"
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 MOST_AT_ONCE = 500
 """Pods that are made for a Job in one go."""
+RELEASED_AT_ONCE = 512
+"""Enough for all groups of writes on their way (``client/grouped.py``) while the next one is being made."""
 
 
 class Decision(NamedTuple):
@@ -216,12 +218,26 @@ class JobController(Workload[Job]):
             self.expectations.wrote(key, self.owners, written)
 
 
-async def _for_each(pods: Iterable[Pod], release: Callable[[Pod], Awaitable[None]]) -> None:
-    """Release pods at the same time; those that are gone, or others by now, need it no longer."""
-    answers = await asyncio.gather(*map(release, pods), return_exceptions=True)
-    for answer in answers:
-        if answer is not None and not isinstance(answer, errors.NotFound | errors.Conflict):
-            raise answer
+async def _for_each(pods: Collection[Pod], release: Callable[[Pod], Awaitable[None]]) -> None:
+    """Release pods; those that are gone, or others by now, need it no longer.
+
+    Raises the first error when all have been tried. Not all of thousands are begun at once: the server would have
+    nothing to do until the last of them is.
+    """
+    left, failures = iter(pods), list[Exception]()
+
+    async def work() -> None:
+        for pod in left:
+            try:
+                await release(pod)
+            except (errors.NotFound, errors.Conflict):
+                continue
+            except Exception as error:
+                failures.append(error)
+
+    await asyncio.gather(*(work() for _ in range(min(len(pods), RELEASED_AT_ONCE))))
+    if failures:
+        raise failures[0]
 
 
 def _released(pod: Pod) -> dict[str, Any]:
