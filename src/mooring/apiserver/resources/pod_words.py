@@ -75,12 +75,13 @@ class Words(msgspec.Struct, frozen=True):
 
     def order_of(self, moments: Sequence[bytes]) -> bytes | None:
         """The marks of times, which are learned; None where one is wrong."""
-        distinct = sorted(set(moments))
-        if len(distinct) > _MOST_TIMES or not all(map(_is_time, distinct)):
+        found = _ordered(tuple(moments)) if len(moments) <= _MOST_TIMES else None
+        if found is None:
             return None
-        self.by_mark.update(enumerate(distinct, _TIMES))
-        self.times.update(zip(distinct, range(_TIMES, _TIMES + _MOST_TIMES), strict=False))
-        return bytes(map(self.times.__getitem__, moments))
+        order, by_mark, marks = found
+        self.by_mark.update(by_mark)
+        self.times.update(marks)
+        return order
 
     def marked(self, *texts: Sections) -> list[list[bytes]]:
         """The sections of texts with marks in the place of words, but for times."""
@@ -266,7 +267,16 @@ def filled(made: Template, words: Words) -> bytes:
     return b"".join(parts)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
+def _ordered(moments: tuple[bytes, ...]) -> tuple[bytes, dict[int, bytes], dict[bytes, int]] | None:
+    """The marks of times in their order, and both by each other; None where one is wrong. Like pods have the same."""
+    distinct = sorted(set(moments))
+    if not all(map(_is_time, distinct)):
+        return None
+    marks = {moment: mark for mark, moment in enumerate(distinct, _TIMES)}
+    return bytes(map(marks.__getitem__, moments)), dict(enumerate(distinct, _TIMES)), marks
+
+
 def _is_time(text: bytes) -> bool:
     """Whether a text that looks like a time is one."""
     try:

@@ -164,7 +164,11 @@ class Together:
         if call.request.content_type == APPLY:
             return None
         options = write_options(call.request, "PatchOptions")
-        return await self._update(call, await self._changed(call, options, self._writing.patched(call, options)))
+
+        def patched(old: Resource) -> Resource:
+            return self._writing.patched(call, options)(old)  # which reads the patch, where nobody knows what it does
+
+        return await self._update(call, await self._changed(call, options, patched))
 
     async def _update(self, call: Call, change: _Change | None) -> _Draft[Response] | None:
         if change is None:
