@@ -10,6 +10,7 @@ from msgspec import structs
 from mooring.api import label_selector
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodSpec, PodStatus
+from mooring.api.meta_v1 import OwnerReference
 from mooring.constraints.columns.revisions import NO_ROWS, Derived, Reader, RowLog
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import CountedDomains, Domains
@@ -186,6 +187,32 @@ def test_pods_made_of_the_same_objects_have_one_shape(change: dict[str, object],
     first = shapes.shape_of(one)
     assert (shapes.shape_of(other) is first) == is_alike
     assert shapes.shape_of(other) is shapes.shape_of(structs.replace(other, spec=copy_of(other.spec)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"finalizers": ["x"], "resource_version": "7"},
+        {"deletion_timestamp": "2026-01-01T00:00:00Z"},
+        {"labels": {"app": "db"}},
+        {"annotations": {"a": "b"}},
+        {"owner_references": [OwnerReference(kind="ReplicaSet", name="r", uid="1", controller=True)]},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_of_a_pod_whose_metadata_alone_have_changed_columns_hold_what_they_would_of_any(
+    change: dict[str, object],
+) -> None:
+    one = pod("a", on="n", labels={"app": "web"})
+    other = structs.replace(one, metadata=structs.replace(one.metadata, **change))
+    found = []
+    for newer in (other, copy_of(other)):
+        cluster = Cluster()
+        for thing in (node("n"), one, newer):
+            cluster.put(thing)
+        [placed] = cluster._pods.values()
+        found.append((placed.pod, placed.shape.key, placed.group, list(cluster.pod_sets._groups)))
+    assert found[0] == found[1]
 
 
 def test_verdicts_of_shapes_that_nobody_asks_about_are_dropped() -> None:

@@ -33,7 +33,7 @@ from mooring.scheduler.columns.ports import PortColumns
 from mooring.scheduler.columns.priorities import PriorityColumn
 from mooring.scheduler.columns.ranked_pods import RankedPods
 from mooring.scheduler.columns.resources import ResourceColumns
-from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes, group_of, label_keys
+from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes, group_of, label_keys, shares_all
 from mooring.scheduler.columns.supposition import Supposition
 from mooring.scheduler.columns.term_owners import TermOwners
 from mooring.scheduler.columns.topology import Topologies
@@ -298,6 +298,9 @@ class Cluster:
             return
         key = pod_key(pod)
         before = self._pods.get(key)
+        if before is not None and before.node_name == node_name and _is_the_same(before.pod, pod):
+            before.pod = pod
+            return
         placed = self.as_placed(pod, node_name)
         if before is not None:
             if before.node_name == node_name and before.shape is placed.shape:
@@ -471,6 +474,12 @@ def _log_failure(observer: PodObserver, problem: Exception) -> None:
     """What an observer fails to count is its own loss: the columns, and the other observers, must know of the pod."""
     fields = {"observer": type(observer).__name__}
     log.error("a plugin did not take in a pod", exc_info=problem, extra={"fields": fields})
+
+
+def _is_the_same(before: Pod, pod: Pod) -> bool:
+    """Whether a pod has changed in nothing that columns hold, as when it loses a finalizer."""
+    is_going, was_going = (each.metadata.deletion_timestamp is not None for each in (pod, before))
+    return is_going == was_going and shares_all(pod, before)
 
 
 def _priority_of(placed: PlacedPod) -> int:

@@ -397,7 +397,7 @@ class Shapes:
         last, shape = self._last_pod, self._last_shape
         if pod is last and shape is not None:
             return shape
-        if last is None or shape is None or not (_shares_all(pod, last) or self._shares_signed(pod, last, shape)):
+        if last is None or shape is None or not (shares_all(pod, last) or self._shares_signed(pod, last, shape)):
             signatures = _NO_SIGNATURES
             signed = _signed(pod, self._labels(pod.metadata.labels), by_pin=Part.NODE_AFFINITY in self.read)
             if self.signers:
@@ -480,7 +480,7 @@ def label_keys(selector: LabelSelector) -> Iterator[str]:
     yield from (each.key for each in selector.match_expressions)
 
 
-def _shares_all(pod: Pod, other: Pod) -> bool:
+def shares_all(pod: Pod, other: Pod) -> bool:
     """Whether two pods are made of the same objects, as far as anybody signs them: so simulations make them."""
     mine, its = pod.metadata, other.metadata
     return (

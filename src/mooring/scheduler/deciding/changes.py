@@ -81,6 +81,8 @@ def pod_action(old: Pod, new: Pod) -> Action:
     action = Action(0)
     if old.metadata.labels != new.metadata.labels:
         action |= Action.UPDATE_POD_LABEL
+    if old.spec is new.spec and old.status is new.status:
+        return action
     if old.spec is not new.spec and old.spec != new.spec:
         if old.spec.tolerations != new.spec.tolerations:
             action |= Action.UPDATE_POD_TOLERATION
