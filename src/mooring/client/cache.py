@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 from typing import Generic, NamedTuple, TypeVar
 
 from mooring.api.meta_v1 import ObjectMeta, Resource
@@ -79,6 +80,8 @@ class Cache(Generic[T]):
 
     def __init__(self) -> None:
         self.objects: dict[str, T] = {}
+        self.is_behind = False
+        """Whether something was missing of what a watch told, so that all has to be listed again."""
         self._indexes: dict[str, Index[T]] = {}
 
     def index(self, name: str, values_of: ValuesOf[T]) -> Index[T]:
@@ -92,6 +95,7 @@ class Cache(Generic[T]):
 
     def replace(self, objects: Iterable[T]) -> list[Change[T]]:
         """Hold exactly these objects: what a list found."""
+        self.is_behind = False
         current = {key_of(obj): obj for obj in objects}
         changes: list[Change[T]] = []
         for key in self.objects.keys() - current.keys():
@@ -101,12 +105,27 @@ class Cache(Generic[T]):
         return changes
 
     def apply(self, events: Iterable[WatchEvent[T]]) -> list[Change[T]]:
-        """Take in what a watch told, bookmarks aside."""
+        """Take in what a watch told, bookmarks aside, up to what builds on a version that is not known here."""
         changes: list[Change[T]] = []
-        for kind, obj in events:
-            if kind != "BOOKMARK":
-                self._put(key_of(obj), None if kind == "DELETED" else obj, changes)
+        for kind, obj, since in events:
+            if kind == "BOOKMARK":
+                continue
+            key = key_of(obj)
+            new = self._renewed(key, obj, since) if since else obj
+            if new is None:
+                self.is_behind = True
+                break
+            self._put(key, None if kind == "DELETED" else new, changes)
         return changes
+
+    def _renewed(self, key: str, told: T, since: str) -> T | None:
+        """An object with other metadata; None where it is not the one of that version."""
+        old = self.objects.get(key)
+        if old is None or old.metadata.resource_version != since:
+            return None
+        new = copy(old)
+        new.metadata = told.metadata
+        return new
 
     def _put(self, key: str, new: T | None, changes: list[Change[T]]) -> None:
         """Note the changes that an object makes: none if it is known already, two if another one took over the name."""

@@ -73,6 +73,10 @@ class _Pod(msgspec.Struct, gc=False):
     status: _Status | None = None
 
 
+class _Metadata(msgspec.Struct, gc=False):
+    metadata: _Meta
+
+
 class _UnusualPod(msgspec.Struct, gc=False):
     metadata: _Meta
     spec: msgspec.Raw
@@ -85,6 +89,7 @@ def _hook(cls: type, value: Any) -> Any:
     raise NotImplementedError(f"no way to decode {cls}")
 
 
+_METADATA = msgspec.json.Decoder(_Metadata)
 _PODS = msgspec.json.Decoder(_Pod)
 _UNUSUAL_PODS = msgspec.json.Decoder(_UnusualPod, dec_hook=_hook)
 _SPECS = msgspec.json.Decoder(PodSpec, dec_hook=_hook)
@@ -108,6 +113,11 @@ def pod_of(raw: msgspec.Raw, parts: TemplateParts) -> Pod | None:
         return Pod(metadata=_meta(seen.metadata, parts), spec=spec, status=status)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         return None
+
+
+def metadata_of(raw: msgspec.Raw, parts: TemplateParts) -> ObjectMeta:
+    """The metadata of a pod in the same way."""
+    return _meta(_METADATA.decode(raw).metadata, parts)
 
 
 def _seen(raw: msgspec.Raw) -> _Pod | _UnusualPod:

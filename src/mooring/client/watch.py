@@ -19,6 +19,7 @@ from mooring.api.json_tree import DecodeError
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, Status
 from mooring.client.errors import DisconnectedError
+from mooring.client.lean_pods import metadata_of
 from mooring.client.template_parts import TemplateParts
 from mooring.client.transport import Stream
 from mooring.client.wire import Conversion, identity_of, item_of
@@ -35,11 +36,14 @@ class WatchEvent(NamedTuple, Generic[T]):
 
     type: EventType
     object: T
+    since: str = ""
+    """The version that all but the metadata are those of, where the object has nothing but its metadata."""
 
 
 class _Frame(msgspec.Struct):
     type: str
     object: msgspec.Raw
+    since: str = ""
 
 
 _FRAMES = msgspec.json.Decoder(_Frame)
@@ -56,7 +60,7 @@ class Watch(Generic[T]):
 
     Raises the server's error where the stream carries one (`Expired`: list again), `DisconnectedError` when it breaks.
     Without `last_states` a deletion tells the object's name, uid and version alone, and nothing is told of changes that
-    arrive together with it: a cache, which has the object, has no use for more.
+    arrive together with it: a cache, which has the object, has no use for more (``api/for_caches.py``).
     """
 
     def __init__(
@@ -108,6 +112,8 @@ class Watch(Generic[T]):
             raise _error(frame)
         if change == "DELETED" and not self._last_states:
             return WatchEvent(change, self._cls(metadata=identity_of(frame.object)))
+        if frame.since and self._parts is not None:
+            return WatchEvent(change, self._cls(metadata=metadata_of(frame.object, self._parts)), frame.since)
         obj = item_of(frame.object, self._kind, self._cls, self._conversion, self._parts)
         return WatchEvent(change, obj)
 

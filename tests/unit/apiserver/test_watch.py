@@ -1,14 +1,23 @@
 """Watching objects."""
 
 import asyncio
+import itertools
 import json
+from contextlib import aclosing
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from api_caller import CONFIG_MAPS, PODS, ApiCaller, config_map, pod
+from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
+from client_fakes import FakeStream, FakeTransport, json_response
+from mooring.api.core_v1 import Pod
 from mooring.api.errors import Invalid, NotAcceptable, Timeout
 from mooring.apiserver.resources.cache_view import identity, without_owners
+from mooring.client import Client, WatchEvent, key_of, wire
+from mooring.client.cache import Cache
 from mooring.testing.clock import settle
 
 pytestmark = pytest.mark.req("S.1")
@@ -225,13 +234,82 @@ async def test_a_cache_is_told_what_it_keeps_and_others_all(api: ApiCaller) -> N
     assert told(all_events) == ["ADDED a", "MODIFIED a", "DELETED a", "ADDED a", "MODIFIED a"]
     events = await api.watch(f"{since}&forCache=true", 4)
     assert told(events) == ["ADDED a", "DELETED a", "ADDED a", "MODIFIED a"], "no change that its deletion came with"
-    last = dict(added.body)
-    last["metadata"] = {name: value for name, value in last["metadata"].items() if name != "managedFields"}
-    assert last["metadata"] != added.body["metadata"]
-    assert events[-1]["object"] == last
+    last = {name: value for name, value in added.body["metadata"].items() if name != "managedFields"}
+    assert last != added.body["metadata"]
+    assert events[-1] == {
+        "type": "MODIFIED",
+        "since": events[-2]["object"]["metadata"]["resourceVersion"],
+        "object": {"kind": "Pod", "apiVersion": "v1", "metadata": last},
+    }, "nothing of the rest, which is the same"
+    assert list(events[-2]["object"]) == ["kind", "apiVersion", "metadata", "spec", "status"]
     gone = all_events[2]["object"]["metadata"]
     identity = {name: gone[name] for name in ("name", "namespace", "uid", "resourceVersion")}
     assert events[1]["object"] == {"kind": "Pod", "apiVersion": "v1", "metadata": identity}
+
+
+_CHANGES: list[dict[str, Any]] = [
+    {"metadata": {"labels": {"x": "1"}}},
+    {"metadata": {"labels": {"x": None}}},
+    {"metadata": {"annotations": {"x": '\\",\\"spec\\":{","spec":{"a":"b'}}},
+    {"metadata": {"finalizers": ["example.com/x"]}},
+    {"metadata": {"finalizers": []}},
+    {"spec": {"activeDeadlineSeconds": 5}},
+    {"spec": {"containers": [{"name": "c", "image": "img:2"}]}},
+]
+_STATUSES: list[dict[str, Any]] = [{"status": {"phase": "Running"}}, {"status": {"message": ',"spec":{'}}]
+_DELETIONS: list[dict[str, Any]] = [{}, {"gracePeriodSeconds": 0}]
+
+
+@given(
+    happenings=st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.sampled_from([("POST", {}), *itertools.product(["PATCH"], _CHANGES)])
+            | st.sampled_from([*itertools.product(["STATUS"], _STATUSES), *itertools.product(["DELETE"], _DELETIONS)]),
+        ),
+        max_size=20,
+    ),
+    together=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+async def test_a_cache_makes_of_what_it_is_told_what_there_is(
+    happenings: list[tuple[str, tuple[str, dict[str, Any]]]], together: bool
+) -> None:
+    async with api_caller() as api:
+        begun = await api.post(CONFIG_MAPS, config_map("begun"))
+        for name, (verb, body) in happenings:
+            one = f"{PODS}/{name}"
+            if verb == "POST":
+                await api.post(PODS, pod(name, nodeName="n"))
+            elif verb == "DELETE":
+                await api.delete(one, body)
+            else:
+                await api.patch(f"{one}/status" if verb == "STATUS" else one, body)
+        await api.post(PODS, pod("last"))
+        events: list[bytes] = []
+        async with aclosing(api.stream(f"{PODS}?resourceVersion={begun.version}&forCache=true")) as stream:
+            while not events or b'"last"' not in events[-1]:
+                events.append(json.dumps(await anext(stream)).encode() + b"\n")
+        cache: Cache[Pod] = Cache()
+        for batch in await _taken([b"".join(events)] if together else events):
+            cache.apply(batch)
+        assert not cache.is_behind
+        found = [msgspec.Raw(json.dumps(each).encode()) for each in (await api.get(PODS)).body["items"]]
+        kind = api.scheme.kind("v1", "Pod")
+        assert kind is not None
+        there = [wire.item_of(raw, kind, Pod, None, wire.PARTS) for raw in found]
+        assert cache.objects == {key_of(each): each for each in there}
+
+
+async def _taken(chunks: list[bytes]) -> list[list[WatchEvent[Pod]]]:
+    """What the watch of an informer makes of bytes."""
+    stream = FakeStream()
+    for chunk in chunks:
+        stream.send_bytes(chunk)
+    stream.end()
+    client = Client(FakeTransport(lambda _: json_response({}), lambda _: stream), user_agent="t")
+    async with client.watch(Pod, managed_fields=False, last_states=False) as watch:
+        return [events async for events in watch]
 
 
 @pytest.mark.parametrize("accept", [TABLE, METADATA])

@@ -165,6 +165,22 @@ async def test_after_410_the_objects_are_listed_again_and_the_differences_told()
         assert lab.watched_from == ["10", "40"]
 
 
+async def test_what_builds_on_a_version_that_was_never_told_makes_it_list_again() -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1), pod("b", 2)]
+    async with lab.running():
+        lab.told.clear()
+        metadata = {"name": "a", "namespace": "prod", "uid": "a"}
+        told = [{"metadata": {**metadata, "resourceVersion": version}} for version in ("11", "13")]
+        lab.stream.send(event("MODIFIED", told[0]) | {"since": "1"})
+        await settle()
+        assert (lab.told, lab.watched_from) == (["a:1>11"], ["10"])
+        lab.listed, lab.version = [pod("a", 13), pod("b", 2)], 13
+        lab.stream.send(event("MODIFIED", told[1]) | {"since": "12"})
+        await settle()
+        assert (lab.told, lab.watched_from) == (["a:1>11", "a:11>13"], ["10", "13"])
+
+
 def too_large() -> errors.StatusError:
     error = errors.timeout("Too large resource version: 10, current: 5", 1)
     assert error.status.details is not None

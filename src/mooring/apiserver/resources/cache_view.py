@@ -7,24 +7,39 @@ its fields. Texts are cut, nothing is decoded. Made by ``output.py``.
 from collections.abc import Sequence
 
 from mooring.api import for_caches
+from mooring.api.core_v1 import Pod
 from mooring.apiserver.resources.context import Call
 from mooring.apiserver.resources.output import WholeView
 from mooring.apiserver.resources.stored import Stored
-from mooring.store.kv import Event
+from mooring.store.kv import Event, KeyValue
 
 _METADATA, _UID = b'"metadata":{', b'"uid":"'
 _OWNERS, _BEHIND = b',"managedFields":[', b'}]},"'
 _AT_THE_END = b"}]}}"
+_SPEC = b',"spec":{'
 
 
 class CacheView(WholeView):
     """Objects of the API's own kinds, as far as caches keep them."""
+
+    is_for_many = False
 
     def object(self, value: bytes, revision: int) -> bytes:
         return without_owners(super().object(value, revision))
 
     def last(self, value: bytes, revision: int) -> bytes:
         return identity(super().object(value, revision))
+
+    def renewed(self, previous: KeyValue, current: KeyValue) -> bytes:
+        """The metadata of a pod that differs from what it was in nothing else, as when it is to be deleted."""
+        if self.kind.type is not Pod:
+            return b""  # nothing else changes so by the thousand
+        value = current.value
+        spec = value.find(_SPEC)
+        if spec < 0 or not previous.value.endswith(value[spec:]):
+            return b""
+        shown = self.object(value[:spec] + b"}", current.mod_revision)
+        return b'{"type":"MODIFIED","since":"%d","object":%b}\n' % (previous.mod_revision, shown)
 
     def worth_telling(self, events: Sequence[Event]) -> Sequence[Event]:
         gone = {event.key: event.revision for event in events if event.current is None}

@@ -50,6 +50,8 @@ class View(ABC):
     """How an event of a watch is written."""
     shared = False
     """Whether what is shown depends on the object alone, so that watchers can share it."""
+    is_for_many = True
+    """Whether more than a few who watch different parts may ask for the same."""
 
     def __init__(self, stored: Rendering, kind: Kind) -> None:
         self.stored = stored
@@ -84,6 +86,10 @@ class View(ABC):
     def last(self, value: bytes, revision: int) -> bytes:
         """An object that is gone, in an event of a watch."""
         return self.object(value, revision)
+
+    def renewed(self, previous: KeyValue, current: KeyValue) -> bytes:  # noqa: ARG002 - caches can do with less
+        """An event that tells of a change in few words; nothing where all of the object is to be told."""
+        return b""
 
     def worth_telling(self, events: Sequence[Event]) -> Sequence[Event]:
         """Those of several events of all objects that a watcher has to be told."""

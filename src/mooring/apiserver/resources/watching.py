@@ -127,10 +127,12 @@ class Watching:
         """An event on a line; the object is `kv` with the revision of the event."""
         if not view.shared:
             return view.framed(kind, view.watched(kv.value, revision, first=first))
+        shown = view.last if kind == "DELETED" else view.object
+        if not view.is_for_many:
+            return view.framed(kind, shown(kv.value, revision))
         key = (revision, kv.key, kind, type(view), view.kind, view.framed)
         frame = self._frames.get(key)
         if frame is None:
-            shown = view.last if kind == "DELETED" else view.object
             frame = view.framed(kind, shown(kv.value, revision))
             self._frames.put(key, frame)
         return frame
@@ -363,6 +365,8 @@ class Watch(Pushed):
         matches = current is not None and self._selection.matches(current)
         matched = previous is not None and self._selection.matches(previous)
         if matches and current is not None:
+            if matched and previous is not None and (line := self._view.renewed(previous, current)):
+                return line
             return self._frame("MODIFIED" if matched else "ADDED", current, event.revision)
         if matched and previous is not None:
             return self._frame("DELETED", previous, event.revision)
