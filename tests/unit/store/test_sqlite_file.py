@@ -111,6 +111,13 @@ async def test_the_file_does_not_grow_without_bound(tmp_path: Path) -> None:
     assert sizes[-1] < 12_000_000
 
 
+@pytest.mark.parametrize("size", [700, 3800, 4500, 5200])
+async def test_little_of_the_file_is_left_empty(size: int, tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await store.write_all([Put(f"/r/{i}", bytes(size)) for i in range(1000)])
+    assert (tmp_path / "state.db").stat().st_size < 1.25 * 1000 * (size + 40)
+
+
 async def test_a_file_shrinks_after_most_was_deleted(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await store.write_all([Put(f"/r/{i}", bytes(2000)) for i in range(5000)])
