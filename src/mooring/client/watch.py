@@ -9,6 +9,7 @@ straight into its type.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from copy import copy
 from types import TracebackType
 from typing import Generic, Literal, NamedTuple, Self, TypeVar
 
@@ -17,7 +18,7 @@ import msgspec
 from mooring.api import codec, errors
 from mooring.api.json_tree import DecodeError
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import Resource, Status
+from mooring.api.meta_v1 import ObjectMeta, Resource, Status
 from mooring.client.errors import DisconnectedError
 from mooring.client.lean_pods import metadata_of
 from mooring.client.template_parts import TemplateParts
@@ -75,6 +76,7 @@ class Watch(Generic[T]):
     ) -> None:
         self._kind = kind
         self._cls = cls
+        self._nothing = cls()
         self._conversion = conversion
         self._parts = parts
         self._last_states = last_states
@@ -111,11 +113,17 @@ class Watch(Generic[T]):
         if change is None:
             raise _error(frame)
         if change == "DELETED" and not self._last_states:
-            return WatchEvent(change, self._cls(metadata=identity_of(frame.object)))
+            return WatchEvent(change, self._bare(identity_of(frame.object)))
         if frame.since and self._parts is not None:
-            return WatchEvent(change, self._cls(metadata=metadata_of(frame.object, self._parts)), frame.since)
+            return WatchEvent(change, self._bare(metadata_of(frame.object, self._parts)), frame.since)
         obj = item_of(frame.object, self._kind, self._cls, self._conversion, self._parts)
         return WatchEvent(change, obj)
+
+    def _bare(self, metadata: ObjectMeta) -> T:
+        """An object with metadata and nothing else; all that is not there is the same in all of them."""
+        obj = copy(self._nothing)
+        obj.metadata = metadata
+        return obj
 
 
 def _still_of_use(frames: Sequence[_Frame]) -> list[_Frame]:
