@@ -22,7 +22,7 @@ from mooring.apiserver.http import Request
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.security import users
 from mooring.apiserver.server import ApiServer
-from mooring.client import wire
+from mooring.client import lean_pods, wire
 from mooring.client.cache import Cache
 from mooring.client.watch import WatchEvent
 from mooring.controllers.simulated_nodes import pod_status
@@ -123,13 +123,19 @@ async def test_the_work_of_the_server(server: ApiServer) -> None:
 
 
 async def test_the_work_of_the_server_for_the_end_of_a_pod(server: ApiServer) -> None:
-    """Given time by the garbage collector, then its last status, and its end with it, by the kubelet."""
+    """Released by its Job, given time by the garbage collector, its last status and its end with it by the kubelet."""
+    tracking = ["batch.kubernetes.io/job-tracking"]
 
     def bound(turn: int, number: int) -> Json:
         made = created()["body"]
-        meta = {**made["metadata"], "name": f"web-{turn}-{number}"}
+        meta = {**made["metadata"], "name": f"web-{turn}-{number}", "finalizers": tracking}
         spec = {**made["spec"], "nodeName": f"node-{number}", "terminationGracePeriodSeconds": 30}
         return {"method": "POST", "path": _PATH, "body": {**made, "metadata": meta, "spec": spec}}
+
+    def released(found: Json) -> Json:
+        change = {"metadata": {"uid": found["metadata"]["uid"], "$deleteFromPrimitiveList/finalizers": tracking}}
+        kind = "application/strategic-merge-patch+json"
+        return {**deleted(found), "method": "PATCH", "contentType": kind, "body": change, "unread": True}
 
     def marked(found: Json) -> Json:
         options = {"preconditions": {"uid": found["metadata"]["uid"]}}
@@ -141,18 +147,19 @@ async def test_the_work_of_the_server_for_the_end_of_a_pod(server: ApiServer) ->
         last["body"]["status"] |= {"phase": "Succeeded"}
         return {**last, "unread": True, "thenDelete": deleted(found)["body"]}
 
-    async def steps(turn: int) -> tuple[int, int]:
+    async def steps(turn: int) -> tuple[int, int, int]:
         await _written(server, [bound(turn, number) for number in range(_PODS)])
         pods = await _listed(server)
+        release = await count_calls(_written(server, [released(each) for each in pods]))
         mark = await count_calls(_written(server, [marked(each) for each in pods]))
         pods = await _listed(server)
         end = await count_calls(_written(server, [ended(each) for each in pods]))
         assert not await _listed(server)
-        return mark // _PODS, end // _PODS
+        return release // _PODS, mark // _PODS, end // _PODS
 
     await steps(0)
-    mark, end = await steps(1)
-    _check({"given time": (mark, 134), "ended": (end, 243)})
+    release, mark, end = await steps(1)
+    _check({"released": (release, 180), "given time": (mark, 132), "ended": (end, 240)})
 
 
 async def _listed(server: ApiServer) -> list[Json]:
@@ -216,13 +223,23 @@ async def test_the_work_of_a_list_as_a_table(server: ApiServer) -> None:
 def test_the_work_of_scheduler_and_controllers() -> None:
     kind = Scheme().kind("v1", "Pod")
     assert kind is not None
-    seen = [msgspec.Raw(codec.encode(_running(pod(f"web-{number}")))) for number in range(_PODS)]
+    pods = [_running(pod(f"web-{number}")) for number in range(_PODS)]
+    for each in pods:
+        each.metadata.resource_version = "1"
+    seen = [msgspec.Raw(codec.encode(each)) for each in pods]
     cache: Cache[Pod] = Cache()
 
     def take() -> None:
         pods = [wire.item_of(raw, kind, Pod, None, wire.PARTS) for raw in seen]
         cache.replace([])
         cache.apply([WatchEvent("ADDED", each) for each in pods])
+
+    def renew() -> None:
+        told = [
+            WatchEvent("MODIFIED", Pod(metadata=lean_pods.metadata_of(msgspec.Raw(raw), wire.PARTS)), since="1")
+            for raw in (bytes(each).replace(b'"1"', b'"2"') for each in seen)
+        ]
+        assert len(cache.apply(told)) == _PODS
 
     engine = Engine()
     for number in range(50):
@@ -238,6 +255,7 @@ def test_the_work_of_scheduler_and_controllers() -> None:
     _check(
         {
             "taken into a cache": (count(take).calls // _PODS, 47),
+            "taken there again with other metadata": (count(renew).calls // _PODS, 22),
             "counted by its workload": (
                 count(lambda: count_pods(list(cache.objects.values()), PodTemplateSpec(), 0, _NOW)).calls // _PODS,
                 4,
