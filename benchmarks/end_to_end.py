@@ -36,6 +36,7 @@ ROLL = bool(os.environ.get("ROLL"))
 REQUESTS = bool(os.environ.get("REQUESTS"))
 PROFILE = os.environ.get("PROFILE", "")
 _SECONDS = 900.0
+_LOOK_SECONDS = 0.05
 _LABELS = {"app": "web"}
 _REQUEST = re.compile(r"^apiserver_request_total\{(.*)\} ([0-9.e+]+)$", re.MULTILINE)
 
@@ -99,7 +100,7 @@ async def _measure(run: Run, name: str) -> None:
 
         async def all_gone() -> None:
             while (await client.page(Pod, "default", limit=1)).items:  # noqa: ASYNC110 - as a user looks
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(_LOOK_SECONDS)
 
         while not all(_is_ready(node) for node in (await client.list(Node)).items):  # noqa: ASYNC110 - as above
             await asyncio.sleep(1)
@@ -128,7 +129,7 @@ async def _until(client: Client, workload: Workload, pods: int) -> None:
     while workload.running(await client.get(workload.cls, "web", "default")) < pods:
         if time.monotonic() - began > _SECONDS:
             raise TimeoutError("the pods did not come to run")
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _stage(run: Run, client: Client, name: str, pods: int, wait: Callable[[], Awaitable[None]]) -> None:
