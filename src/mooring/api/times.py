@@ -12,7 +12,8 @@ from functools import lru_cache
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
-_MICROSECONDS = re.compile(r".*[.,][0-9]{6}(?:Z|[+-].*)")
+_FRACTION = 7
+"""Its group."""
 _SHOWN = 100
 _TO_SECONDS = len("2006-01-02T15:04:05Z")
 _LONGEST_REMEMBERED = len("2006-01-02T15:04:05.000000000+00:00")
@@ -31,7 +32,8 @@ def parse(text: str) -> datetime:
 
 def parse_microseconds(text: str) -> datetime:
     """The same of a `metav1.MicroTime`, which has six digits behind the second, no more and no less."""
-    if _MICROSECONDS.fullmatch(text) is None:
+    match = _RFC3339.fullmatch(text)
+    if match is None or len(match[_FRACTION] or "") != 6:
         raise TimeError(
             f'"{text[:_SHOWN]}" is not a time as in "2006-01-02T15:04:05.000000Z" (RFC 3339, with six digits)'
         )

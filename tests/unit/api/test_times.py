@@ -54,6 +54,19 @@ def test_other_texts_are_refused(text: str) -> None:
         times.parse(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["", "2024-01-01T00:00:00Z", "2024-01-01T00:00:00.5Z", "2024-01-01T00:00:00.1234567Z", "x.123456Z"]
+)
+def test_microseconds_have_six_digits(text: str) -> None:
+    with pytest.raises(TimeError):
+        times.parse_microseconds(text)
+
+
+def test_a_long_text_that_looks_like_many_times_is_refused_at_once() -> None:
+    with pytest.raises(TimeError):  # in time that grew with its square, this would take hours
+        times.parse_microseconds(".123456+" * 1_000_000 + "\n")
+
+
 def test_times_are_written_in_utc() -> None:
     time = datetime(2024, 5, 6, 7, 8, 9, 1234, tzinfo=timezone(timedelta(hours=2)))
     assert times.to_seconds(time) == "2024-05-06T05:08:09Z"
