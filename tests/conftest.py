@@ -5,6 +5,7 @@ is refused.
 """
 
 import gc
+import logging
 import os
 import shutil
 import signal
@@ -54,6 +55,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     missing = outside_data.absent()
     if missing:
         terminalreporter.write_line(f"Not run, for outside data that is not here: {'; '.join(missing)}")
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """Where a test or a command in it says how to log, later tests of the same process do not."""
+    log = logging.getLogger("mooring")
+    before = log.level, log.propagate, list(log.handlers)
+    yield
+    log.propagate, log.handlers[:] = before[1:]
+    if log.level != before[0]:
+        log.setLevel(before[0])
 
 
 @pytest.fixture(scope="session")
