@@ -60,12 +60,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def _logs_as_they_were() -> Iterator[None]:
     """Where a test or a command in it says how to log, later tests of the same process do not."""
-    log = logging.getLogger("mooring")
-    before = log.level, log.propagate, list(log.handlers)
+    ours = logging.getLogger("mooring")
+    before, propagate, handlers = _own_levels(), ours.propagate, list(ours.handlers)
     yield
-    log.propagate, log.handlers[:] = before[1:]
-    if log.level != before[0]:
-        log.setLevel(before[0])
+    ours.propagate, ours.handlers[:] = propagate, handlers
+    for name, level in _own_levels().items():
+        if level != before.get(name, logging.NOTSET):
+            logging.getLogger(name).setLevel(before.get(name, logging.NOTSET))
+
+
+def _own_levels() -> dict[str, int]:
+    known = logging.root.manager.loggerDict
+    return {
+        name: log.level for name, log in known.items() if name.startswith("mooring") and isinstance(log, logging.Logger)
+    }
 
 
 @pytest.fixture(scope="session")
