@@ -16,8 +16,8 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,24 +94,20 @@ async def _measure(run: Run, name: str) -> None:
     workload = KINDS[name]
     pods = NODES if name == "DaemonSet" else PODS
     async with connect(run.kubeconfig, user_agent="benchmark") as client:
-
-        async def run_all() -> None:
-            await _until(client, workload, pods)
-
-        async def all_gone() -> None:
-            while (await client.page(Pod, "default", limit=1)).items:  # noqa: ASYNC110 - as a user looks
-                await asyncio.sleep(_LOOK_SECONDS)
-
         while not all(_is_ready(node) for node in (await client.list(Node)).items):  # noqa: ASYNC110 - as above
             await asyncio.sleep(1)
-        await client.create(_applied(workload))
-        await _stage(run, client, f"{name} runs", pods, run_all)
+        async with _stage(run, client, f"{name} runs", pods):
+            await client.create(_applied(workload))
+            await _until(client, workload, pods)
         if ROLL and name == "Deployment":
             template = {"metadata": {"labels": {"turn": "2"}}}
-            await client.patch(workload.cls, "web", {"spec": {"template": template}}, "default")
-            await _stage(run, client, f"{name} rolls", pods, run_all)
-        await client.delete(workload.cls, "web", "default", propagation_policy="Background")
-        await _stage(run, client, f"{name} is gone", pods, all_gone)
+            async with _stage(run, client, f"{name} rolls", pods):
+                await client.patch(workload.cls, "web", {"spec": {"template": template}}, "default")
+                await _until(client, workload, pods)
+        async with _stage(run, client, f"{name} is gone", pods):
+            await client.delete(workload.cls, "web", "default", propagation_policy="Background")
+            while (await client.page(Pod, "default", limit=1)).items:  # noqa: ASYNC110 - as a user looks
+                await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _is_ready(node: Node) -> bool:
@@ -132,11 +128,13 @@ async def _until(client: Client, workload: Workload, pods: int) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _stage(run: Run, client: Client, name: str, pods: int, wait: Callable[[], Awaitable[None]]) -> None:
-    """Wait for the end of a stage, and print what it took."""
-    before, processor, began = await _requests(client), run.processor(), time.monotonic()
+@asynccontextmanager
+async def _stage(run: Run, client: Client, name: str, pods: int) -> AsyncIterator[None]:
+    """Print what a stage took, from what sets it off until it is seen to be over."""
+    before = await _requests(client) if REQUESTS else Counter[str]()
     with _profiled(run, name):
-        await wait()
+        processor, began = run.processor(), time.monotonic()
+        yield
     seconds = time.monotonic() - began
     used = [1000 * (now - then) / pods for then, now in zip(processor, run.processor(), strict=True)]
     costs = " + ".join(f"{each:.2f}" for each in used)
