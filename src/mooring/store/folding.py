@@ -24,8 +24,8 @@ _LONGEST = 16
 """So many versions lean on each other at most: to read the first of them, all have to be unfolded."""
 _PLACE = 128
 """How long one place may be; it is searched for in steps of half of that."""
-_WINDOW, _MEMORY = -14, 5
-"""Larger ones would take longer to set up than to use."""
+_LEVEL, _WINDOW, _MEMORY = 2, -14, 5
+"""The first level finds less that is alike, which takes longer. More memory takes longer to set up than to use."""
 _SMALL, _SMALL_WINDOW = 7 * 1024, -13
 """In which all of such a value is within reach; setting it up takes two thirds of the time."""
 
@@ -86,7 +86,7 @@ def _folded(value: bytes, like: bytes) -> bytes:
         if like.endswith(rest):
             return _AROUND.pack(begin, len(rest)) + place
     window = _WINDOW if len(value) > _SMALL or len(like) > _SMALL else _SMALL_WINDOW
-    folder = zlib.compressobj(1, zlib.DEFLATED, window, _MEMORY, zlib.Z_DEFAULT_STRATEGY, like)
+    folder = zlib.compressobj(_LEVEL, zlib.DEFLATED, window, _MEMORY, zlib.Z_DEFAULT_STRATEGY, like)
     return _AROUND.pack(-1, 0) + folder.compress(value) + folder.flush()
 
 
