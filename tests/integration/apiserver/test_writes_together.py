@@ -1,5 +1,6 @@
 """Writes of one sort in a group are judged one after the other: with the same outcome as each of them alone."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -24,15 +25,16 @@ from group_writes import (
     written,
 )
 from mooring.apiserver.options import ServerConfig
+from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.1")
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
 
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
-    opened = await ApiServer.open(ServerConfig(data_dir=tmp_path, ephemeral=True, port=0))
+@pytest.fixture(params=[True], ids=["in memory"])
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ApiServer]:
+    opened = await ApiServer.open(ServerConfig(data_dir=tmp_path, ephemeral=request.param, port=0))
     try:
         await opened.listen()
         yield opened
@@ -161,6 +163,20 @@ async def test_two_writes_of_one_object_are_both_done(server: ApiServer) -> None
     answers = await written(server, status("a", podIP="10.0.0.1"), status("a", podIP="10.0.0.2"))
     assert [answer["code"] for answer in answers] == [200, 200]
     assert (await got(server, f"{PODS}/a"))["status"]["podIP"] == "10.0.0.2"
+
+
+@pytest.mark.parametrize("server", [False], ids=["on disk"], indirect=True)
+async def test_groups_that_write_the_same_pods_at_once_are_both_done_together(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await written(server, pod("a"), pod("b"))
+    monkeypatch.setattr(Deleting, "delete_object", None)  # which deletes one alone
+    groups = [[status("a"), status("b")], [deletion("a"), deletion("b")]]
+    answers = await asyncio.gather(*(written(server, *group) for group in groups))
+    assert [[answer["code"] for answer in group] for group in answers] == [[200, 200]] * 2
+    for name in "ab":
+        found = await got(server, f"{PODS}/{name}")
+        assert (found["status"]["phase"], found["metadata"]["deletionGracePeriodSeconds"]) == ("Running", 30)
 
 
 async def test_an_answer_that_nobody_reads_has_no_object(server: ApiServer) -> None:

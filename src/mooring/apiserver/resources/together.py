@@ -2,8 +2,8 @@
 
 Called by ``handler.py`` for what components write by the hundred: pods with their status and their end, events, leases.
 Updates of pods that are like others before them are not judged again (``like_updates.py``). What cannot be done so is
-done by the handler of single writes: where a quota counts it, or where somebody else was faster. Policies and webhooks
-that want to hear of a sort keep it away from here (`concerns`).
+done by the handler of single writes: where a quota counts it, or where somebody else was faster twice. Policies and
+webhooks that want to hear of a sort keep it away from here (`concerns`).
 """
 
 from asyncio import gather
@@ -47,6 +47,8 @@ _SORTS = frozenset(
     }
 )
 """Group, resource, verb and subresource of what many are written of, and what nothing else depends on."""
+_ROUNDS = 2
+"""Two controllers often write the same pods at once; who comes second is judged anew together, too."""
 
 
 class _Draft(msgspec.Struct, Generic[R], frozen=True):
@@ -114,16 +116,38 @@ class Together:
     ) -> list[R | Exception]:
         await self._context.store.revision()  # once for all of them
         outcomes: dict[int, R | Exception] = {}
+        again: Sequence[int] = range(len(calls))
+        for _ in range(_ROUNDS):
+            again = await self._round(calls, again, judge, outcomes)
+            if not again:
+                break
+        left = [index for index in range(len(calls)) if index not in outcomes]
+        done = await gather(*(alone(calls[index]) for index in left), return_exceptions=True)
+        for index, each in zip(left, done, strict=True):
+            if isinstance(each, BaseException) and not isinstance(each, Exception):
+                raise each
+            outcomes[index] = each
+        return [outcomes[index] for index in range(len(calls))]
+
+    async def _round(
+        self,
+        calls: Sequence[C],
+        indexes: Sequence[int],
+        judge: Callable[[C], Awaitable[_Draft[R] | None]],
+        outcomes: dict[int, R | Exception],
+    ) -> list[int]:
+        """Judge calls and write what comes of them; returns those that somebody else was faster than."""
         drafts: list[tuple[int, _Draft[R]]] = []
-        for index, call in enumerate(calls):
+        for index in indexes:
             try:
-                draft = await judge(call)
+                draft = await judge(calls[index])
                 if draft is not None and draft.writes:
                     drafts.append((index, draft))
                 elif draft is not None:
                     outcomes[index] = await draft.told(())
             except Exception as error:
                 outcomes[index] = error
+        late: list[int] = []
         if drafts:
             writes = [write for _, draft in drafts for write in draft.writes]
             results = iter(await self._context.store.write_all(writes))
@@ -132,13 +156,9 @@ class Together:
                 revisions = [result.revision for result in found if isinstance(result, Event)]
                 if len(revisions) == len(found):
                     outcomes[index] = await draft.told(revisions)
-        left = [index for index in range(len(calls)) if index not in outcomes]
-        done = await gather(*(alone(calls[index]) for index in left), return_exceptions=True)
-        for index, each in zip(left, done, strict=True):
-            if isinstance(each, BaseException) and not isinstance(each, Exception):
-                raise each
-            outcomes[index] = each
-        return [outcomes[index] for index in range(len(calls))]
+                else:
+                    late.append(index)
+        return late
 
     async def _created(self, call: Call) -> _Draft[Response] | None:
         writing, stored = self._writing, call.stored
