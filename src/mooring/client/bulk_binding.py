@@ -1,11 +1,14 @@
 """Binding many pods at once: one call where the server offers it (Mooring), one for each pod where not (Kubernetes).
 
-Used by the scheduler. Read next: ``bulk_call.py``.
+Whoever wants pods to be bound need not know which, nor wait for others to be done: what comes while as much is under
+way as does the server good waits, and goes with the next call. Used by the scheduler. Read next: ``bulk_call.py``.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import structs
 
 from mooring.api import codec
@@ -22,10 +25,15 @@ Outcome = Failure | None
 """None: bound. After `TransportError` the pod may be bound or not."""
 
 PATH = "/api/v1/bindings"
-_GROUP = 1000
-_AT_ONCE = 56
+_GROUP = 500
+_GROUPS_AT_ONCE = 2
+"""The server works on one while the other travels."""
+_AT_ONCE = 112
 """Where each pod is bound by a call of its own: kube-apiserver and etcd work less for each of many that come together
 (docs/benchmarks.md). A few connections of the client are left for others, such as the lease."""
+_FIRST = 8
+"""So many begin, and whoever has bound a pod gets company: if all began at once, none would send anything before all
+have their connections, and for few pods these would cost more than the pods."""
 
 
 class BindingList(ResourceList):
@@ -34,44 +42,101 @@ class BindingList(ResourceList):
     items: list[Binding] = required(list)
 
 
+class _Wanted(msgspec.Struct, eq=False):
+    """What somebody wants to be bound."""
+
+    outcomes: list[Outcome]
+    left: int
+    done: asyncio.Future[None]
+
+    def settle(self, index: int, outcome: Outcome) -> None:
+        self.outcomes[index] = outcome
+        self.left -= 1
+        if not self.left and not self.done.done():
+            self.done.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+_Waiting = tuple[Binding, _Wanted, int]
+"""A binding, whose it is, and its place there."""
+
+
 class BulkBinding:
-    """Binds pods in groups through a client."""
+    """Binds pods through a client."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._call = BulkCall(client, "POST", PATH)
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._waiting: deque[_Waiting] = deque()
+        self._workers: set[asyncio.Task[None]] = set()
+        self._busy = 0
+        """How many of them have not found yet that nothing waits."""
 
     async def bind(self, bindings: Sequence[Binding]) -> list[Outcome]:
         """What became of each binding, in the same order. A binding names its pod and, in `target`, the node."""
-        if self._call.is_offered and len(bindings) > 1:
-            outcomes: list[Outcome] = []
-            for begin in range(0, len(bindings), _GROUP):
-                outcomes += await self._bind_group(bindings[begin : begin + _GROUP])
-            return outcomes
-        return await self._bind_singly(bindings)
+        if not bindings:
+            return []
+        wanted = _Wanted([None] * len(bindings), len(bindings), asyncio.get_running_loop().create_future())
+        self._waiting.extend((binding, wanted, index) for index, binding in enumerate(bindings))
+        self._employ(_FIRST)
+        try:
+            await wanted.done
+        finally:
+            if wanted.left:  # nobody wants the rest any longer
+                self._waiting = deque(each for each in self._waiting if each[1] is not wanted)
+        return wanted.outcomes
 
-    async def _bind_group(self, group: Sequence[Binding]) -> list[Outcome]:
-        if not self._call.is_offered:
-            return await self._bind_singly(group)
-        items = [structs.replace(binding, api_version="v1", kind="Binding") for binding in group]
+    def _employ(self, number: int) -> None:
+        """So many more workers, if that does the server good; each binds until nothing waits."""
+        most = _GROUPS_AT_ONCE if self._call.is_offered else _AT_ONCE
+        for _ in range(min(number, most - self._busy, len(self._waiting))):
+            self._busy += 1
+            worker = asyncio.get_running_loop().create_task(self._work(), name="binding pods")
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                size = _GROUP if self._call.is_offered else 1
+                await self._bind([self._waiting.popleft() for _ in range(min(size, len(self._waiting)))])
+        finally:
+            self._busy -= 1
+
+    async def _bind(self, part: Sequence[_Waiting]) -> None:
+        try:
+            if len(part) > 1:
+                await self._bind_group(part)
+            else:
+                [(binding, wanted, index)] = part
+                wanted.settle(index, await self._bind_one(binding))
+                self._employ(1)
+        except BaseException as error:
+            for _, wanted, _ in part:
+                wanted.fail(error)
+            raise
+
+    async def _bind_group(self, group: Sequence[_Waiting]) -> None:
+        items = [structs.replace(binding, api_version="v1", kind="Binding") for binding, _, _ in group]
         answers = await self._call.send(BindingList(kind="BindingList", api_version="v1", items=items), len(group))
         if answers is None:
-            return await self._bind_singly(group)
-        return [None if isinstance(answer, Status) else answer for answer in answers]
-
-    async def _bind_singly(self, bindings: Sequence[Binding]) -> list[Outcome]:
-        return list(await asyncio.gather(*map(self._bind_one, bindings)))
+            self._waiting.extendleft(reversed(group))
+            self._employ(_FIRST)
+            return
+        for (_, wanted, index), answer in zip(group, answers, strict=True):
+            wanted.settle(index, None if isinstance(answer, Status) else answer)
 
     async def _bind_one(self, binding: Binding) -> Outcome:
-        async with self._slots:
-            try:
-                if self._call.is_offered:
-                    await self._client.bind_with(binding)
-                else:
-                    await self._bind_compactly(binding)
-            except (StatusError, TransportError) as error:
-                return error
+        try:
+            if self._call.is_offered:
+                await self._client.bind_with(binding)
+            else:
+                await self._bind_compactly(binding)
+        except (StatusError, TransportError) as error:
+            return error
         return None
 
     async def _bind_compactly(self, binding: Binding) -> None:

@@ -1,5 +1,6 @@
 """Binding many pods: in one call where there is one, singly where not, with an outcome for each."""
 
+import asyncio
 import json
 
 import pytest
@@ -10,7 +11,7 @@ from mooring.api import codec, errors
 from mooring.api.core_v1 import Binding, ObjectReference
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.client import BulkBinding, Client, TransportError
-from mooring.client.transport import Request
+from mooring.client.transport import Request, Response
 
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
@@ -29,10 +30,13 @@ class Server:
 
     def __init__(self, bulk: Answer | None = None) -> None:
         self._bulk = bulk
+        self.fault: Exception | None = None
         self.transport = FakeTransport(self._answer)
         self.binder = BulkBinding(Client(self.transport, user_agent="t"))
 
     def _answer(self, request: Request) -> Answer:
+        if self.fault is not None:
+            raise self.fault
         if request.path != "/api/v1/bindings":
             return errors.conflict("pods", "b") if "/b/" in request.path else json_response(SUCCESS, 201)
         if self._bulk is not None:
@@ -57,7 +61,7 @@ async def test_a_group_is_one_call_and_each_binding_has_its_outcome() -> None:
 async def test_a_large_group_is_cut() -> None:
     server = Server()
     outcomes = await server.binder.bind([binding(f"p{index}") for index in range(2500)])
-    assert (len(outcomes), len(server.paths)) == (2500, 3)
+    assert (len(outcomes), len(server.paths)) == (2500, 5)
 
 
 async def test_a_single_binding_takes_the_standard_way() -> None:
@@ -92,6 +96,80 @@ async def test_a_server_without_the_call_is_told_in_protobuf() -> None:
     assert sent.headers["content-type"] == "application/vnd.kubernetes.protobuf"
     found = codec.decode_protobuf(sent.body, Binding).object
     assert found == structs.replace(wanted, api_version="v1", kind="Binding")
+
+
+class Slow(FakeTransport):
+    """Answers when it is told to."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server._answer)
+        self.under_way = 0
+        self._turn = asyncio.Condition()
+
+    async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
+        self.under_way += 1
+        async with self._turn:
+            await self._turn.wait()
+        self.under_way -= 1
+        return await super().send(request, timeout)
+
+    async def answer(self) -> int:
+        """Answer all that is under way; returns how much that was."""
+        for _ in range(5):
+            await asyncio.sleep(0)  # for those who are about to ask
+        number = self.under_way
+        async with self._turn:
+            self._turn.notify_all()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return number
+
+
+async def test_what_comes_while_two_calls_are_under_way_goes_with_the_next() -> None:
+    slow = Slow(Server())
+    binder = BulkBinding(Client(slow, user_agent="t"))
+    asked = []
+    for _ in range(2):
+        asked.append(asyncio.ensure_future(binder.bind([binding("a"), binding("c")])))
+        await asyncio.sleep(0.01)
+    asked += [asyncio.ensure_future(binder.bind([binding("b"), binding("c")])) for _ in range(3)]
+    assert [await slow.answer() for _ in range(2)] == [2, 1]
+    assert [[type(each) for each in outcomes] for outcomes in await asyncio.gather(*asked)] == [
+        *[[type(None), type(None)]] * 2,
+        *[[errors.Conflict, type(None)]] * 3,
+    ]
+    assert [len(json.loads(request.body)["items"]) for request in slow.requests] == [2, 2, 6]
+
+
+async def test_single_calls_become_more_as_they_are_answered() -> None:
+    slow = Slow(Server(errors.path_not_found()))
+    asked = asyncio.ensure_future(
+        BulkBinding(Client(slow, user_agent="t")).bind([binding(f"p{number}") for number in range(400)])
+    )
+    assert [await slow.answer() for _ in range(7)] == [1, 9, 18, 36, 72, 112, 112]
+    while not asked.done():
+        await slow.answer()
+    assert await asked == [None] * 400
+
+
+async def test_what_nobody_wants_any_longer_is_not_sent() -> None:
+    slow = Slow(Server(errors.path_not_found()))
+    binder = BulkBinding(Client(slow, user_agent="t"))
+    asked = [asyncio.ensure_future(binder.bind([binding(name)] * 20)) for name in ("a", "c")]
+    await slow.answer()
+    asked[0].cancel()
+    while not asked[1].done():
+        await slow.answer()
+    sent = [request.path.split("/")[-2] for request in slow.requests[1:]]
+    assert (sent.count("a") <= 9, sent.count("c")) == (True, 20)
+
+
+async def test_a_defect_is_told_to_whoever_wanted_pods_to_be_bound() -> None:
+    server = Server(errors.path_not_found())
+    await server.binder.bind([binding("a"), binding("c")])
+    server.fault = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        await server.binder.bind([binding("a")])
 
 
 @pytest.mark.parametrize(

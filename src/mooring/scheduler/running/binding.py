@@ -1,9 +1,8 @@
-"""Binding: assumed pods become bound ones, in groups.
+"""Binding: assumed pods become bound ones.
 
-Whatever was assumed while the last group was being written goes into the next one, without lingering: a lone pod is
-bound at once, and under load groups become large by themselves. Where the server does not answer, the pod is looked up
-until it is known whether it was bound, because a pod that was must not be tried again and one that was not must be.
-Called by ``cycle.py``, which is told the outcome of each pod.
+What was assumed in one turn of the cycle is given to its plugin together, and nobody lingers. Where the server does not
+answer, the pod is looked up until it is known whether it was bound, because a pod that was must not be tried again and
+one that was not must be. Called by ``cycle.py``, which is told the outcome of each pod.
 """
 
 import asyncio
@@ -20,9 +19,6 @@ from mooring.scheduler.framework import GroupBindPlugin
 
 log = logs.get(__name__)
 
-_GROUP = 500
-_AT_ONCE = 2
-"""Two groups on their way: the server works on one while the other travels."""
 _LOOK_AGAIN = Backoff(initial=0.2, maximum=5.0, jitter=0.5)
 
 Settle = Callable[[AssumedPod, Exception | None], None]
@@ -35,12 +31,7 @@ class Binder:
         self._settle = settle
         self._waiting: list[AssumedPod] = []
         self._ready = asyncio.Event()
-        self._slots = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def __len__(self) -> int:
-        """How many pods wait for the next group."""
-        return len(self._waiting)
 
     @property
     def is_busy(self) -> bool:
@@ -57,10 +48,8 @@ class Binder:
         try:
             while True:
                 await self._ready.wait()
-                await self._slots.acquire()
-                group, self._waiting = self._waiting[:_GROUP], self._waiting[_GROUP:]
-                if not self._waiting:
-                    self._ready.clear()
+                self._ready.clear()
+                group, self._waiting = self._waiting, []
                 task = asyncio.create_task(self._bind(group))
                 self._tasks.add(task)
                 task.add_done_callback(self._ended)
@@ -77,14 +66,11 @@ class Binder:
 
     async def _bind(self, group: Sequence[AssumedPod]) -> None:
         outcomes: list[tuple[AssumedPod, Exception | None]] = []
-        try:
-            for plugin in {id(assumed.binder): assumed.binder for assumed in group}.values():
-                if plugin is not None:
-                    part = [assumed for assumed in group if assumed.binder is plugin]
-                    told = await plugin.bind_all([(assumed.pod, assumed.node) for assumed in part])
-                    outcomes += zip(part, told, strict=True)
-        finally:
-            self._slots.release()
+        for plugin in {id(assumed.binder): assumed.binder for assumed in group}.values():
+            if plugin is not None:
+                part = [assumed for assumed in group if assumed.binder is plugin]
+                told = await plugin.bind_all([(assumed.pod, assumed.node) for assumed in part])
+                outcomes += zip(part, told, strict=True)
         unknown: list[AssumedPod] = []
         for assumed, outcome in outcomes:
             if outcome is None or _is_an_answer(outcome):
