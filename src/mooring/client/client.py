@@ -92,6 +92,8 @@ class Client:
             if hub.type not in self._kinds:
                 self._kinds[hub.type] = self._instead[hub] = kind
         self._get_headers = {"accept": JSON, "user-agent": user_agent}
+        self._headers_of: dict[tuple[str, str], dict[str, str]] = {}
+        """Of requests that say something, by what they are answered with and by what they are written in."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -559,7 +561,7 @@ class Client:
     ) -> Response:
         headers = self._get_headers
         if body or accept != JSON:
-            headers = {"accept": accept, "user-agent": self.user_agent, "content-type": content_type}
+            headers = self._headers_of.get((accept, content_type)) or self._remember_headers(accept, content_type)
         guard = None if method == "GET" else self.guard
         request = Request(method, path, query, headers, body, guard, is_unread=unread, then_delete=then_delete)
         for attempt in range(1, attempts + 1):
@@ -573,6 +575,11 @@ class Client:
                 raise wire.status_error(response.status, response.body)
             await self.clock.sleep(wait)
         raise AssertionError("there is at least one attempt")
+
+    def _remember_headers(self, accept: str, content_type: str) -> dict[str, str]:
+        headers = {"accept": accept, "user-agent": self.user_agent, "content-type": content_type}
+        self._headers_of[accept, content_type] = headers
+        return headers
 
     async def _open(self, request: Request) -> Stream:
         stream = await self._transport.stream(request, _TIMEOUT)
