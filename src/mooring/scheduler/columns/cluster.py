@@ -192,6 +192,11 @@ class Cluster:
             return None if info is None else info.node
         return self._objects.get(type(thing), {}).get(_key_of(thing))
 
+    @property
+    def pods_placed(self) -> int:
+        """How many pods are on nodes."""
+        return len(self._pods)
+
     def placed_pods(self) -> Iterator[PlacedPod]:
         return iter(self._pods.values())
 

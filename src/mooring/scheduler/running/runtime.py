@@ -208,7 +208,7 @@ def _show(scheduler: Scheduler) -> None:
 
     def sizes() -> Iterator[tuple[tuple[str, ...], float]]:
         yield ("nodes",), len(engine.cluster)
-        yield ("pods",), sum(1 for _ in engine.cluster.placed_pods())
+        yield ("pods",), engine.cluster.pods_placed
         yield ("assumed_pods",), len(scheduler.assumptions)
 
     metrics.gauge("scheduler_pending_pods", "Pods that wait, by queue.", ("queue",), pending)
