@@ -31,8 +31,7 @@ Writer = Callable[[Any], Part]
 
 def encode(api_version: str, kind: str, body: bytes) -> bytes:
     """A message in its envelope."""
-    meta = field(1, api_version.encode()) + field(2, kind.encode())
-    return b"".join([MAGIC, field(1, meta), field(2, body), field(3, b""), field(4, b"")])
+    return b"".join([_beginning(api_version, kind), field(2, body), _PLAIN])
 
 
 def message(tree: Mapping[str, Any], cls: type[msgspec.Struct]) -> bytes:
@@ -56,6 +55,15 @@ def varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
+
+
+_PLAIN = b"\x1a\x00\x22\x00"
+"""The body has neither an encoding nor a type of its own."""
+
+
+@lru_cache(maxsize=1024)
+def _beginning(api_version: str, kind: str) -> bytes:
+    return MAGIC + field(1, field(1, api_version.encode()) + field(2, kind.encode()))
 
 
 _SHORT = [bytes([number]) for number in range(128)]
