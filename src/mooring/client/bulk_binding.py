@@ -76,8 +76,12 @@ class BulkBinding:
         """How many of them have not found yet that nothing waits."""
 
     async def bind(self, bindings: Sequence[Binding]) -> list[Outcome]:
-        """What became of each binding, in the same order. A binding names its pod and, in `target`, the node."""
+        """What became of each binding, in the same order. A binding names its pod and, in `target`, the node.
+
+        To bind none finds out whether the server offers the call, so that later ones need not.
+        """
         if not bindings:
+            await self._send([])
             return []
         wanted = _Wanted([None] * len(bindings), len(bindings), asyncio.get_running_loop().create_future())
         self._waiting.extend((binding, wanted, index) for index, binding in enumerate(bindings))
@@ -120,14 +124,17 @@ class BulkBinding:
             raise
 
     async def _bind_group(self, group: Sequence[_Waiting]) -> None:
-        items = [structs.replace(binding, api_version="v1", kind="Binding") for binding, _, _ in group]
-        answers = await self._call.send(BindingList(kind="BindingList", api_version="v1", items=items), len(group))
+        answers = await self._send([binding for binding, _, _ in group])
         if answers is None:
             self._waiting.extendleft(reversed(group))
             self._employ(_FIRST)
             return
         for (_, wanted, index), answer in zip(group, answers, strict=True):
             wanted.settle(index, None if isinstance(answer, Status) else answer)
+
+    async def _send(self, bindings: Sequence[Binding]) -> list[Status | Failure] | None:
+        items = [structs.replace(binding, api_version="v1", kind="Binding") for binding in bindings]
+        return await self._call.send(BindingList(kind="BindingList", api_version="v1", items=items), len(items))
 
     async def _bind_one(self, binding: Binding) -> Outcome:
         try:

@@ -86,6 +86,13 @@ async def test_a_server_without_the_call_gets_single_ones_and_is_not_asked_again
     assert server.paths.count("/api/v1/bindings") == 1
 
 
+async def test_to_bind_none_finds_out_whether_there_is_the_call() -> None:
+    server = Server(errors.path_not_found())
+    assert await server.binder.bind([]) == []
+    await server.binder.bind([binding("a"), binding("c")])
+    assert [path.split("/")[-2] for path in server.paths] == ["v1", "a", "c"]
+
+
 async def test_a_server_without_the_call_is_told_in_protobuf() -> None:
     server = Server(errors.path_not_found())
     wanted = binding("a")

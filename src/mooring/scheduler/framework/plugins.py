@@ -380,7 +380,10 @@ class GroupBindPlugin(Protocol):
     """Bind plugins that bind many pods at once, and never skip one: those after them are not asked."""
 
     async def bind_all(self, pods: Sequence[tuple[Pod, str]]) -> Sequence[Exception | None]:
-        """What went wrong with each pod on its way to the node beside it; None for those that are bound."""
+        """What went wrong with each pod on its way to the node beside it; None for those that are bound.
+
+        Called again while it is still at work, and with no pods before there are any: the time to make connections.
+        """
         ...
 
 

@@ -96,6 +96,12 @@ class Cycle:
         """Whether pods are being bound or displaced: what is told about them can wait."""
         return self.binder.is_busy or self._victims.is_busy
 
+    async def prepare(self) -> None:
+        """Let plugins that bind make ready."""
+        for binder in {id(binder): binder for binder in self._group_binders.values()}.values():
+            with logged(binder, "bind_all"):
+                await binder.bind_all([])
+
     async def run(self) -> None:
         """Schedule until cancelled."""
         binding = asyncio.create_task(self.binder.run(), name="binder")

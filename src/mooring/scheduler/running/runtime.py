@@ -114,6 +114,7 @@ class Scheduler(ElectedComponent):
     async def run(self) -> None:
         """Schedule until cancelled."""
         await self._follow()
+        await self.cycle.prepare()
         self._reports.start()
         try:
             async with self._informers, self._device_informers:
