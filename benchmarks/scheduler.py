@@ -51,9 +51,8 @@ _SECONDS = 120
 """How long a workload may take."""
 _FASTEST = 10_000
 """So many pods a second nobody binds."""
-_LOOK_SECONDS = 0.1
-_LOOKS = 5
-"""Reading metrics costs the scheduler some milliseconds: not too often, and the longer it takes the less often."""
+_LOOK_SECONDS, _SHARE = 0.02, 0.7
+"""Reading metrics costs the scheduler some milliseconds: the next time is when so much of the rest should be over."""
 
 
 def main() -> None:
@@ -139,7 +138,8 @@ async def _until_bound(url: str, ready: float, pods: int) -> tuple[float, str]:
         if now > _SECONDS:
             raise TimeoutError(f"only {bound:.0f} of {pods} pods were bound in {_SECONDS} s")
         seen, seen_at = bound, now
-        await asyncio.sleep(max(_LOOK_SECONDS, now / _LOOKS))
+        left = now * (pods / bound - 1) if bound else now
+        await asyncio.sleep(min(max(_LOOK_SECONDS, left * _SHARE), now))
 
 
 def _print(row: Row) -> None:
