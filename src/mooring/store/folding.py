@@ -7,7 +7,7 @@ events that are not new any more; whoever reads one of them again notices nothin
     event 4: pod = A'       event 7: A' → B'      event 9: B' → C       A' leans on B', and B' on C
 
 Where they differ in one place of the first half alone, as when a deletion is noted, that place is kept; else zlib
-writes the one in terms of the other.
+writes the one in terms of the other, but for a second half that is the same, as when a finalizer goes.
 """
 
 import zlib
@@ -30,7 +30,7 @@ _SMALL, _SMALL_WINDOW = 7 * 1024, -13
 """In which all of such a value is within reach; setting it up takes two thirds of the time."""
 
 _AROUND = Struct("<iI")
-"""How many bytes of the other stand before and behind the place; less than none where zlib has written all."""
+"""How many bytes of the other stand before and behind what was kept; where zlib wrote that, the first is `~` of it."""
 _kept = cast("Any", KeyValue.value).__get__
 
 
@@ -80,22 +80,28 @@ def fold(event: Event, before: Event | None) -> None:
 
 def _folded(value: bytes, like: bytes) -> bytes:
     """What tells a value from another."""
-    if like.endswith(value[len(value) // 2 :]):
+    begin = end = 0
+    half = value[len(value) // 2 :]
+    if like.endswith(half):
         begin = _beginning(value, like)
         place, rest = value[begin : begin + _PLACE], value[begin + _PLACE :]
         if like.endswith(rest):
             return _AROUND.pack(begin, len(rest)) + place
+        end = len(half)
+        value, like = value[begin:-end], like[begin:-end]
     window = _WINDOW if len(value) > _SMALL or len(like) > _SMALL else _SMALL_WINDOW
     folder = zlib.compressobj(_LEVEL, zlib.DEFLATED, window, _MEMORY, zlib.Z_DEFAULT_STRATEGY, like)
-    return _AROUND.pack(-1, 0) + folder.compress(value) + folder.flush()
+    return _AROUND.pack(~begin, end) + folder.compress(value) + folder.flush()
 
 
 def _unfolded(folded: bytes, like: bytes) -> bytes:
     begin, end = _AROUND.unpack_from(folded)
     text = folded[_AROUND.size :]
+    rest = len(like) - end
     if begin < 0:
-        return zlib.decompressobj(_WINDOW, like).decompress(text)
-    return b"".join((like[:begin], text, like[len(like) - end :]))
+        begin = ~begin
+        text = zlib.decompressobj(_WINDOW, like[begin:rest]).decompress(text)
+    return b"".join((like[:begin], text, like[rest:]))
 
 
 def _beginning(one: bytes, other: bytes) -> int:
