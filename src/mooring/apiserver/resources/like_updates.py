@@ -30,7 +30,7 @@ from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.facts import Facts
 from mooring.apiserver.resources.parameters import WriteOptions
 from mooring.apiserver.resources.pod_words import (
-    Form,
+    Forms,
     Template,
     Words,
     filled,
@@ -99,7 +99,7 @@ class LikeUpdates:
         self._context = context
         self._known: BoundedCache[Key, _Like | None] = BoundedCache(_MOST)
         """None for those that came once, and for those that nothing can be known of."""
-        self._forms: BoundedCache[tuple[str, ...], dict[bytes, Form | int | None]] = BoundedCache(_FORMS)
+        self._forms: BoundedCache[tuple[str, ...], Forms] = BoundedCache(_FORMS)
         """By `Update.about` and by what they say, those of the last that were known; None where one has none.
 
         A number says how many were known: of what comes seldom, a form would take longer to make than it saves.
@@ -118,9 +118,10 @@ class LikeUpdates:
         texts = (kv.value, request.body, ending)
         now = times.to_seconds(self._context.clock.now()).encode()
         text = b"\0".join(texts)
-        for said, form in (self._forms.get(about) or {}).items():
-            if isinstance(form, Form) and (found := form.words(text, kv.mod_revision, now)) is not None:
-                return Update((said, found[1]), request.user, found[0], call.namespace, about, None)
+        forms = self._forms.get(about)
+        if forms is not None and (found := forms.read(text, kv.mod_revision, now)) is not None:
+            said, words, order = found
+            return Update((said, order), request.user, words, call.namespace, about, None)
         apart = _taken_apart(texts, kv.mod_revision, now)
         if apart is None:
             return None
@@ -143,12 +144,12 @@ class LikeUpdates:
         """Be able to read others like these along their form."""
         forms = self._forms.get(about)
         if forms is None:
-            self._forms.put(about, forms := {})
-        known = forms.get(said, 0)
-        if said not in forms and len(forms) >= _ALIKE:
-            del forms[next(iter(forms))]
+            self._forms.put(about, forms := Forms())
+        known = forms.known.get(said, 0)
+        if said not in forms.known and len(forms.known) >= _ALIKE:
+            del forms.known[next(iter(forms.known))]
         if isinstance(known, int):
-            forms[said] = known + 1 if known < _SELDOM else form_of(texts, words)
+            forms.known[said] = known + 1 if known < _SELDOM else form_of(texts, words)
 
     async def learn(self, update: Update, value: bytes, *, is_gone: bool = False, pod: Pod | None = None) -> None:
         """Remember what an update came to; with the pod, where admission has looked up something about it."""
