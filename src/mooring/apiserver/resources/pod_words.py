@@ -348,5 +348,5 @@ def _is_time(text: bytes) -> bool:
     """Whether a text that looks like a time is one."""
     try:
         return times.to_seconds(times.parse(text.decode())).encode() == text
-    except times.TimeError:
+    except (times.TimeError, UnicodeDecodeError):
         return False
