@@ -119,7 +119,7 @@ async def test_the_work_of_the_server(server: ApiServer) -> None:
 
     await all_steps()  # what is kept for pods of a template is there after the first
     create, status, delete = await all_steps()
-    _check({"created": (create, 200), "status written": (status, 245), "deleted": (delete, 205)})
+    _check({"created": (create, 200), "status written": (status, 205), "deleted": (delete, 205)})
 
 
 async def test_the_work_of_the_server_for_the_end_of_a_pod(server: ApiServer) -> None:
@@ -159,7 +159,7 @@ async def test_the_work_of_the_server_for_the_end_of_a_pod(server: ApiServer) ->
 
     await steps(0)
     release, mark, end = await steps(1)
-    _check({"released": (release, 180), "given time": (mark, 132), "ended": (end, 240)})
+    _check({"released": (release, 180), "given time": (mark, 132), "ended": (end, 217)})
 
 
 async def _listed(server: ApiServer) -> list[Json]:

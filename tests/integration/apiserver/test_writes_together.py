@@ -73,6 +73,11 @@ def lease(name: str, holder: str) -> Json:
     return {"method": "PUT", "path": f"{_LEASES}/{name}", "body": body}
 
 
+def new_lease(name: str, seconds: int) -> Json:
+    body = {"metadata": {"name": name, "namespace": "default"}, "spec": {"leaseDurationSeconds": seconds}}
+    return {"method": "POST", "path": _LEASES, "body": body}
+
+
 def refused(name: str, uid: str | None = None, **status: Any) -> Json:
     """As a scheduler tells why a pod has no node."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
@@ -109,6 +114,9 @@ ROUNDS: dict[str, Callable[[], Iterator[list[Json]]]] = {
         [[pod("a", finalizers=["x/y"]), pod("b")], *[[deletion(name, gracePeriodSeconds=0) for name in "ab"]] * 2]
     ),
     "events": lambda: iter([[event("a"), event("b"), event("c", type="")], [event("a"), event("d")]]),
+    "new leases": lambda: iter(
+        [[new_lease("a", 40), new_lease("b", 0), new_lease("c", 40)], [new_lease("a", 50), new_lease("d", 40)]]
+    ),
     "leases": lambda: iter([[lease("a", "x"), lease("b", "x")], [lease("a", "y"), lease("b", "x"), lease("c", "")]]),
 }
 

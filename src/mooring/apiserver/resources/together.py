@@ -43,6 +43,7 @@ _SORTS = frozenset(
         ("", "pods", "delete", ""),
         ("", "events", "create", ""),
         ("events.k8s.io", "events", "create", ""),
+        ("coordination.k8s.io", "leases", "create", ""),
         ("coordination.k8s.io", "leases", "update", ""),
     }
 )
