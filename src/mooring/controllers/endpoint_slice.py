@@ -1,7 +1,8 @@
 """Keeps the EndpointSlices of Services: which pods are behind them, and whether they can be used.
 
 Slices hold up to 100 endpoints of one list of ports; pods that give a port's name another number are in slices of their
-own. An endpoint stays in the slice where it is, so that a change touches few slices. Works on Services, by key.
+own. An endpoint stays in the slice where it is, so that a change touches few slices. Works on Services, by key. While a
+new slice does not show in the cache yet, its Service waits: it would get another one with the same endpoints.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
 from mooring.api.states import has_ended, is_ready
 from mooring.client import Informer
 from mooring.controllers.controller import Context, Controller
+from mooring.controllers.workloads.expectations import Expectations
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS
 
 SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
 MANAGER = "endpointslice-controller.k8s.io"
@@ -42,7 +45,12 @@ class EndpointSlices(Controller):
         self._by_service = self._slices.index("service", _service_key)
         self._services.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self.enqueue)
         self._pods.add_handler(added=self._pod_changed, updated=self._pod_updated, deleted=self._pod_changed)
-        self._slices.add_handler(updated=lambda _, new: self._slice_changed(new), deleted=self._slice_changed)
+        self._slices.add_handler(
+            added=self._slice_added, updated=lambda _, new: self._slice_changed(new), deleted=self._slice_changed
+        )
+        self._expectations = Expectations(self.clock)
+        self._waiting: set[str] = set()
+        """Services that have changed while a new slice of theirs did not show yet."""
 
     def _pod_changed(self, pod: Pod) -> None:
         for service in self._by_namespace.get(pod.metadata.namespace):
@@ -54,11 +62,20 @@ class EndpointSlices(Controller):
         if old.metadata.labels != new.metadata.labels:
             self._pod_changed(old)
 
+    def _slice_added(self, found: EndpointSlice) -> None:
+        for key in _service_key(found):
+            if key in self._waiting:
+                self.queue.add(key)
+
     def _slice_changed(self, found: EndpointSlice) -> None:
         for key in _service_key(found):
             self.queue.add(key)
 
     async def reconcile(self, key: str) -> float | None:
+        if not self._expectations.settled(key):
+            self._waiting.add(key)
+            return LOOK_AGAIN_SECONDS
+        self._waiting.discard(key)
         service = self._services.by_key(key)
         present = self._by_service.get(key)
         if service is None or service.metadata.deletion_timestamp is not None:
@@ -75,13 +92,13 @@ class EndpointSlices(Controller):
             by_ports[ports_of(service, None)] = {}  # an empty slice says that there is nobody
         slices = {found.metadata.name: found for found in present}
         for ports, endpoints in by_ports.items():
-            await self._write(service, ports, endpoints, slices)
+            await self._write(key, service, ports, endpoints, slices)
         for found in slices.values():
             await self._delete(found)
         return None
 
     async def _write(
-        self, service: Service, ports: Ports, endpoints: dict[str, Endpoint], slices: dict[str, EndpointSlice]
+        self, key: str, service: Service, ports: Ports, endpoints: dict[str, Endpoint], slices: dict[str, EndpointSlice]
     ) -> None:
         """Bring the slices with these ports up to date; those that are used are taken out of `slices`."""
         wanted = [EndpointPort(name=name, protocol=protocol, port=number, app_protocol=app)
@@ -103,7 +120,8 @@ class EndpointSlices(Controller):
             plan.append((None, taken))
         for present, kept in plan:
             if present is None:
-                await self.client.create(_new_slice(service, wanted, kept))
+                created = await self.client.create(_new_slice(service, wanted, kept))
+                self._expectations.wrote(key, self._slices, created)
             elif list(present.endpoints) != kept:
                 await self.client.update(structs.replace(present, endpoints=kept))
 
