@@ -9,7 +9,7 @@
 
 A watch that ends is resumed from the version it had reached; when the server no longer has that version (410), the
 objects are listed again and handlers are told the differences. Handlers are plain functions, called in the event loop
-with all changes that arrived together, after the cache has taken them in. Objects are shared: nobody may change
+with changes that arrived together, after the cache has taken these in. Objects are shared: nobody may change
 them. They come without managed fields, which are large and of no use to those who read caches.
 Read next: ``cache.py`` and ``watch.py``.
 """
@@ -45,6 +45,9 @@ _TURNS = 4
 """Lists, and watches that are being opened, at once. More would be no faster, and each list would open a connection
 just for the start. Turns are given in the order they are asked for: all lists come before the first watch, so that
 caches are full before the price of a connection for each watch is paid."""
+_TAKEN_AT_ONCE = 100
+"""Events between which others get their turn. Where hundreds arrive together, answers to writes wait behind them, and
+a server that has nothing else to do waits for the next writes."""
 _TOO_LARGE = "ResourceVersionTooLarge"
 log = logs.get(__name__)
 
@@ -235,7 +238,10 @@ class Informer(Generic[T]):
             async for events in _unless_silent(watch):
                 heard = True
                 self._failures = 0
-                self._take(events)
+                for begin in range(0, len(events), _TAKEN_AT_ONCE):
+                    if begin:
+                        await asyncio.sleep(0)
+                    self._take(events[begin : begin + _TAKEN_AT_ONCE])
         if not heard and clock.monotonic() - begun < _SHORTEST_WATCH:
             raise DisconnectedError("the watch ended as soon as it had begun")
         self._failures = 0

@@ -116,6 +116,22 @@ async def test_events_of_a_chunk_change_the_cache_and_are_told_together() -> Non
         assert lab.informer.resource_version == "13"
 
 
+async def test_between_many_events_of_a_chunk_others_get_their_turn() -> None:
+    lab = Lab()
+    turns: list[int] = []
+
+    def write(changes: Any) -> None:
+        asyncio.get_running_loop().call_soon(lambda: turns.append(len(lab.told)))
+
+    lab.informer.add_batch_handler(write)
+    async with lab.running():
+        lab.stream.send(*(event("ADDED", pod(f"p{index}", 11 + index)) for index in range(250)))
+        await settle()
+        assert turns == [100, 200, 250]
+        assert lab.told == [f"+p{index}" for index in range(250)]
+        assert lab.informer.resource_version == "260"
+
+
 async def test_changes_that_arrive_with_the_end_of_their_object_are_not_told() -> None:
     lab = Lab()
     lab.listed = [pod("a", 1)]
