@@ -60,11 +60,11 @@ def held(kv: KeyValue) -> int:
     return len(_kept(kv))
 
 
-def fold(event: Event, before: Event | None) -> None:
-    """Fold what an event replaced; `before` is the event that had made it, if that is still known."""
+def fold(event: Event, before: Event | None) -> int:
+    """Fold what an event replaced; `before` is the event that had made it, if that is known. Returns bytes saved."""
     old, new = event.previous, event.current
     if old is None or new is None or isinstance(old, Folded) or len(old.value) < _SMALLEST:
-        return
+        return 0
     older = before.previous if before else None
     leaning = older.leaning + 1 if isinstance(older, Folded) and older.newer is old else 0
     alone = leaning >= _LONGEST
@@ -76,6 +76,7 @@ def fold(event: Event, before: Event | None) -> None:
         structs.force_setattr(before, "current", folded)
     if leaning and older:
         structs.force_setattr(older, "newer", folded)
+    return len(old.value) - len(text)
 
 
 def _folded(value: bytes, like: bytes) -> bytes:

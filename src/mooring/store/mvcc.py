@@ -140,9 +140,7 @@ class Mvcc:
             event = self._history[self._folded]
             self._folded += 1
             if event.previous and event.current:
-                size = _size(event)
-                folding.fold(event, self.event_at(event.previous.mod_revision, event.key))
-                self._shrink(size - _size(event))
+                self._shrink(folding.fold(event, self.event_at(event.previous.mod_revision, event.key)))
 
     def restore(self, event: Event) -> list[int]:
         """Take over an event from below the floor; returns the revisions that need not be stored any longer."""
