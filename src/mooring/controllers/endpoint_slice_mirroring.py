@@ -42,7 +42,8 @@ class EndpointSliceMirroring(Controller):
         self._by_service = self._slices.index("mirrored", _service_key)
         for informer in (self._endpoints, self._services):  # a Service has the name of its Endpoints
             informer.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self.enqueue)
-        self._slices.add_handler(updated=lambda _, new: self._slice_changed(new), deleted=self._slice_changed)
+        changed = self._slice_changed
+        self._slices.add_handler(added=changed, updated=lambda _, new: changed(new), deleted=changed)
 
     def _slice_changed(self, found: EndpointSlice) -> None:
         for key in _service_key(found):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from control_plane import ControlPlane, control_plane
 from mooring.api.core_v1 import Endpoints, Service
@@ -95,3 +96,13 @@ async def test_slices_follow_their_endpoints_and_go_with_them() -> None:
         assert len(await slices(plane)) == 1, "what somebody deletes is made again"
         await plane.client.delete(Endpoints, "own", "default")
         assert await slices(plane) == []
+
+
+async def test_a_slice_that_says_the_same_as_another_goes() -> None:
+    """As when Endpoints change before the controller has seen the slice that it made."""
+    async with control_plane("endpointslicemirroring") as plane:
+        await write(plane, CASES[0])
+        [first] = await slices(plane)
+        metadata = replace(first.metadata, name="", uid="", resource_version="")
+        await plane.client.create(replace(first, metadata=metadata))
+        assert len(await slices(plane)) == 1
