@@ -78,7 +78,7 @@ class Histograms:
         self._series: dict[Labels, list[float]] = {}
 
     def observe(self, labels: Labels, value: float, times: int = 1) -> None:
-        series = self.series(labels)
+        series = self._series.get(labels) or self.series(labels)
         series[bisect_left(self._buckets, value)] += times
         series[-1] += value * times
 

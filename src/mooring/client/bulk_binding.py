@@ -105,26 +105,20 @@ class BulkBinding:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                size = _GROUP if self._call.is_offered else 1
-                await self._bind([self._waiting.popleft() for _ in range(min(size, len(self._waiting)))])
+                if self._call.is_offered and len(self._waiting) > 1:
+                    await self._bind_group([self._waiting.popleft() for _ in range(min(_GROUP, len(self._waiting)))])
+                else:
+                    await self._bind_one(*self._waiting.popleft())
         finally:
             self._busy -= 1
 
-    async def _bind(self, part: Sequence[_Waiting]) -> None:
+    async def _bind_group(self, group: Sequence[_Waiting]) -> None:
         try:
-            if len(part) > 1:
-                await self._bind_group(part)
-            else:
-                [(binding, wanted, index)] = part
-                wanted.settle(index, await self._bind_one(binding))
-                self._employ(1)
+            answers = await self._send([binding for binding, _, _ in group])
         except BaseException as error:
-            for _, wanted, _ in part:
+            for _, wanted, _ in group:
                 wanted.fail(error)
             raise
-
-    async def _bind_group(self, group: Sequence[_Waiting]) -> None:
-        answers = await self._send([binding for binding, _, _ in group])
         if answers is None:
             self._waiting.extendleft(reversed(group))
             self._employ(_FIRST)
@@ -136,15 +130,21 @@ class BulkBinding:
         items = [structs.replace(binding, api_version="v1", kind="Binding") for binding in bindings]
         return await self._call.send(BindingList(kind="BindingList", api_version="v1", items=items), len(items))
 
-    async def _bind_one(self, binding: Binding) -> Outcome:
+    async def _bind_one(self, binding: Binding, wanted: _Wanted, index: int) -> None:
+        outcome: Outcome = None
         try:
             if self._call.is_offered:
                 await self._client.bind_with(binding)
             else:
                 await self._bind_compactly(binding)
         except (StatusError, TransportError) as error:
-            return error
-        return None
+            outcome = error
+        except BaseException as error:
+            wanted.fail(error)
+            raise
+        wanted.settle(index, outcome)
+        if self._busy < _AT_ONCE:
+            self._employ(1)
 
     async def _bind_compactly(self, binding: Binding) -> None:
         """By a message of protobuf, which kube-apiserver reads in less time than JSON."""

@@ -117,7 +117,7 @@ class HttpsTransport:
                 if request.guard is not None:
                     request.guard()
                 reply = channel.ask(data, in_pieces=in_pieces, longest=request.longest_answer)
-                await (reply.head if in_pieces else reply.end)
+                await (reply.head or reply.end)
             except BaseException as error:
                 self._release(channel)
                 if not channel.heard:
@@ -309,17 +309,21 @@ class HttpsStream:
 
 
 class _Reply:
-    """An answer that is being received. `head` is done when status and headers are there, `end` when all is."""
+    """An answer that is being received. `end` is done when all of it is there.
+
+    Where it is taken in pieces, `head` is done when status and headers are.
+    """
 
     def __init__(self, *, in_pieces: bool, longest: int = 0) -> None:
         loop = asyncio.get_running_loop()
         self.in_pieces = in_pieces
+        self.has_head = False
         self.longest = longest
         self.status = 0
         self.lines: list[tuple[bytes, bytes]] = []
         """The headers, as they came."""
         self.parts: list[bytes] = []
-        self.head: asyncio.Future[None] = loop.create_future()
+        self.head: asyncio.Future[None] | None = loop.create_future() if in_pieces else None
         self.end: asyncio.Future[None] = loop.create_future()
         self._waiter: asyncio.Future[None] | None = None
 
@@ -334,7 +338,7 @@ class _Reply:
 
     def finish(self, error: Exception | None = None) -> None:
         for future in (self.head, self.end):
-            if not future.done():
+            if future is not None and not future.done():
                 if error is None:
                     future.set_result(None)
                 else:
@@ -427,7 +431,7 @@ class _Channel(asyncio.Protocol):
         self._broken = True
         self._all.discard(self)
         reply = self._reply
-        if reply is not None and reply.head.done() and exc is None and _ends_with_connection(Headers(reply.lines)):
+        if reply is not None and reply.has_head and exc is None and _ends_with_connection(Headers(reply.lines)):
             self._reply = None
             reply.finish()
             return
@@ -447,7 +451,8 @@ class _Channel(asyncio.Protocol):
         reply = self._reply
         if reply is not None:
             reply.status = self._parser.get_status_code()
-            if reply.status >= 200 and not reply.head.done():
+            reply.has_head = reply.status >= 200
+            if reply.has_head and reply.head is not None and not reply.head.done():
                 reply.head.set_result(None)
 
     def on_body(self, body: bytes) -> None:

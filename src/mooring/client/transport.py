@@ -3,11 +3,15 @@
 Transports: ``in_process.py`` (a function call) and ``https.py`` (a pool of connections).
 """
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol
 from urllib.parse import quote, urlencode
 
 import msgspec
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.~/:!$&'()*+,;=@-]*")
+"""What needs no quoting, as nearly all paths."""
 
 
 class Request(msgspec.Struct):
@@ -32,7 +36,7 @@ class Request(msgspec.Struct):
     @property
     def target(self) -> str:
         """Path and query as they stand in the first line of an HTTP request."""
-        path = quote(self.path, safe="/:~!$&'()*+,;=@")
+        path = self.path if _PLAIN.fullmatch(self.path) else quote(self.path, safe="/:~!$&'()*+,;=@")
         return f"{path}?{urlencode(self.query)}" if self.query else path
 
 

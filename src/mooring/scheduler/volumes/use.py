@@ -19,6 +19,8 @@ class VolumeUse:
         """How many placed pods use a claim, by "namespace/name"; ephemeral volumes are not counted."""
         self.disks: dict[str, dict[str, Pod]] = {}
         """By node, the pods that use disks which cannot be mounted twice."""
+        self._plain: list[Volume] = []
+        """The last that have neither claims nor disks: pods of a template share theirs."""
         for info in cluster.node_infos():
             for placed in info.placed.values():
                 self.pod_placed(placed, info)
@@ -26,15 +28,19 @@ class VolumeUse:
 
     def pod_placed(self, placed: PlacedPod, node: NodeInfo) -> None:
         pod = placed.pod
-        if not pod.spec.volumes:
+        volumes = pod.spec.volumes
+        if not volumes or volumes is self._plain:
             return
-        self.claims.update(_named_claims(pod))
+        claims = _named_claims(pod)
+        self.claims.update(claims)
         if has_disks(pod):
             self.disks.setdefault(node.name, {})[pod_key(pod)] = pod
+        elif not claims:
+            self._plain = volumes
 
     def pod_left(self, placed: PlacedPod, node: NodeInfo) -> None:
         pod = placed.pod
-        if not pod.spec.volumes:
+        if not pod.spec.volumes or pod.spec.volumes is self._plain:
             return
         for name in _named_claims(pod):
             self.claims[name] -= 1
