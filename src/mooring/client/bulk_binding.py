@@ -49,14 +49,19 @@ class _Wanted(msgspec.Struct, eq=False):
     left: int
     done: asyncio.Future[None]
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody still waits."""
+        return not self.done.done()
+
     def settle(self, index: int, outcome: Outcome) -> None:
         self.outcomes[index] = outcome
         self.left -= 1
-        if not self.left and not self.done.done():
+        if not self.left and self.is_wanted:
             self.done.set_result(None)
 
-    def fail(self, error: BaseException) -> None:
-        if not self.done.done():
+    def fail(self, error: Exception) -> None:
+        if self.is_wanted:
             self.done.set_exception(error)
 
 
@@ -86,11 +91,7 @@ class BulkBinding:
         wanted = _Wanted([None] * len(bindings), len(bindings), asyncio.get_running_loop().create_future())
         self._waiting.extend((binding, wanted, index) for index, binding in enumerate(bindings))
         self._employ(_FIRST)
-        try:
-            await wanted.done
-        finally:
-            if wanted.left:  # nobody wants the rest any longer
-                self._waiting = deque(each for each in self._waiting if each[1] is not wanted)
+        await wanted.done
         return wanted.outcomes
 
     def _employ(self, number: int) -> None:
@@ -105,20 +106,23 @@ class BulkBinding:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                if self._call.is_offered and len(self._waiting) > 1:
-                    await self._bind_group([self._waiting.popleft() for _ in range(min(_GROUP, len(self._waiting)))])
-                else:
-                    await self._bind_one(*self._waiting.popleft())
+                size = min(_GROUP if self._call.is_offered else 1, len(self._waiting))
+                part = [self._waiting.popleft() for _ in range(size)]
+                part = [each for each in part if each[1].is_wanted]
+                if len(part) > 1:
+                    await self._bind_group(part)
+                elif part:
+                    await self._bind_one(*part[0])
         finally:
             self._busy -= 1
 
     async def _bind_group(self, group: Sequence[_Waiting]) -> None:
         try:
             answers = await self._send([binding for binding, _, _ in group])
-        except BaseException as error:
+        except Exception as error:  # a defect: others are bound nevertheless
             for _, wanted, _ in group:
                 wanted.fail(error)
-            raise
+            return
         if answers is None:
             self._waiting.extendleft(reversed(group))
             self._employ(_FIRST)
@@ -139,9 +143,9 @@ class BulkBinding:
                 await self._bind_compactly(binding)
         except (StatusError, TransportError) as error:
             outcome = error
-        except BaseException as error:
+        except Exception as error:  # as above
             wanted.fail(error)
-            raise
+            return
         wanted.settle(index, outcome)
         if self._busy < _AT_ONCE:
             self._employ(1)

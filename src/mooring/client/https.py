@@ -242,12 +242,10 @@ class Headers(Mapping[str, str]):
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        texts: dict[str, str] = {}
-        for line in self._lines:
-            name, text = (part.decode("latin-1") for part in line)
-            name = name.lower()
-            texts[name] = f"{texts[name]}, {text}" if name in texts else text
-        return texts
+        texts: dict[str, list[str]] = {}
+        for name, text in self._lines:
+            texts.setdefault(name.decode("latin-1").lower(), []).append(text.decode("latin-1"))
+        return {name: ", ".join(parts) for name, parts in texts.items()}
 
     def __getitem__(self, name: str) -> str:
         return self._texts[name]

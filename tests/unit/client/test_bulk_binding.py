@@ -35,7 +35,7 @@ class Server:
         self.binder = BulkBinding(Client(self.transport, user_agent="t"))
 
     def _answer(self, request: Request) -> Answer:
-        if self.fault is not None:
+        if self.fault is not None and "/a/" in request.path:
             raise self.fault
         if request.path != "/api/v1/bindings":
             return errors.conflict("pods", "b") if "/b/" in request.path else json_response(SUCCESS, 201)
@@ -171,12 +171,15 @@ async def test_what_nobody_wants_any_longer_is_not_sent() -> None:
     assert (sent.count("a") <= 9, sent.count("c")) == (True, 20)
 
 
-async def test_a_defect_is_told_to_whoever_wanted_pods_to_be_bound() -> None:
+async def test_a_defect_is_told_to_whoever_wanted_pods_to_be_bound_and_to_nobody_else() -> None:
     server = Server(errors.path_not_found())
     await server.binder.bind([binding("a"), binding("c")])
     server.fault = ZeroDivisionError()
+    failed = asyncio.ensure_future(server.binder.bind([binding("a")] * 20))
+    others = asyncio.ensure_future(server.binder.bind([binding("c")] * 20))
     with pytest.raises(ZeroDivisionError):
-        await server.binder.bind([binding("a")])
+        await failed
+    assert await others == [None] * 20
 
 
 @pytest.mark.parametrize(
