@@ -200,20 +200,9 @@ def _sized(parts: Iterable[bytes]) -> bytes:
 
 
 def _text(value: str) -> bytes:
-    if len(value) <= _SHORT_TEXT:
-        return _short_text(value)
     data = value.encode()
-    return varint(len(data)) + data
-
-
-_SHORT_TEXT = 64
-
-
-@lru_cache(maxsize=16384)
-def _short_text(value: str) -> bytes:
-    """Most texts of a cluster are few, and come again and again."""
-    data = value.encode()
-    return varint(len(data)) + data
+    size = len(data)
+    return (_SHORT[size] if size < len(_SHORT) else varint(size)) + data
 
 
 def _write_quantity(value: str) -> bytes:

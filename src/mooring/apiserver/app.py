@@ -32,7 +32,6 @@ from mooring.apiserver.api_services import ApiServices
 from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.client import Client
 from mooring.apiserver.connection import ConnectionLostError
-from mooring.apiserver.deadlines import Deadlines
 from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.ending import Ending
@@ -63,6 +62,7 @@ from mooring.apiserver.streams.streams import Streams
 from mooring.apiserver.webhooks.step import WebhookStep
 from mooring.base import logs
 from mooring.base.clock import Clock
+from mooring.base.deadlines import Deadlines
 from mooring.store.errors import StoreError
 
 log = logs.get(__name__)
@@ -118,11 +118,10 @@ class Application:
     answers: dict[tuple[str, str], ResourceHandler] = field(default_factory=dict)
     """Handlers of resources that are not stored, by group and resource; authorised as all others are."""
     routes: Routes = field(init=False)
-    deadlines: Deadlines = field(init=False)
+    deadlines: Deadlines = field(default_factory=Deadlines, init=False)
 
     def __post_init__(self) -> None:
         self.routes = Routes(self.scheme)
-        self.deadlines = Deadlines(self.limiter.limits.request_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -303,7 +302,7 @@ class Application:
             return await self._stream(exchange, route, receive)
         with self.limiter.one_more(exchange.verb) as place:
             try:
-                with self.deadlines.begin():
+                with self.deadlines.begin(self.limiter.limits.request_seconds):
                     if receive and request.method in _WITH_BODY:
                         request.body = await self._body(receive)
                     response = await self._handle(exchange)

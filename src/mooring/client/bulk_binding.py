@@ -106,17 +106,20 @@ class BulkBinding:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                size = min(_GROUP if self._call.is_offered else 1, len(self._waiting))
-                part = [self._waiting.popleft() for _ in range(size)]
-                part = [each for each in part if each[1].is_wanted]
-                if len(part) > 1:
-                    await self._bind_group(part)
-                elif part:
-                    await self._bind_one(*part[0])
+                if self._call.is_offered and len(self._waiting) > 1:
+                    await self._bind_group(self._next_group())
+                else:
+                    await self._bind_one(*self._waiting.popleft())
         finally:
             self._busy -= 1
 
+    def _next_group(self) -> list[_Waiting]:
+        taken = [self._waiting.popleft() for _ in range(min(_GROUP, len(self._waiting)))]
+        return [each for each in taken if each[1].is_wanted]
+
     async def _bind_group(self, group: Sequence[_Waiting]) -> None:
+        if not group:
+            return
         try:
             answers = await self._send([binding for binding, _, _ in group])
         except Exception as error:  # a defect: others are bound nevertheless
@@ -135,12 +138,14 @@ class BulkBinding:
         return await self._call.send(BindingList(kind="BindingList", api_version="v1", items=items), len(items))
 
     async def _bind_one(self, binding: Binding, wanted: _Wanted, index: int) -> None:
+        if not wanted.is_wanted:
+            return
         outcome: Outcome = None
         try:
             if self._call.is_offered:
                 await self._client.bind_with(binding)
             else:
-                await self._bind_compactly(binding)
+                await self._client.raw("POST", _path(binding), body=_compact(binding), content_type=MEDIA_TYPE)
         except (StatusError, TransportError) as error:
             outcome = error
         except Exception as error:  # as above
@@ -150,12 +155,13 @@ class BulkBinding:
         if self._busy < _AT_ONCE:
             self._employ(1)
 
-    async def _bind_compactly(self, binding: Binding) -> None:
-        """By a message of protobuf, which kube-apiserver reads in less time than JSON."""
-        from mooring.api import protobuf_writing  # noqa: PLC0415 - only Kubernetes is spoken to like this
 
-        meta = binding.metadata
-        message = protobuf_writing.message(codec.to_tree(binding), Binding)
-        path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/binding"
-        body = protobuf_writing.encode("v1", "Binding", message)
-        await self._client.raw("POST", path, body=body, content_type=MEDIA_TYPE)
+def _path(binding: Binding) -> str:
+    return f"/api/v1/namespaces/{binding.metadata.namespace}/pods/{binding.metadata.name}/binding"
+
+
+def _compact(binding: Binding) -> bytes:
+    """A message of protobuf, which kube-apiserver reads in less time than JSON."""
+    from mooring.api import protobuf_writing  # noqa: PLC0415 - only Kubernetes is spoken to like this
+
+    return protobuf_writing.encode("v1", "Binding", protobuf_writing.message(codec.to_tree(binding), Binding))

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from mooring.base.deadlines import Deadlines
 from mooring.client.credentials import Credential
 from mooring.client.errors import ConfigError, ConnectError, DeadlineError, DisconnectedError, TooLongError
 from mooring.client.kubeconfig import Connection
@@ -47,6 +48,7 @@ class HttpsTransport:
         self._secure = url.scheme == "https"
         self._netloc = url.netloc.rpartition("@")[2]
         self._slots = asyncio.Semaphore(max_connections)
+        self._deadlines = Deadlines()
         self._idle: list[_Channel] = []
         self._session: ssl.SSLSession | None = None
         """What the last connection agreed on with the server, for the next one."""
@@ -63,25 +65,25 @@ class HttpsTransport:
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
         try:
-            with _Within(timeout):
+            with self._deadlines.begin(timeout):
                 await self._slots.acquire()
                 try:
-                    response = await self._send(request)
-                    if response.status == 401 and self._connection.credentials.reject():
-                        response = await self._send(request)
-                    return response
+                    reply = await self._ask(request)
+                    if reply.status == 401 and self._connection.credentials.reject():
+                        reply = await self._ask(request)
                 finally:
                     self._slots.release()
         except TimeoutError:
             raise self._late(request, timeout) from None
+        return Response(reply.status, Headers(reply.lines), b"".join(reply.parts), _warnings(reply.lines))
 
     async def stream(self, request: Request, timeout: float) -> "HttpsStream":  # noqa: ASYNC109 - as above
         try:
-            with _Within(timeout):
-                stream = await self._stream(request)
+            with self._deadlines.begin(timeout):
+                stream = HttpsStream(await self._ask(request, in_pieces=True))
                 if stream.status == 401 and self._connection.credentials.reject():
                     await stream.close()
-                    stream = await self._stream(request)
+                    stream = HttpsStream(await self._ask(request, in_pieces=True))
                 return stream
         except TimeoutError:
             raise self._late(request, timeout) from None
@@ -98,20 +100,12 @@ class HttpsTransport:
             channel.abort()
         await asyncio.sleep(0)  # lets the loop tell the connections that they are gone
 
-    async def _send(self, request: Request) -> Response:
-        channel, reply = await self._ask(request)
-        self._release(channel)
-        return Response(reply.status, Headers(reply.lines), b"".join(reply.parts), _warnings(reply.lines))
-
-    async def _stream(self, request: Request) -> "HttpsStream":
-        return HttpsStream(*await self._ask(request, in_pieces=True))
-
-    async def _ask(self, request: Request, *, in_pieces: bool = False) -> "tuple[_Channel, _Reply]":
-        """The whole answer, or, where it is taken in pieces, what comes before them; and the connection of it."""
+    async def _ask(self, request: Request, *, in_pieces: bool = False) -> "_Reply":
+        """The whole answer, or, where it is taken in pieces, what comes before them."""
         credential = await self._connection.credentials.current()
         data = self._serialized(request, credential)
         while True:
-            channel = await self._take(credential)
+            channel = self._free(credential) or await self._connect(credential)
             reused, asked = channel.used, asyncio.get_running_loop().time()
             try:
                 if request.guard is not None:
@@ -127,7 +121,9 @@ class HttpsTransport:
                     if isinstance(error, DisconnectedError) and reused and is_harmless:
                         continue
                 raise
-            return channel, reply
+            if not in_pieces:
+                self._release(channel)
+            return reply
 
     def _serialized(self, request: Request, credential: Credential) -> bytes:
         length = f"content-length: {len(request.body)}\r\n"
@@ -150,8 +146,8 @@ class HttpsTransport:
             self._last_headers = headers, credential, text
         return text
 
-    async def _take(self, credential: Credential) -> "_Channel":
-        """A connection that is free, the one used last first; a new one if there is none."""
+    def _free(self, credential: Credential) -> "_Channel | None":
+        """A connection that waits for a request, the one used last first."""
         self._use_identity(credential)
         now = asyncio.get_running_loop().time()
         while self._idle:
@@ -159,7 +155,7 @@ class HttpsTransport:
             if channel.usable and now - channel.idle_since < _IDLE_SECONDS:
                 return channel
             channel.abort()
-        return await self._connect(credential)
+        return None
 
     def _release(self, channel: "_Channel") -> None:
         if channel.usable and channel in self._open and not self._closed and channel.context is self._context:
@@ -176,7 +172,7 @@ class HttpsTransport:
         self._use_identity(credential)
         name = self._connection.tls_server_name or self._host
         try:
-            with _Within(_CONNECT_SECONDS):
+            with self._deadlines.begin(_CONNECT_SECONDS):
                 _, channel = await asyncio.get_running_loop().create_connection(
                     lambda: _Channel(self._open),
                     self._host,
@@ -257,33 +253,10 @@ class Headers(Mapping[str, str]):
         return len(self._texts)
 
 
-class _Within:
-    """`asyncio.timeout`, in a third of its time, which was an eighth of what a request took."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._is_over = False
-
-    def __enter__(self) -> None:
-        self._task = cast("asyncio.Task[object]", asyncio.current_task())
-        self._cancelled_before = self._task.cancelling()
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._end)
-
-    def _end(self) -> None:
-        self._is_over = True
-        self._task.cancel()
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        self._timer.cancel()
-        if self._is_over and self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
-            raise TimeoutError
-
-
 class HttpsStream:
     """The pieces of one answer, on a connection of its own."""
 
-    def __init__(self, channel: "_Channel", reply: "_Reply") -> None:
-        self._channel = channel
+    def __init__(self, reply: "_Reply") -> None:
         self._reply = reply
         self.status = reply.status
         self.headers = Headers(reply.lines)
@@ -294,7 +267,7 @@ class HttpsStream:
             if reply.parts:
                 data = b"".join(reply.parts)
                 reply.parts.clear()
-                self._channel.resume()
+                reply.channel.resume()
                 yield data
             elif reply.end.done():
                 reply.end.result()  # raises when the stream broke off
@@ -303,7 +276,7 @@ class HttpsStream:
                 await reply.more()
 
     async def close(self) -> None:
-        self._channel.abort()
+        self._reply.channel.abort()
 
 
 class _Reply:
@@ -312,8 +285,11 @@ class _Reply:
     Where it is taken in pieces, `head` is done when status and headers are.
     """
 
-    def __init__(self, *, in_pieces: bool, longest: int = 0) -> None:
+    __slots__ = ("_waiter", "channel", "end", "has_head", "head", "in_pieces", "lines", "longest", "parts", "status")
+
+    def __init__(self, channel: "_Channel", *, in_pieces: bool, longest: int) -> None:
         loop = asyncio.get_running_loop()
+        self.channel = channel
         self.in_pieces = in_pieces
         self.has_head = False
         self.longest = longest
@@ -383,7 +359,7 @@ class _Channel(asyncio.Protocol):
         if not self.usable or self._transport is None:
             raise DisconnectedError("the connection was closed")
         self.heard = False
-        self._reply = reply = _Reply(in_pieces=in_pieces, longest=longest)
+        self._reply = reply = _Reply(self, in_pieces=in_pieces, longest=longest)
         self._transport.write(data)
         return reply
 

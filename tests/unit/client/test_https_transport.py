@@ -8,7 +8,7 @@ import pytest
 
 from mooring.client import ConfigError, ConnectError, DeadlineError, DisconnectedError, NotLeaderError, https
 from mooring.client.credentials import Credential
-from mooring.client.https import HttpsTransport, _Within
+from mooring.client.https import HttpsTransport
 from mooring.client.kubeconfig import Connection
 from mooring.client.transport import Request, Response
 
@@ -195,26 +195,6 @@ async def test_an_answer_that_does_not_come_is_given_up_and_its_connection_with_
             await transport.stream(GET, 0.05)
         await asyncio.sleep(0.01)
         assert transport.open_connections == 0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "is_cancelled", "expected"),
-    [(0, False, TimeoutError), (60, True, asyncio.CancelledError), (0, True, asyncio.CancelledError)],
-    ids=["too late", "cancelled from outside", "both at once"],
-)
-async def test_who_is_cancelled_from_outside_is_not_told_that_it_took_too_long(
-    seconds: float, is_cancelled: bool, expected: type[BaseException]
-) -> None:
-    async def wait() -> None:
-        with _Within(seconds):
-            await asyncio.sleep(60)
-
-    task = asyncio.ensure_future(wait())
-    await asyncio.sleep(0)
-    if is_cancelled:
-        task.cancel()
-    [outcome] = await asyncio.gather(task, return_exceptions=True)
-    assert (type(outcome), task.cancelling()) == (expected, int(is_cancelled))
 
 
 async def test_a_server_that_is_not_there() -> None:

@@ -1,6 +1,7 @@
-"""Ends requests that take too long: a look at all of them now and then in place of a timer for each.
+"""Ends what takes too long: a look at all that is under way now and then, in place of a timer for each.
 
-A timer that is set and cancelled again costs as much as a good part of a small request. Called by ``app.py``.
+A timer that is set and cancelled again costs as much as a good part of a small request. Called by the API server for
+the requests that it answers, and by the client for those that it sends.
 """
 
 import asyncio
@@ -8,36 +9,46 @@ from types import TracebackType
 from typing import Any
 
 _LOOKS = 20
-"""How often they are looked at within the time that they have: so a request may last that much longer."""
+"""How often is looked within the time that something has: so it may last that much longer."""
 _LONGEST_PAUSE = 1.0
 
 
 class Deadlines:
-    """Requests that must be done within some seconds each."""
+    """What must be done within some seconds each. It belongs to one event loop."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._pause = min(_LONGEST_PAUSE, seconds / _LOOKS)
+    def __init__(self) -> None:
         self._open: set[Deadline] = set()
+        self._shortest = float("inf")
+        """The shortest time that anything had since there last was nothing: it says how often is looked."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self) -> "Deadline":
+    def begin(self, seconds: float) -> "Deadline":
         """For a `with` around the work of the present task, which raises TimeoutError when its time is over."""
         loop = asyncio.get_running_loop()
-        if self._timer is None:
-            self._timer = loop.call_later(self._pause, self._look)
         task = asyncio.current_task(loop)
         if task is None:
             raise RuntimeError("only a task can be ended")
-        return Deadline(self._open, loop.time() + self.seconds, task)
+        if seconds < self._shortest:
+            self._shortest = seconds
+            self._look_later(loop)
+        return Deadline(self._open, loop.time() + seconds, task)
+
+    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(min(_LONGEST_PAUSE, self._shortest / _LOOKS), self._look)
 
     def _look(self) -> None:
+        self._timer = None
+        if not self._open:
+            self._shortest = float("inf")
+            return
         loop = asyncio.get_running_loop()
         now = loop.time()
         for each in self._open:
             if each.at <= now:
                 each.expire()
-        self._timer = loop.call_later(self._pause, self._look) if self._open else None
+        self._look_later(loop)
 
 
 class Deadline:
