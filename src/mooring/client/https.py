@@ -501,7 +501,8 @@ def _tls(connection: Connection, credential: Credential) -> ssl.SSLContext:
 
 
 def _warnings(lines: Sequence[tuple[bytes, bytes]]) -> tuple[str, ...]:
-    headers = [
-        value.decode("latin-1") for name, value in lines if len(name) == len("warning") and name.lower() == b"warning"
-    ]
-    return tuple(re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header))
+    headers = [value for name, value in lines if len(name) == len("warning") and name.lower() == b"warning"]
+    if not headers:
+        return ()
+    texts = _WARNING.findall(", ".join(header.decode("latin-1") for header in headers))
+    return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)

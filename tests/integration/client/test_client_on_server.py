@@ -367,7 +367,7 @@ async def test_neither_connection_nor_session_of_another_certificate_is_used(ser
     honest = load(server.kubeconfig())
     nobody = HttpsTransport(Connection(honest.server, certificate_authority=honest.certificate_authority))
     admin = await honest.credentials.current()
-    channel = await nobody._take(admin)
+    channel = await nobody._connect(admin)
     nobody._use_identity(Credential())  # while a request is under way, the credentials change
     await channel.ask(nobody._serialized(Request("GET", "/version"), admin)).end
     nobody._release(channel)
