@@ -12,7 +12,7 @@ Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``
 ``scoring.py``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,15 @@ from mooring.scheduler.deciding.grouped_rows import GroupedRows
 from mooring.scheduler.deciding.judgement import Judgement, status_on, status_with
 from mooring.scheduler.deciding.plan import Plan, PodFilterer, PodScorer
 from mooring.scheduler.deciding.promised_room import PromisedRoom, leave_room
-from mooring.scheduler.deciding.scoring import BestRows, ScoreSlot, ShapeScore, ShapeScorer, ZeroScore
+from mooring.scheduler.deciding.scoring import (
+    BestRows,
+    NodeScore,
+    PodScore,
+    ScoreSlot,
+    ShapeScore,
+    ShapeScorer,
+    ZeroScore,
+)
 from mooring.scheduler.deciding.totals import OUT, Totals
 from mooring.scheduler.framework import (
     SKIP,
@@ -93,15 +101,21 @@ class Evaluation:
                 self._filters.append(slot)
         self._spec: PodSpec | None = None
         self._filters_of_spec: list[ShapeFilter | PassingFilter | PodFilterer | NodeFilterPlugin] = []
+        self._settled_filters: list[FilterSlot] | None = None
+        """The same, where no plugin has to look at the next pod with the specification."""
         self._scores: list[ShapeScore | PodScorer] = []
         for scorer in self._plan.scores:
             found = ShapeScore(scorer, pod, cluster) if isinstance(scorer, ShapeScorer) else scorer
             if not (isinstance(found, ShapeScore) and not found.is_active):
                 self._scores.append(found)
         self._scores_of_spec: list[ShapeScore | ZeroScore | PodScorer] = []
+        self._settled_scores: list[ScoreSlot] | None = None
         shared = [slot for slot in self._scores if isinstance(slot, ShapeScore)]
         self._by_row = [slot for slot in shared if not slot.is_refreshed]
         self._refreshed = [slot for slot in shared if slot.is_refreshed]
+        grouped = [slot for slot in shared if slot.is_grouped]
+        self._by_group = grouped[0] if len(grouped) == 1 else None
+        """The only plugin whose points concern the cluster as a whole, by group of rows."""
         self._base: Scores = np.zeros(cluster.capacity, np.int64)
         """The points of plugins that give them row by row."""
         self._sums: Scores = self._base
@@ -174,8 +188,13 @@ class Evaluation:
             return
         filters = [entry.kept(spec) if isinstance(entry, PodFilterer) else entry for entry in self._filters]
         self._filters_of_spec = [entry for entry in filters if entry is not None]
+        slots: list[FilterSlot] = [entry for entry in self._filters_of_spec if isinstance(entry, FilterSlot)]
+        is_settled = len(slots) == len(self._filters_of_spec) and all(slot.is_settled for slot in slots)
+        self._settled_filters = slots if is_settled else None
         scores = [entry.kept(pod, self._cluster) if isinstance(entry, PodScorer) else entry for entry in self._scores]
         self._scores_of_spec = [entry for entry in scores if entry is not None]
+        known: list[ScoreSlot] = [entry for entry in self._scores_of_spec if isinstance(entry, ScoreSlot)]
+        self._settled_scores = known if len(known) == len(self._scores_of_spec) else None
         self._spec = spec
 
     # -- filtering
@@ -183,6 +202,9 @@ class Evaluation:
     def _pre_filter(self, judgement: Judgement) -> None:
         """Find the filters that apply to the pod, until one rules out all nodes."""
         pod, cycle, cluster = judgement.pod, judgement.cycle, self._cluster
+        if self._settled_filters is not None:
+            judgement.filters, judgement.considered = self._settled_filters, cluster.labels.nodes
+            return
         naming: list[FilterSlot] = []
         for entry in self._filters_of_spec:
             slot: FilterSlot
@@ -248,19 +270,22 @@ class Evaluation:
 
     def _filter_alike(self, judgement: Judgement, changes: Changes, *, has_new_nodes: bool) -> None:
         """For pods that the shape says everything about: as for the last one, up to the first new verdict."""
-        funnel, unchanged = self._funnel, 0
+        funnel = self._funnel
+        slots: Iterable[tuple[int, FilterSlot]]
         if has_new_nodes or funnel is None or funnel.filters != judgement.filters:
             funnel = self._funnel = Funnel(judgement.considered, judgement.filters)
-        is_same = True
-        for slot in judgement.filters:
+            slots = enumerate(judgement.filters)
+        else:
+            slots = funnel.moving
+        unchanged = len(judgement.filters)
+        for place, slot in slots:
             if slot.update(changes, judgement.considered):
-                is_same = False
+                unchanged = min(unchanged, place)
                 self.changed_at = next_revision()
             status = slot.status
             if status is not SUCCESS and status is not SKIP and not (status.is_success or status.is_skip):
                 self._give_up(judgement, status)
                 return
-            unchanged += is_same
         funnel.drain(unchanged)
         judgement.feasible, judgement.number_feasible, judgement.asked = funnel.outcome()
 
@@ -286,53 +311,39 @@ class Evaluation:
 
     def _score(self, judgement: Judgement, *, needs_points: bool) -> None:
         judgement.reached = "Score"
-        feasible, cluster = judgement.feasible, self._cluster
-        changes, self._not_scored = self._not_scored, NOTHING
-        grouped = None if needs_points else self._slot_by_group(judgement, changes)
-        by_row: ChangedRows = NO_ROWS
-        refreshed: ChangedRows = NO_ROWS
+        slots = self._settled_scores
         own: list[Scores] = []
+        if slots is None:
+            slots = self._slots_for(judgement)
+            own = [slot.points for slot in slots if isinstance(slot, PodScore | NodeScore)]
+        feasible = judgement.feasible
+        changes, self._not_scored = self._not_scored, NOTHING
+        grouped = None if needs_points or own else self._slot_by_group(judgement, changes)
+        by_row: ChangedRows = NO_ROWS
+        for slot in self._by_row:
+            by_row = union(by_row, slot.update(changes, feasible))
+        refreshed: ChangedRows = NO_ROWS
+        for slot in self._refreshed:
+            if slot is not grouped:
+                refreshed = union(refreshed, slot.update(changes, feasible))
+        if grouped is None or not self._rank_groups(judgement, grouped, changes, by_row, refreshed):
+            refreshed = refreshed if grouped is None else union(refreshed, grouped.leave_out())
+            self._calm = self._calm + 1 if self._are_few(union(changes.either, by_row)) else 0
+            self._rank(judgement, by_row, refreshed, own)
+        judgement.scores = [slot for slot in slots if slot.is_active]
+
+    def _slots_for(self, judgement: Judgement) -> list[ScoreSlot]:
+        """The scores of a pod that plugins have to look at; some of them may not be active."""
+        slots: list[ScoreSlot] = []
         for entry in self._scores_of_spec:
-            slot: ScoreSlot
-            if isinstance(entry, ShapeScore):
-                slot = entry
-                if entry is grouped:
-                    judgement.scores.append(slot)
-                    continue
-                changed = entry.update(changes, feasible)
-                if entry.is_refreshed:
-                    refreshed = union(refreshed, changed)
-                else:
-                    by_row = union(by_row, changed)
-                if not slot.is_active:
-                    continue
-            elif isinstance(entry, ZeroScore):
-                slot = entry
-            else:
-                found = entry.score(judgement.pod, judgement.cycle, cluster, feasible)
-                if found is None:
-                    continue
-                slot = found
-                if slot is not entry.zero:
-                    own.append(slot.points)
-            judgement.scores.append(slot)
-        if grouped is not None:
-            if not own and self._rank_groups(judgement, grouped, changes, by_row, refreshed):
-                return
-            refreshed = union(refreshed, grouped.update(changes, feasible))
-            if not grouped.is_active:
-                judgement.scores.remove(grouped)
-        self._grouped = None
-        self._calm = self._calm + 1 if self._are_few(union(changes.either, by_row)) else 0
-        self._add_up(by_row, refreshed)
-        if own or judgement.naming or not judgement.is_shared:
-            judgement.best = BestRows(np.where(feasible, np.add.reduce([self._sums, *own]), OUT))
-            self._totals.forget()
-        else:
-            judgement.best = self._totals.best(self._sums, feasible, union(by_row, refreshed))
+            if isinstance(entry, ScoreSlot):
+                slots.append(entry)
+            elif (found := entry.score(judgement.pod, judgement.cycle, self._cluster, judgement.feasible)) is not None:
+                slots.append(found)
+        return slots
 
     def _slot_by_group(self, judgement: Judgement, changes: Changes) -> ShapeScore | None:
-        """The only plugin whose points concern the cluster as a whole, if it is worth while to ask it by group."""
+        """The plugin to ask by group, if there is one and it is worth while."""
         if (
             self._calm < _CALM
             or self._cluster.capacity < _LARGE
@@ -341,8 +352,7 @@ class Evaluation:
             or not self._are_few(changes.either)
         ):
             return None
-        slots = [slot for slot in self._refreshed if slot.is_grouped]
-        return slots[0] if len(slots) == 1 else None
+        return self._by_group
 
     def _are_few(self, rows: ChangedRows) -> bool:
         return rows is not None and _PART * len(rows) < self._cluster.capacity
@@ -371,6 +381,16 @@ class Evaluation:
         rows.rank(points)
         judgement.best = rows
         return True
+
+    def _rank(self, judgement: Judgement, by_row: ChangedRows, refreshed: ChangedRows, own: list[Scores]) -> None:
+        """Find the best rows by the points of all plugins, with those that the pod has of its `own`."""
+        self._grouped = None
+        self._add_up(by_row, refreshed)
+        if own or judgement.naming or not judgement.is_shared:
+            judgement.best = BestRows(np.where(judgement.feasible, np.add.reduce([self._sums, *own]), OUT))
+            self._totals.forget()
+        else:
+            judgement.best = self._totals.best(self._sums, judgement.feasible, union(by_row, refreshed))
 
     def _add_up(self, by_row: ChangedRows, refreshed: ChangedRows) -> None:
         """Sum up anew where points have changed: those given row by row, and those given for the cluster as a whole."""

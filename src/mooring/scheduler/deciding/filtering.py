@@ -87,9 +87,19 @@ class FilterSlot:
         return None
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the next pod of the shape need not be looked at: the plugin neither names nodes nor refuses all."""
+        return self.node_names is None and (self.status.is_success or self.status.is_skip)
+
+    @property
     def sees_more_than_row(self) -> bool:
         """Whether its verdict on a row may change with something else than the node and its pods."""
         return True
+
+    @property
+    def waits_for_node(self) -> bool:
+        """Whether its verdicts stay what they are as long as no node changes."""
+        return False
 
     @property
     def sees_only_resources(self) -> bool:
@@ -223,6 +233,14 @@ class ShapeFilter(FilterSlot):
         self._is_fresh = True
         return self._take(verdicts, self._cluster.labels.nodes, rows)
 
+    @property
+    def is_settled(self) -> bool:
+        return super().is_settled and not self.is_pinned
+
+    @property
+    def waits_for_node(self) -> bool:
+        return self.sees_only_node or self._state is None
+
     def lets_pass(self, row: int) -> bool:
         return self._is_fresh and (not self.asks or bool(self.ok[row]))
 
@@ -281,6 +299,10 @@ class ShapeFilter(FilterSlot):
 
 class PassingFilter(FilterSlot):
     """A plugin that lets a pod go anywhere."""
+
+    @property
+    def waits_for_node(self) -> bool:
+        return True
 
     def likeness(self, _row: int) -> Hashable:
         return True
@@ -382,14 +404,18 @@ class Funnel:
 
     def __init__(self, considered: Mask, filters: list[FilterSlot]) -> None:
         self.filters = filters
+        self.moving = [(place, slot) for place, slot in enumerate(filters) if not slot.waits_for_node]
+        """Those whose verdicts may change though no node does, and their places."""
         self.feasible = considered.copy()
         self._number = int(np.count_nonzero(considered))
         self._stages: list[tuple[Mask, int, tuple[str, int, int, int] | None]] = []
         """Before each filter, who is left and how many; and what to say about the filter, unless it does not apply."""
         self._known: deque[_Passed] = deque(maxlen=_SHARED)
         """For filters that show the same masks again."""
+        self._said: list[tuple[str, int, int, int]] | None = None
 
     def take(self, slot: FilterSlot) -> None:
+        self._said = None
         before, feasible = self._number, self.feasible
         if slot.status.is_skip:
             self._stages.append((feasible, before, None))
@@ -427,7 +453,9 @@ class Funnel:
             self.take(slot)
 
     def outcome(self) -> tuple[Mask, int, list[tuple[str, int, int, int]]]:
-        return self.feasible, self._number, [said for _, _, said in self._stages if said is not None]
+        if self._said is None:
+            self._said = [said for _, _, said in self._stages if said is not None]
+        return self.feasible, self._number, self._said
 
 
 def counts_pre_filter(plugin: object) -> bool:

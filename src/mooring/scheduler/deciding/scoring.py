@@ -97,9 +97,7 @@ class ShapeScore(ScoreSlot):
         if self._refreshed is not None:
             derived = self._refreshed.refresh_score(self._state, feasible)
             if derived is None:
-                changed = None if self.is_active else NO_ROWS
-                self.is_active = self._is_fresh = False
-                return changed
+                return self.leave_out()
             if derived.changed_at > self._verified_at:
                 rows = union(rows, derived.since(self._verified_at))
             self._verified_at, self.is_active = derived.changed_at, True
@@ -108,6 +106,12 @@ class ShapeScore(ScoreSlot):
         if self._normalizer is None:
             return self._update_plain(rows)
         return self._update_normalized(self._normalizer, rows, feasible)
+
+    def leave_out(self) -> ChangedRows:
+        """The plugin does not score at all now; the rows whose points are different by that."""
+        changed = None if self.is_active else NO_ROWS
+        self.is_active = self._is_fresh = False
+        return changed
 
     def update_groups(self, feasible: Mask) -> tuple[Scores, NDArray[np.intp]] | None:
         """Points by group, weighted, and the group of each row; None when the plugin does not score at all now.
