@@ -10,8 +10,9 @@ Of inputs that concern rows (nodes, pods on nodes), or have names, a `ChangeLog`
 
 from collections.abc import Callable, Hashable
 from itertools import count
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -79,7 +80,7 @@ class RowLog(ChangeLog[int]):
         return np.array(list(set(self._entries[start:])), np.intp)
 
 
-class Changes(NamedTuple):
+class Changes(msgspec.Struct, frozen=True):
     """What has changed since a reader last looked."""
 
     nodes: ChangedRows
@@ -139,13 +140,13 @@ class Reader:
 
 
 def union(one: ChangedRows, other: ChangedRows) -> ChangedRows:
+    if one is other or other is NO_ROWS:
+        return one
     if one is None or other is None:
         return None
-    if one is other:
-        return one
     if not len(one) or not len(other):
         return other if not len(one) else one
-    if len(one) == 1 == len(other) and one[0] == other[0]:
+    if len(one) == 1 == len(other) and one.item() == other.item():
         return one
     return np.concatenate((one, other))
 

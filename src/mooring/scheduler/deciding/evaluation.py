@@ -402,7 +402,7 @@ class Evaluation:
         elif others:
             rows = union(by_row, refreshed)
             if rows is not None and len(rows) == 1:
-                row = int(rows[0])
+                row = rows.item()
                 self._sums[row] = self._base.item(row) + sum([slot.points.item(row) for slot in others])
             elif rows is not None and len(rows):
                 self._sums[rows] = _sum([self._base[rows], *(slot.points[rows] for slot in others)])
@@ -412,7 +412,7 @@ class Evaluation:
         if by_row is None:
             self._base = _sum([slot.points for slot in plain]) if plain else np.zeros(self._cluster.capacity, np.int64)
         elif len(by_row) == 1:
-            row = int(by_row[0])
+            row = by_row.item()
             self._base[row] = sum([slot.points.item(row) for slot in plain])
         elif len(by_row):
             self._base[by_row] = _sum([slot.points[by_row] for slot in plain])

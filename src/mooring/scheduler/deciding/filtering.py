@@ -139,7 +139,7 @@ class FilterSlot:
         if not self.codes.flags.writeable:
             self.codes, self.ok = self.codes.copy(), self.ok.copy()
         if len(rows) == 1:
-            changed = self._take_one(int(codes[0]), int(rows[0]), nodes) or changed
+            changed = self._take_one(codes.item(), rows.item(), nodes) or changed
         else:
             changed = changed or not np.array_equal(self.codes[rows], codes)
             self.codes[rows] = codes
@@ -162,14 +162,14 @@ class FilterSlot:
 
     def _take_one(self, code: int, row: int, nodes: Mask) -> bool:
         """As `_take` for one row, the one where the last pod went, without the cost of working on arrays."""
-        changed = code != self.codes[row]
+        changed = code != self.codes.item(row)
         ok = code == 0 or not nodes[row]
         if changed:
             self.codes[row] = code
-        if ok != self.ok[row]:
+        if ok != self.ok.item(row):
             self.ok[row] = ok
             self.asks = not ok or not self.ok.all()
-        return bool(changed)
+        return changed
 
 
 class ShapeFilterer(msgspec.Struct, frozen=True):

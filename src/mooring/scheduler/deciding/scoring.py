@@ -132,7 +132,7 @@ class ShapeScore(ScoreSlot):
             self.points = self._plugin.score(self._state, ALL_ROWS) * self.weight
             self._is_fresh = True
         elif len(rows) == 1:  # the one where the last pod went
-            self.points[int(rows[0])] = int(self._plugin.score(self._state, rows)[0]) * self.weight
+            self.points[rows.item()] = self._plugin.score(self._state, rows).item() * self.weight
         elif len(rows):
             self.points[rows] = self._plugin.score(self._state, rows) * self.weight
         return rows

@@ -83,14 +83,14 @@ class _Totals:
     def miss(self, rows: NDArray[np.intp]) -> None:
         """Some rows have other sums, or are feasible or no longer: often a single one for both reasons."""
         last = self._missing[-1] if self._missing else NO_ROWS
-        if len(rows) == 1 == len(last) and rows[0] == last[0]:
+        if not len(rows) or (len(rows) == 1 == len(last) and rows.item() == last.item()):
             return
         self._missing.append(rows)
         self.missed += len(rows)
 
     def best(self, sums: Scores) -> BestRows:
         if self.missed == 1:
-            (row,) = (int(rows[0]) for rows in self._missing if len(rows))
+            row = self._missing[0].item()
             before, after = self._totals.item(row), sums.item(row) if self.feasible[row] else OUT
             self._totals[row] = after
             self._note(after, has_risen=after > before)

@@ -98,7 +98,7 @@ class _Asked:
         self._counted = np.flatnonzero(is_counted)
         """The places among the texts that a verdict decides; what no node offers is missing everywhere."""
         self._is_offered = all(is_counted)
-        self._memo = RowMemo()
+        self._memo: RowMemo[Verdicts] = RowMemo()
         self._bits = (1 << np.arange(len(self._counted))).astype(np.int32) if len(self._counted) <= _FEW else None
         self._sets: ReasonSets[bytes] = ReasonSets(self._tell)
         self._sets.code(np.packbits(self._counted == 0).tobytes())  # 1 is for too many pods, and nothing else
@@ -117,11 +117,14 @@ class _Asked:
 
     def verdicts(self, rows: Rows) -> Verdicts:
         if isinstance(rows, slice) or len(rows) != 1:
-            return Verdicts(self._codes(rows), self.reasons)
-        return Verdicts(self._memo.of(self.columns.state(int(rows[0])), self._codes, rows), self.reasons)
+            return self._verdicts(rows)
+        state = self.columns.state(rows.item())
+        found = self._memo.get(state)
+        return self._memo.keep(state, self._verdicts(rows)) if found is None else found
 
-    def _codes(self, rows: Rows) -> Codes:
-        return self.codes_with(self.columns.allocatable[:, rows], self.columns.used[:, rows])
+    def _verdicts(self, rows: Rows) -> Verdicts:
+        codes = self.codes_with(self.columns.allocatable[:, rows], self.columns.used[:, rows])
+        return Verdicts(codes, self.reasons)
 
     def fits_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
         if not self._is_offered:

@@ -6,8 +6,7 @@ another plugin scores, is here too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,10 +18,12 @@ from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.framework import MAX_NODE_SCORE, Rows, Scores
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
-N = TypeVar("N", bound=np.generic)
+T = TypeVar("T")
 Table: TypeAlias = NDArray[np.int64]
 Strategy: TypeAlias = Callable[[Table, Table, Table], Scores]
 """Of requested, allocatable and the weights as a column."""
+_MOST_STATES = 4096
+"""So many are remembered; then remembering begins anew."""
 
 
 class ResourceSpec(Object):
@@ -46,20 +47,14 @@ class UtilizationShapePoint(Object):
 CPU_AND_MEMORY = (ResourceSpec(name=requests.CPU, weight=1), ResourceSpec(name=requests.MEMORY, weight=1))
 
 
-class RowMemo:
-    """Arrays for single rows, by the state of the row: nodes that were filled alike share what is said about them."""
+class RowMemo(dict[bytes, T]):
+    """What is said about single rows, by the state of the row: nodes that were filled alike share it."""
 
-    def __init__(self, limit: int = 4096) -> None:
-        self._known: dict[bytes, Any] = {}
-        self._limit = limit
-
-    def of(self, state: bytes, judge: Callable[[Rows], NDArray[N]], rows: Rows) -> NDArray[N]:
-        found: NDArray[N] | None = self._known.get(state)
-        if found is None:
-            if len(self._known) >= self._limit:
-                self._known.clear()
-            found = self._known[state] = judge(rows)
-        return found
+    def keep(self, state: bytes, said: T) -> T:
+        if len(self) >= _MOST_STATES:
+            self.clear()
+        self[state] = said
+        return said
 
 
 class ScoredResources(msgspec.Struct, frozen=True):
@@ -69,7 +64,7 @@ class ScoredResources(msgspec.Struct, frozen=True):
     lines: slice | NDArray[np.intp]
     asked: Table
     weights: Table
-    memo: RowMemo = msgspec.field(default_factory=RowMemo)
+    memo: RowMemo[Scores] = msgspec.field(default_factory=RowMemo)
 
     @classmethod
     def of(
@@ -91,7 +86,9 @@ class ScoredResources(msgspec.Struct, frozen=True):
         """What `points` says, from memory for single rows in a state that was seen before."""
         if isinstance(rows, slice) or len(rows) != 1:
             return points(self, rows)
-        return self.memo.of(self.columns.state(int(rows[0])), partial(points, self), rows)
+        state = self.columns.state(rows.item())
+        found = self.memo.get(state)
+        return self.memo.keep(state, points(self, rows)) if found is None else found
 
     def tables(self, rows: Rows) -> tuple[Table, Table]:
         """What is used without the pod, and what there is."""
