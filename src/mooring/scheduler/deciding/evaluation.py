@@ -58,6 +58,7 @@ from mooring.scheduler.deciding.totals import OUT, Totals
 from mooring.scheduler.framework import (
     SKIP,
     SUCCESS,
+    Mask,
     NodeFilterPlugin,
     PreFilterResult,
     Scores,
@@ -74,7 +75,6 @@ _CALM = 3
 """After so many pods that have changed little."""
 _PART = 64
 """Working on some rows costs less than on all when they are at most one in so many."""
-_NO_POINTS: Scores = np.empty(0, np.int64)
 
 
 class Evaluation:
@@ -115,9 +115,12 @@ class Evaluation:
         self._refreshed = [slot for slot in shared if slot.is_refreshed]
         grouped = [slot for slot in shared if slot.is_grouped]
         self._by_group = grouped[0] if len(grouped) == 1 else None
-        """The only plugin whose points concern the cluster as a whole, by group of rows."""
+        """The only plugin whose points concern the cluster as a whole, by group of rows; and the others."""
+        self._ungrouped = [slot for slot in self._refreshed if slot is not self._by_group]
         self._base: Scores = np.zeros(cluster.capacity, np.int64)
         """The points of plugins that give them row by row."""
+        self._others: list[ShapeScore] = []
+        """Those that give points for the cluster as a whole and score the pods at all."""
         self._sums: Scores = self._base
         """The points of all SHAPE plugins ..."""
         self._totals = Totals(cluster.capacity)
@@ -282,10 +285,9 @@ class Evaluation:
             if slot.update(changes, judgement.considered):
                 unchanged = min(unchanged, place)
                 self.changed_at = next_revision()
-            status = slot.status
-            if status is not SUCCESS and status is not SKIP and not (status.is_success or status.is_skip):
-                self._give_up(judgement, status)
-                return
+                if not (slot.status.is_success or slot.status.is_skip):
+                    self._give_up(judgement, slot.status)
+                    return
         funnel.drain(unchanged)
         judgement.feasible, judgement.number_feasible, judgement.asked = funnel.outcome()
 
@@ -319,13 +321,8 @@ class Evaluation:
         feasible = judgement.feasible
         changes, self._not_scored = self._not_scored, NOTHING
         grouped = None if needs_points or own else self._slot_by_group(judgement, changes)
-        by_row: ChangedRows = NO_ROWS
-        for slot in self._by_row:
-            by_row = union(by_row, slot.update(changes, feasible))
-        refreshed: ChangedRows = NO_ROWS
-        for slot in self._refreshed:
-            if slot is not grouped:
-                refreshed = union(refreshed, slot.update(changes, feasible))
+        by_row = _update(self._by_row, changes, feasible)
+        refreshed = _update(self._refreshed if grouped is None else self._ungrouped, changes, feasible)
         if grouped is None or not self._rank_groups(judgement, grouped, changes, by_row, refreshed):
             refreshed = refreshed if grouped is None else union(refreshed, grouped.leave_out())
             self._calm = self._calm + 1 if self._are_few(union(changes.either, by_row)) else 0
@@ -367,7 +364,7 @@ class Evaluation:
             return False
         points, codes = found
         self._add_base(by_row)
-        others = [other.points for other in self._refreshed if other.is_active and other is not slot]
+        others = [other.points for other in self._ungrouped if other.is_active]
         rescored = union(by_row, refreshed)
         rows, changed = self._grouped, union(changes.either, rescored)
         if rows is not None and feasible is not rows.feasible:
@@ -385,27 +382,26 @@ class Evaluation:
     def _rank(self, judgement: Judgement, by_row: ChangedRows, refreshed: ChangedRows, own: list[Scores]) -> None:
         """Find the best rows by the points of all plugins, with those that the pod has of its `own`."""
         self._grouped = None
-        self._add_up(by_row, refreshed)
+        rows = self._add_up(by_row, refreshed)
         if own or judgement.naming or not judgement.is_shared:
             judgement.best = BestRows(np.where(judgement.feasible, np.add.reduce([self._sums, *own]), OUT))
             self._totals.forget()
         else:
-            judgement.best = self._totals.best(self._sums, judgement.feasible, union(by_row, refreshed))
+            judgement.best = self._totals.best(self._sums, judgement.feasible, rows)
 
-    def _add_up(self, by_row: ChangedRows, refreshed: ChangedRows) -> None:
-        """Sum up anew where points have changed: those given row by row, and those given for the cluster as a whole."""
-        others = [slot for slot in self._refreshed if slot.is_active]
+    def _add_up(self, by_row: ChangedRows, refreshed: ChangedRows) -> ChangedRows:
+        """Sum up where points have changed, those given by row or those for the cluster as a whole; and say where."""
         self._add_base(by_row)
-        if by_row is None or refreshed is None or (self._sums is self._base) == bool(others):
-            self._sums = _sum([self._base, *(slot.points for slot in others)])
-            self._totals.forget()
-        elif others:
-            rows = union(by_row, refreshed)
-            if rows is not None and len(rows) == 1:
-                row = rows.item()
-                self._sums[row] = self._base.item(row) + sum([slot.points.item(row) for slot in others])
-            elif rows is not None and len(rows):
-                self._sums[rows] = _sum([self._base[rows], *(slot.points[rows] for slot in others)])
+        rows = union(by_row, refreshed)
+        if rows is None:
+            self._others = [slot for slot in self._refreshed if slot.is_active]
+            self._sums = _sum([self._base, *(slot.points for slot in self._others)])
+        elif len(rows) == 1 and self._others:
+            row = rows.item()
+            self._sums[row] = self._base.item(row) + _points_at(row, self._others)
+        elif len(rows) and self._others:
+            self._sums[rows] = _sum([self._base[rows], *(slot.points[rows] for slot in self._others)])
+        return rows
 
     def _add_base(self, by_row: ChangedRows) -> None:
         plain = self._by_row
@@ -413,9 +409,26 @@ class Evaluation:
             self._base = _sum([slot.points for slot in plain]) if plain else np.zeros(self._cluster.capacity, np.int64)
         elif len(by_row) == 1:
             row = by_row.item()
-            self._base[row] = sum([slot.points.item(row) for slot in plain])
+            self._base[row] = _points_at(row, plain)
         elif len(by_row):
             self._base[by_row] = _sum([slot.points[by_row] for slot in plain])
+
+
+def _update(slots: Iterable[ShapeScore], changes: Changes, feasible: Mask) -> ChangedRows:
+    """Let plugins score what has changed; the rows whose points are different now."""
+    found: ChangedRows = NO_ROWS
+    for slot in slots:
+        rows = slot.update(changes, feasible)
+        if rows is not found:
+            found = union(found, rows)
+    return found
+
+
+def _points_at(row: int, slots: Iterable[ShapeScore]) -> int:
+    total = 0
+    for slot in slots:
+        total += slot.points.item(row)
+    return total
 
 
 def _sum(arrays: list[Scores]) -> Scores:

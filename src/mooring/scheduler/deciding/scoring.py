@@ -45,7 +45,7 @@ class ScoreSlot:
         self.counts_pre_score = hasattr(plugin, "pre_score") and bool(getattr(plugin, "counts_pre_score", True))
         """Whether asking its `pre_score` is counted."""
         self.is_active = True
-        """Whether it scores the pod at all."""
+        """Whether it scores the pod at all; where it begins or ends to, the points of all rows are different."""
         self.points: Scores = np.empty(0, np.int64)
         """By row, normalised and weighted."""
 
@@ -197,7 +197,7 @@ class NodeScore(ScoreSlot):
 
 
 class BestRows:
-    """The rows with the highest total, of which totals may fall after they were found, but none may rise."""
+    """The rows with the highest total. Others may fall after they were found; one that rises has to be told."""
 
     def __init__(self, totals: Scores) -> None:
         self._totals = totals
@@ -207,6 +207,13 @@ class BestRows:
         self.highest = int(self._totals[self._totals.argmax()])
         self._rows: NDArray[np.intp] = (self._totals == self.highest).nonzero()[0]
         self._left = len(self._rows)
+
+    def rise(self, row: int, total: int) -> None:
+        """A row has a higher total than before."""
+        if total > self.highest:
+            self.highest, self._rows, self._left = total, np.array([row], np.intp), 1
+        elif total == self.highest:
+            self._find()
 
     def rows(self) -> NDArray[np.intp]:
         """All of them, in ascending order."""
@@ -221,8 +228,8 @@ class BestRows:
         """One of them by lot. Those that have fallen behind are noticed when the lot falls on them."""
         while True:
             place = lot.randrange(self._left) if self._left > 1 else 0
-            row = int(self._rows[place])
-            if self._totals[row] == self.highest:
+            row = self._rows.item(place)
+            if self._totals.item(row) == self.highest:
                 return row
             self._left -= 1
             self._rows[place] = self._rows[self._left]

@@ -40,9 +40,9 @@ class Totals:
         if changed is None:
             self._kept.clear()
         elif len(changed):
-            for totals in self._kept:
-                totals.miss(changed)
-            self._kept = [totals for totals in self._kept if totals.missed < self._most]
+            for totals in self._kept.copy():
+                if totals.miss(changed) >= self._most:
+                    self._kept.remove(totals)
         found = self._for(feasible)
         if found is None:
             found = _Totals(sums, feasible)
@@ -52,13 +52,15 @@ class Totals:
 
     def _for(self, feasible: Mask) -> "_Totals | None":
         """Those for the same nodes; or the last ones, where only a few nodes are feasible now, or no longer."""
+        if not self._kept:
+            return None
+        last = self._kept[-1]
+        if last.feasible is feasible:
+            return last
         for place, totals in enumerate(self._kept):
             if totals.feasible is feasible:
                 self._kept.append(self._kept.pop(place))
                 return totals
-        if not self._kept:
-            return None
-        last = self._kept[-1]
         differing = feasible != last.feasible
         if np.count_nonzero(differing) >= self._most:
             return None
@@ -70,43 +72,41 @@ class Totals:
 class _Totals:
     """For one set of feasible nodes."""
 
-    __slots__ = ("_best", "_missing", "_totals", "feasible", "missed")
+    __slots__ = ("_best", "_missed", "_missing", "_totals", "feasible")
 
     def __init__(self, sums: Scores, feasible: Mask) -> None:
         self.feasible = feasible
         self._totals: Scores = np.where(feasible, sums, OUT)
         self._best: BestRows | None = None
         self._missing: list[NDArray[np.intp]] = []
-        self.missed = 0
-        """How many rows are not up to date, some perhaps counted twice."""
+        self._missed = 0
 
-    def miss(self, rows: NDArray[np.intp]) -> None:
-        """Some rows have other sums, or are feasible or no longer: often a single one for both reasons."""
+    def miss(self, rows: NDArray[np.intp]) -> int:
+        """Some rows have other sums, or are feasible or no longer; how many are not up to date now.
+
+        Some may be counted twice, but often it is a single one for both reasons.
+        """
         last = self._missing[-1] if self._missing else NO_ROWS
-        if not len(rows) or (len(rows) == 1 == len(last) and rows.item() == last.item()):
-            return
-        self._missing.append(rows)
-        self.missed += len(rows)
+        if len(rows) and not (len(rows) == 1 == len(last) and rows.item() == last.item()):
+            self._missing.append(rows)
+            self._missed += len(rows)
+        return self._missed
 
     def best(self, sums: Scores) -> BestRows:
-        if self.missed == 1:
+        if self._missed == 1:
             row = self._missing[0].item()
             before, after = self._totals.item(row), sums.item(row) if self.feasible[row] else OUT
             self._totals[row] = after
-            self._note(after, has_risen=after > before)
-        elif self.missed:
+            if after > before and self._best is not None:
+                self._best.rise(row, after)
+        elif self._missed:
             rows = np.concatenate(self._missing)
             totals = np.where(self.feasible[rows], sums[rows], OUT)
-            has_risen = bool((totals > self._totals[rows]).any())
+            if self._best is not None and totals.max() >= self._best.highest and (totals > self._totals[rows]).any():
+                self._best = None  # to be found again
             self._totals[rows] = totals
-            self._note(int(totals.max()), has_risen=has_risen)
         if self._missing:
-            self._missing, self.missed = [], 0
+            self._missing, self._missed = [], 0
         if self._best is None:
             self._best = BestRows(self._totals)
         return self._best
-
-    def _note(self, highest: int, *, has_risen: bool) -> None:
-        """Some totals are new, the highest of them this one: the best have to be found again if it is among them."""
-        if has_risen and self._best is not None and highest >= self._best.highest:
-            self._best = None
