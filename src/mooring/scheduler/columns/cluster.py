@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,15 +66,14 @@ class NodeInfo:
         return [placed.pod for placed in self.placed.values()]
 
 
-@dataclass(slots=True)
-class PlacedPod:
+class PlacedPod(msgspec.Struct):
     """A pod on a node, bound or about to be."""
 
     pod: Pod
     shape: PodShape
     node_name: str
     group: GroupKey
-    held: Mapping[str, Any] = field(default_factory=lambda: _NOTHING_HELD)
+    held: Mapping[str, Any] = _NOTHING_HELD
     """What plugins have given it on its node, such as a card, by plugin. It leaves and comes back with the pod."""
 
     def hold(self, plugin: str, value: object) -> None:
@@ -483,8 +483,8 @@ def _log_failure(observer: PodObserver, problem: Exception) -> None:
 
 def _is_the_same(before: Pod, pod: Pod) -> bool:
     """Whether a pod has changed in nothing that columns hold, as when it loses a finalizer."""
-    is_going, was_going = (each.metadata.deletion_timestamp is not None for each in (pod, before))
-    return is_going == was_going and shares_all(pod, before)
+    was_going, is_going = before.metadata.deletion_timestamp is not None, pod.metadata.deletion_timestamp is not None
+    return shares_all(pod, before) and is_going == was_going
 
 
 def _priority_of(placed: PlacedPod) -> int:

@@ -12,7 +12,7 @@ NOBODY = 1 << 62
 class PriorityColumn:
     def __init__(self, capacity: int) -> None:
         self.lowest: NDArray[np.int64] = np.full(capacity, NOBODY, np.int64)
-        self._numbers: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self._numbers = [0] * capacity
         """How many pods have the lowest priority."""
 
     def add(self, row: int, priority: int) -> None:
@@ -36,4 +36,4 @@ class PriorityColumn:
     def grow(self, capacity: int) -> None:
         added = capacity - len(self.lowest)
         self.lowest = np.concatenate((self.lowest, np.full(added, NOBODY, np.int64)))
-        self._numbers = np.concatenate((self._numbers, np.zeros(added, np.int32)))
+        self._numbers += [0] * added

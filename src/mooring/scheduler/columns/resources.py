@@ -118,10 +118,11 @@ class ResourceColumns:
         usage = shape.usage
         if usage is None or usage.layout != self.layout:
             usage = self._usage(shape)
+        used = self.used[:, row]
         if times == 1:
-            self.used[:, row] += usage.column
+            used += usage.column
         else:
-            self.used[:, row] -= usage.column
+            used -= usage.column
         self._states.pop(row, None)
         for resource, amount in usage.beside.items():
             rows = self._beside.setdefault(resource, {})

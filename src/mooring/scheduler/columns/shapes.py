@@ -424,15 +424,7 @@ class Shapes:
         mine, its, status = pod.spec, other.spec, pod.status
         labels = pod.metadata.labels
         return (
-            mine.containers is its.containers
-            and mine.init_containers is its.init_containers
-            and mine.node_selector is its.node_selector
-            and mine.affinity is its.affinity
-            and mine.tolerations is its.tolerations
-            and mine.topology_spread_constraints is its.topology_spread_constraints
-            and mine.overhead is its.overhead
-            and mine.resources is its.resources
-            and mine.volumes is its.volumes
+            (mine is its or _is_made_of(mine, its))
             and pod.metadata.owner_references is other.metadata.owner_references
             and pod.metadata.namespace == other.metadata.namespace
             and (labels is other.metadata.labels or self._labels(labels) == shape.labels)
@@ -466,6 +458,21 @@ class Shapes:
         if Part.LABELS in self.read or labels.keys() <= known:
             return labels
         return {key: value for key, value in labels.items() if key in known}
+
+
+def _is_made_of(spec: PodSpec, other: PodSpec) -> bool:
+    """Whether a specification has the same objects as another, in all that is signed of it."""
+    return (
+        spec.containers is other.containers
+        and spec.init_containers is other.init_containers
+        and spec.node_selector is other.node_selector
+        and spec.affinity is other.affinity
+        and spec.tolerations is other.tolerations
+        and spec.topology_spread_constraints is other.topology_spread_constraints
+        and spec.overhead is other.overhead
+        and spec.resources is other.resources
+        and spec.volumes is other.volumes
+    )
 
 
 def group_of(pod: Pod, shape: PodShape) -> Group:

@@ -21,6 +21,8 @@ class WeakList(Generic[T]):
 
     def members(self) -> list[T]:
         """Those that are still alive, oldest first."""
+        if not self._references:
+            return []
         alive = [member for entry in self._references if (member := entry()) is not None]
         if len(alive) < len(self._references):
             self._references = [ref(member) for member in alive]
