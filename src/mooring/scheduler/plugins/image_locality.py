@@ -23,6 +23,7 @@ class _Needed(msgspec.Struct):
     images: tuple[str, ...]
     most: int
     verified_at: int = NEVER
+    is_anywhere: bool = False
     points: Derived = msgspec.field(default_factory=Derived)
 
 
@@ -40,13 +41,14 @@ class ImageLocality:
         return _Needed(cluster, pod.shape.images, _MOST * len(pod.shape.images))
 
     def refresh_score(self, state: _Needed, _feasible: Mask) -> Derived:
-        # The share of nodes that have an image changes with every node; points do not while no node has any.
         cluster = state.cluster
-        is_anywhere = any(cluster.images.sizes(image) for image in state.images)
-        changed_at = max(cluster.images.changed_at, cluster.nodes_changed_at) if is_anywhere else 0
+        changed_at = max(cluster.images.changed_at, cluster.nodes_changed_at)
         if changed_at != state.verified_at:
+            # The share of nodes that have an image changes with every node; points do not while no node has any.
+            was_anywhere, state.is_anywhere = state.is_anywhere, any(map(cluster.images.sizes, state.images))
+            if was_anywhere or state.is_anywhere or state.verified_at == NEVER:
+                state.points.change()
             state.verified_at = changed_at
-            state.points.change()
         return state.points
 
     def score(self, state: _Needed, rows: Rows) -> Scores:

@@ -188,10 +188,10 @@ class _Required(_Terms):
 
     def refresh(self) -> Derived | None:
         changed_at = self.existing.refresh()
-        existing = [term.domains for term in self.existing.terms if term.total]
-        if not (existing or self._affinity or self._anti_affinity):
-            return None
         own = (*self._affinity, *self._anti_affinity)
+        existing = [term.domains for term in self.existing.terms if term.total] if self.existing.terms else []
+        if not (own or existing):
+            return None
         for counts in own:
             changed_at = max(changed_at, counts.changed_at)
         regrouped = self.take([*own, *existing])
@@ -248,6 +248,8 @@ class _Preferred(_Terms):
     def refresh(self, feasible: Mask) -> Derived | None:
         """Points are normalised among the groups that the feasible nodes are in."""
         changed_at = self.existing.refresh()
+        if not (self._own or self.existing.terms):
+            return None
         weighted = [*self._own, *((term.domains, self._weight(term)) for term in self.existing.terms if term.total)]
         if not any(counts.total for counts, _ in weighted):
             return None
