@@ -6,6 +6,7 @@ Made by ``evaluation.py``; read by ``engine.py``, ``diagnosis.py`` and all who l
 from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,53 +24,33 @@ Overruled: TypeAlias = Sequence[tuple[Status, NDArray[np.intp]]]
 """Rows that would do, were it not for pods that are expected there; each once."""
 
 
-class Judgement:
+class Judgement(msgspec.Struct, eq=False):
     """What the plugins say about one pod and all nodes. Arrays are by row and good until the cluster changes."""
 
-    __slots__ = (
-        "asked",
-        "best",
-        "considered",
-        "cycle",
-        "feasible",
-        "filters",
-        "is_alike",
-        "naming",
-        "number_feasible",
-        "only_resources",
-        "overruled",
-        "pod",
-        "promises_only_use",
-        "reached",
-        "refusal",
-        "scores",
-    )
-
-    def __init__(self, pod: PodInfo) -> None:
-        self.pod = pod
-        self.cycle = CycleState()
-        self.filters: list[FilterSlot] = []
-        self.refusal: Status | None = None
-        """From a `pre_filter` that rules out all nodes; or an error."""
-        self.reached = "PreFilter"
-        """The last extension point that had something to do: a refusal is its."""
-        self.considered: Mask = _NO_MASK
-        """The nodes that were looked at: all, or those that a `pre_filter` named."""
-        self.naming: tuple[str, ...] = ()
-        """The plugins that named nodes."""
-        self.feasible: Mask = _NO_MASK
-        self.number_feasible = 0
-        self.overruled: Overruled = ()
-        self.only_resources: bool | None = None
-        """Whether resources alone decide, see `only_resources_decide`; None when nobody has looked yet."""
-        self.promises_only_use: bool | None = None
-        """Whether pods that are expected make no difference but by what they use; None when nobody has looked yet."""
-        self.is_alike = True
-        """Whether the filters would say the same about the next pod of the shape."""
-        self.asked: list[tuple[str, int, int, int]] = []
-        """By Filter plugin: how many nodes it was asked about, and how many it refused for now and for good."""
-        self.scores: list[ScoreSlot] = []
-        self.best: BestRows | GroupedRows | None = None
+    pod: PodInfo
+    cycle: CycleState = msgspec.field(default_factory=CycleState)
+    filters: list[FilterSlot] = []
+    refusal: Status | None = None
+    """From a `pre_filter` that rules out all nodes; or an error."""
+    reached: str = "PreFilter"
+    """The last extension point that had something to do: a refusal is its."""
+    considered: Mask = _NO_MASK
+    """The nodes that were looked at: all, or those that a `pre_filter` named."""
+    naming: tuple[str, ...] = ()
+    """The plugins that named nodes."""
+    feasible: Mask = _NO_MASK
+    number_feasible: int = 0
+    overruled: Overruled = ()
+    only_resources: bool | None = None
+    """Whether resources alone decide, see `only_resources_decide`; None when nobody has looked yet."""
+    promises_only_use: bool | None = None
+    """Whether pods that are expected make no difference but by what they use; None when nobody has looked yet."""
+    is_alike: bool = True
+    """Whether the filters would say the same about the next pod of the shape."""
+    asked: list[tuple[str, int, int, int]] = []
+    """By Filter plugin: how many nodes it was asked about, and how many it refused for now and for good."""
+    scores: list[ScoreSlot] = []
+    best: BestRows | GroupedRows | None = None
 
     @property
     def is_shared(self) -> bool:
