@@ -260,7 +260,7 @@ def test_the_work_of_scheduler_and_controllers() -> None:
                 count(lambda: count_pods(list(cache.objects.values()), PodTemplateSpec(), 0, _NOW)).calls // _PODS,
                 4,
             ),
-            "given a node": (count(schedule).calls // _PODS, 428),
+            "given a node": (count(schedule).calls // _PODS, 369),
         }
     )
 
