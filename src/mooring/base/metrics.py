@@ -1,12 +1,14 @@
 """The registry of metrics that a component begins with: what it is, which gates are on, and what the process uses.
 
 `cli/` makes one for each component; the component adds its own. Names are those of Kubernetes where it has the same.
-`Counts` and `Histograms` are for what happens thousands of times a second: a few additions to plain numbers, of which
-the page is made when somebody reads it.
+`Counts` and `Histograms` are for what happens thousands of times a second: plain numbers, of which the page is made
+when somebody reads it.
 """
 
-from bisect import bisect_left
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, UnknownMetricFamily
@@ -15,7 +17,10 @@ from prometheus_client.registry import Collector
 
 from mooring.base.component import Component
 
-Labels = tuple[str, ...]
+Labels = tuple[str | Enum, ...]
+"""Of what is no text yet, the page has what `str` says."""
+_AT_ONCE = 256
+"""So many values are put into the buckets of a histogram together."""
 
 # Kubernetes' pages have no `…_created`, and each would be a series more.
 disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client gives it no types
@@ -65,31 +70,48 @@ class Counts:
         make = UnknownMetricFamily if self.name.endswith("_count") else CounterMetricFamily
         family = make(self.name, self.about, labels=self.labels)
         for labels, value in self.values.items():
-            family.add_metric(labels, value)
+            family.add_metric(tuple(map(str, labels)), value)
         return family
 
 
 class Histograms:
-    """A histogram by labels."""
+    """A histogram by labels. Values are noted as they come, and put into buckets many at a time: that takes less."""
 
     def __init__(self, name: str, about: str, labels: Sequence[str], buckets: Sequence[float]) -> None:
         self.name, self.about, self.labels = name, about, labels
         self._buckets = tuple(buckets)
         self._series: dict[Labels, list[float]] = {}
+        self._noted: defaultdict[Labels, list[float]] = defaultdict(list)
 
-    def observe(self, labels: Labels, value: float, times: int = 1) -> None:
-        series = self._series.get(labels) or self.series(labels)
-        series[bisect_left(self._buckets, value)] += times
-        series[-1] += value * times
+    def observe(self, labels: Labels, value: float) -> None:
+        noted = self._noted[labels]
+        noted.append(value)
+        if len(noted) >= _AT_ONCE:
+            self._put(labels, noted)
 
     def series(self, labels: Labels) -> list[float]:
-        """How many values are in each bucket, and their sum at the end: for those who observe very often."""
+        """How many values are in each bucket, and their sum at the end: for those who put them there themselves."""
         found = self._series.get(labels)
         if found is None:
             found = self._series[labels] = [0.0] * (len(self._buckets) + 2)
         return found
 
+    def _put(self, labels: Labels, noted: list[float]) -> None:
+        """Put what was noted into the buckets."""
+        series = self.series(labels)
+        series[-1] += sum(noted)
+        noted.sort()
+        below = 0
+        for bucket, bound in enumerate(self._buckets):
+            up_to_bound = bisect_right(noted, bound, below)
+            series[bucket] += up_to_bound - below
+            below = up_to_bound
+        series[-2] += len(noted) - below
+        noted.clear()
+
     def family(self) -> Metric:
+        for labels, noted in self._noted.items():
+            self._put(labels, noted)
         family = HistogramMetricFamily(self.name, self.about, labels=self.labels)
         bounds = [*map(str, self._buckets), "+Inf"]
         for labels, series in self._series.items():
@@ -97,7 +119,7 @@ class Histograms:
             for bound, number in zip(bounds, series[:-1], strict=True):
                 total += number
                 rows.append((bound, total))
-            family.add_metric(labels, rows, series[-1])
+            family.add_metric(tuple(map(str, labels)), rows, series[-1])
         return family
 
 

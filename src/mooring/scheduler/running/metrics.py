@@ -1,6 +1,6 @@
 """The scheduler's metrics, with the names, labels and buckets of kube-scheduler, so that dashboards work as they are.
 
-Counting happens for every pod and plugin, so it is a few additions to plain numbers; the page is made of them when
+Counting happens for every pod and plugin, so plain numbers are added up or noted; the page is made of them when
 somebody reads it. The registry is handed in: a process with other components shows all metrics on one page.
 
 `scheduler_plugin_evaluation_total` counts every node that a plugin judged, or was spared because a like pod's verdict
@@ -18,7 +18,7 @@ from mooring.base.metrics import Counts, Histograms, Labels, exponential
 from mooring.scheduler.deciding.engine import Outcome
 from mooring.scheduler.queue import Pool, QueuedPod
 
-Gauges = Callable[[], Iterable[tuple[Labels, float]]]
+Gauges = Callable[[], Iterable[tuple[Sequence[str], float]]]
 
 
 class SchedulerMetrics(Collector):
@@ -96,7 +96,7 @@ class SchedulerMetrics(Collector):
 
     def arrived(self, _queued: QueuedPod, pool: Pool, event: str) -> None:
         """A pod came into a pool of the queue."""
-        self.incoming.add((pool.value, event))
+        self.incoming.add((pool, event))
 
     def judged(self, outcome: Outcome, seconds: float) -> None:
         """A pod was filtered and scored."""
@@ -106,11 +106,11 @@ class SchedulerMetrics(Collector):
             self._add_alike()
             self._likeness = likeness
             self._counts = [
-                ((plugin, point, profile, str(code)), number) for plugin, point, code, number in outcome.evaluations()
+                ((plugin, point, profile, code), number) for plugin, point, code, number in outcome.evaluations()
             ]
         self._alike += 1
         if outcome.error is not None and outcome.error.plugin:
-            self.evaluations.add((outcome.error.plugin, "Filter", profile, str(outcome.error.code)))
+            self.evaluations.add((outcome.error.plugin, "Filter", profile, outcome.error.code))
         self.algorithm_durations.observe((), seconds)
 
     def _add_alike(self) -> None:
