@@ -9,7 +9,9 @@ others took.
 Made by ``runtime.py``; ``cycle.py`` tells it when attempts begin and end.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from itertools import cycle
 from time import perf_counter
 from typing import Any
 
@@ -34,6 +36,7 @@ _POINTS = {
 }
 """By method of a plugin, the extension point that it belongs to in kube-scheduler's metrics."""
 _ORDER = ("PreFilter", "Filter", "PreScore", "Score")
+_NOTHING_SPENT = dict.fromkeys(_ORDER, 0.0)
 _COUNTED = 10
 """Of so many calls of a plugin at an extension point, one is counted by itself."""
 
@@ -51,8 +54,9 @@ class _Timed:
 class PluginTimes:
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self._metrics = metrics
-        self._spent = dict.fromkeys(_ORDER, 0.0)
-        self._calls: dict[tuple[str, str], int] = {}
+        self._spent = dict(_NOTHING_SPENT)
+        self._turns: defaultdict[tuple[str, str], Iterator[bool]] = defaultdict(_one_in_ten)
+        """By plugin and extension point, whether the next call is counted."""
 
     def wrap(self, plugin: Any) -> Any:
         """What stands for a plugin in a plan."""
@@ -60,8 +64,7 @@ class PluginTimes:
         return _Timed(plugin, lambda call, point: self._timed(call, name, point))
 
     def _timed(self, call: Callable[..., Any], plugin: str, point: str) -> Callable[..., Any]:
-        spent, calls, key = self._spent, self._calls, (plugin, point)
-        calls.setdefault(key, 0)
+        spent, turns = self._spent, self._turns[plugin, point]
 
         def timed(*arguments: Any) -> Any:
             begun = perf_counter()
@@ -72,35 +75,39 @@ class PluginTimes:
                 raise
             seconds = perf_counter() - begun
             spent[point] += seconds
-            if calls[key] % _COUNTED:  # as `ran` does it, but for one call less
-                calls[key] += 1
-            else:
-                self.ran(plugin, point, answer, seconds)
+            if next(turns):
+                self._count(plugin, point, answer, seconds)
             return answer
 
         return timed
 
     def ran(self, plugin: str, point: str, answer: object, seconds: float) -> None:
         """A plugin was called; one call in ten is counted with what it said."""
-        calls = self._calls.get((plugin, point), 0)
-        self._calls[plugin, point] = calls + 1
-        if calls % _COUNTED == 0:
-            self._metrics.plugin_durations.observe((plugin, point, str(_code(answer))), seconds)
+        if next(self._turns[plugin, point]):
+            self._count(plugin, point, answer, seconds)
+
+    def _count(self, plugin: str, point: str, answer: object, seconds: float) -> None:
+        self._metrics.plugin_durations.observe((plugin, point, _code(answer)), seconds)
 
     def begin(self) -> None:
         """Forget what was spent since the last attempt: preemption asks filters too."""
-        for point in _ORDER:
-            self._spent[point] = 0.0
+        self._spent.update(_NOTHING_SPENT)
 
-    def attempt_ended(self, outcome: Outcome) -> dict[str, float]:
-        """Count what the extension points took that the attempt came to; by name, in seconds."""
-        spent = dict(self._spent)
-        reached = _ORDER.index(outcome.judgement.reached)
-        for place, point in enumerate(_ORDER[: reached + 1]):
-            refusal = outcome.judgement.refusal if place == reached else None
-            status = refusal or SUCCESS
-            self._metrics.point_durations.observe((point, str(status.code), outcome.profile.name), spent[point])
-        return spent
+    def attempt_ended(self, outcome: Outcome) -> Mapping[str, float]:
+        """Count what the extension points took that the attempt came to; by name, in seconds, until the next begins."""
+        judgement, profile, observe = outcome.judgement, outcome.profile.name, self._metrics.point_durations.observe
+        reached, refusal = judgement.reached, judgement.refusal
+        for point, seconds in self._spent.items():
+            if point == reached:
+                observe((point, (refusal or SUCCESS).code, profile), seconds)
+                break
+            observe((point, SUCCESS.code, profile), seconds)
+        return self._spent
+
+
+def _one_in_ten() -> Iterator[bool]:
+    """The first, and then one of so many."""
+    return cycle([True] + [False] * (_COUNTED - 1))
 
 
 def _code(answer: object) -> Code:
