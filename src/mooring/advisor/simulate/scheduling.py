@@ -95,8 +95,11 @@ class Scheduling:
     def judged(self, _queued: QueuedPod, outcome: Outcome, _seconds: float) -> None:
         self._outcome = outcome
 
-    def ran(self, point: str, status: Status, profile: str, seconds: float, plugin: str = "") -> None:
+    def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
         """Nobody counts here."""
+
+    def plugin_ran(self, plugin: str, point: str, status: Status, seconds: float) -> None:
+        """Nor here."""
 
     def assume(self, assumed: AssumedPod) -> None:
         self._engine.assume(assumed.pod, assumed.node)

@@ -9,10 +9,10 @@ outcome is the business of a `Driver`: ``cycle.py`` writes to the API server, ``
 simulated world.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from mooring.api.core_v1 import Pod
 from mooring.api.states import priority
@@ -24,6 +24,7 @@ from mooring.scheduler.framework import SUCCESS, Code, PostFilterResult, Status,
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 
 log = logs.get(__name__)
+P = TypeVar("P")
 
 
 class Driver(Protocol):
@@ -32,8 +33,11 @@ class Driver(Protocol):
     def judged(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
         """A node was chosen, or none, and it took so long."""
 
-    def ran(self, point: str, status: Status, profile: str, seconds: float, plugin: str = "") -> None:
-        """An extension point ran, or one plugin of it."""
+    def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
+        """All plugins of an extension point ran."""
+
+    def plugin_ran(self, plugin: str, point: str, status: Status, seconds: float) -> None:
+        """One of them ran."""
 
     def assume(self, assumed: AssumedPod) -> None:
         """Reckon with a pod on its node."""
@@ -69,6 +73,8 @@ class Attempts:
         self._queue = queue
         self._driver = driver
         self._ask_post_filter = post_filter or engine.post_filter
+        self._reserve_plugins = {name: named(profile.reserve) for name, profile in engine.profiles.items()}
+        self._permit_plugins = {name: named(profile.permit) for name, profile in engine.profiles.items()}
 
     def schedule(self, queued: QueuedPod, pod: Pod, begun: float) -> bool:
         """Try to schedule a pod; whether the next one has to wait for the deletion of this one's victims."""
@@ -108,37 +114,39 @@ class Attempts:
             self.back(assumed, status)
 
     def _reserve(self, assumed: AssumedPod) -> Status:
+        profile = assumed.profile.name
         started = begun = perf_counter()
         status = SUCCESS
-        for plugin in assumed.profile.reserve:
-            status = plugin.reserve(assumed.cycle, assumed.pod, assumed.node).by(name_of(plugin))
-            started = self._plugin_ran("Reserve", status, assumed.profile.name, started, name_of(plugin))
+        for name, plugin in self._reserve_plugins[profile]:
+            status = plugin.reserve(assumed.cycle, assumed.pod, assumed.node)
+            now = perf_counter()
+            self._driver.plugin_ran(name, "Reserve", status, now - started)
+            started = now
             if not status.is_success:
+                status = status.by(name)
                 break
-        self._driver.ran("Reserve", status, assumed.profile.name, perf_counter() - begun)
+        self._driver.ran("Reserve", status, profile, perf_counter() - begun)
         return status
 
     def _permit(self, assumed: AssumedPod, timeouts: dict[str, float]) -> Status:
         """Ask whether the pod may be bound; plugins that let it wait are noted in `timeouts`."""
+        profile = assumed.profile.name
         started = begun = perf_counter()
         status = SUCCESS
-        for plugin in assumed.profile.permit:
+        for name, plugin in self._permit_plugins[profile]:
             status, seconds = plugin.permit(assumed.cycle, assumed.pod, assumed.node)
-            started = self._plugin_ran("Permit", status, assumed.profile.name, started, name_of(plugin))
+            now = perf_counter()
+            self._driver.plugin_ran(name, "Permit", status, now - started)
+            started = now
             if status.code is Code.WAIT:
-                timeouts[name_of(plugin)] = seconds
+                timeouts[name] = seconds
                 status = SUCCESS
             elif not status.is_success:
-                status = status.by(name_of(plugin))
+                status = status.by(name)
                 break
         said = Status(Code.WAIT) if timeouts and status.is_success else status
-        self._driver.ran("Permit", said, assumed.profile.name, perf_counter() - begun)
+        self._driver.ran("Permit", said, profile, perf_counter() - begun)
         return status
-
-    def _plugin_ran(self, point: str, status: Status, profile: str, started: float, plugin: str) -> float:
-        now = perf_counter()
-        self._driver.ran(point, status, profile, now - started, plugin)
-        return now
 
     def back(self, assumed: AssumedPod, status: Status) -> None:
         """A pod does not get its node after all: give back what was claimed, and let it wait or be tried again."""
@@ -212,6 +220,11 @@ def _waits_for(diagnosis: Diagnosis) -> frozenset[str]:
     """The plugins that wait for something outside of the scheduler."""
     refusal = diagnosis.pre_filter
     return frozenset({refusal.plugin}) if refusal is not None and refusal.code is Code.PENDING else frozenset()
+
+
+def named(plugins: Iterable[P]) -> Sequence[tuple[str, P]]:
+    """Plugins with their names, for those who need both for every pod."""
+    return [(name_of(plugin), plugin) for plugin in plugins]
 
 
 def name_of(plugin: object) -> str:

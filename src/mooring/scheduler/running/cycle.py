@@ -10,7 +10,7 @@ schedules; when somebody else was faster, informers correct the columns (``event
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
 from mooring.api.core_v1 import Pod
@@ -20,7 +20,7 @@ from mooring.base.clock import Clock
 from mooring.client import Client
 from mooring.constraints.annotations import as_scheduled
 from mooring.scheduler.deciding.assumptions import AssumedPod, Assumptions
-from mooring.scheduler.deciding.attempt import Attempts, logged, name_of
+from mooring.scheduler.deciding.attempt import Attempts, logged, name_of, named
 from mooring.scheduler.deciding.changes import POD_DELETED, on_node
 from mooring.scheduler.deciding.engine import Engine, Outcome
 from mooring.scheduler.framework import (
@@ -77,6 +77,7 @@ class Cycle:
         self._victims = Victims(client, queue, reports, waiting, latest)
         self.binder = Binder(client, self._settled)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pre_bind_plugins = {name: named(profile.pre_bind) for name, profile in engine.profiles.items()}
         self._own_filters = {
             name_of(plugin)
             for profile in engine.profiles.values()
@@ -159,11 +160,11 @@ class Cycle:
             }
             log.warning("choosing a node took long", extra={"fields": fields})
 
-    def ran(self, point: str, status: Status, profile: str, seconds: float, plugin: str = "") -> None:
-        if plugin:
-            self._times.ran(plugin, point, status.code, seconds)
-        else:
-            self._metrics.point_durations.observe((point, str(status.code), profile), seconds)
+    def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
+        self._metrics.point_durations.observe((point, status.code, profile), seconds)
+
+    def plugin_ran(self, plugin: str, point: str, status: Status, seconds: float) -> None:
+        self._times.ran(plugin, point, status, seconds)
 
     def assume(self, assumed: AssumedPod) -> None:
         self._assumptions.assume(assumed)
@@ -195,7 +196,7 @@ class Cycle:
 
     def granted(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
         binder = self._group_binders.get(assumed.profile.name)
-        if binder is not None and not timeouts and next(self._pre_binders(assumed), None) is None:
+        if binder is not None and not timeouts and not self._pre_binders(assumed):
             self._queue.done(assumed.key)
             self.binder.submit(assumed, binder)
             return
@@ -205,12 +206,14 @@ class Cycle:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _pre_binders(self, assumed: AssumedPod) -> Iterator[PreBindPlugin]:
+    def _pre_binders(self, assumed: AssumedPod) -> Sequence[tuple[str, PreBindPlugin]]:
         """The PreBind plugins that have something to do: one that has skipped the pod when it filtered has not."""
-        for plugin in assumed.profile.pre_bind:
-            name = name_of(plugin)
-            if name not in self._own_filters or name in assumed.cycle.pre_filter or name in assumed.cycle.data:
-                yield plugin
+        own, cycle = self._own_filters, assumed.cycle
+        return [
+            (name, plugin)
+            for name, plugin in self._pre_bind_plugins[assumed.profile.name]
+            if name not in own or name in cycle.pre_filter or name in cycle.data
+        ]
 
     async def _prepare(self, assumed: AssumedPod, waiting: WaitingPod | None) -> None:
         """Wait for permission, and do what must be done before a pod is bound."""
@@ -234,10 +237,10 @@ class Cycle:
     async def _pre_bind(self, assumed: AssumedPod) -> Status:
         started = begun = perf_counter()
         status = SUCCESS
-        for plugin in self._pre_binders(assumed):
-            status = (await plugin.pre_bind(assumed.cycle, assumed.pod, assumed.node)).by(name_of(plugin))
+        for name, plugin in self._pre_binders(assumed):
+            status = (await plugin.pre_bind(assumed.cycle, assumed.pod, assumed.node)).by(name)
             now = perf_counter()
-            self.ran("PreBind", status, assumed.profile.name, now - started, name_of(plugin))
+            self.plugin_ran(name, "PreBind", status, now - started)
             started = now
             if not status.is_success:
                 break
@@ -270,7 +273,7 @@ class Cycle:
             status = SUCCESS if problem is None else Status(Code.ERROR)
             seconds = perf_counter() - assumed.submitted
             self.ran("Bind", status, assumed.profile.name, seconds)
-            self.ran("Bind", status, assumed.profile.name, seconds, name_of(assumed.binder))
+            self.plugin_ran(name_of(assumed.binder), "Bind", status, seconds)
         if problem is not None:
             if isinstance(problem, NotFound) and self._latest(assumed.pod) is None:
                 self._attempts.give_back(assumed)  # it was deleted on its way
