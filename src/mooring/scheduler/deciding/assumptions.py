@@ -8,7 +8,6 @@ another), the pod is deleted, or binding fails and the room is given back.
 import msgspec
 
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.deciding.profiles import Profile
 from mooring.scheduler.framework import CycleState, GroupBindPlugin
@@ -32,7 +31,7 @@ class AssumedPod(msgspec.Struct, eq=False):
 
     @property
     def key(self) -> str:
-        return pod_key(self.pod)
+        return self.queued.key
 
 
 class Assumptions:

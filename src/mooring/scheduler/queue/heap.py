@@ -43,10 +43,12 @@ class Heap:
     def take(self, key: str) -> QueuedPod | None:
         """Take an entry out, wherever it is."""
         entry = self._live.pop(key, None)
+        if entry is None:
+            return None
         if len(self._entries) > 64 and len(self._entries) > 2 * len(self._live):
             self._entries = list(self._live.values())
             heapq.heapify(self._entries)
-        return None if entry is None else entry[2]
+        return entry[2]
 
     def replace(self, key: str, queued: QueuedPod) -> bool:
         """Put a pod into the place of another one; whether that was here."""
@@ -67,9 +69,10 @@ class Heap:
         return None
 
     def pop(self) -> QueuedPod | None:
-        first = self.first()
-        if first is None:
-            return None
-        heapq.heappop(self._entries)
-        del self._live[first[1].key]
-        return first[1]
+        while self._entries:
+            entry = heapq.heappop(self._entries)
+            key = entry[2].key
+            if self._live.get(key) is entry:
+                del self._live[key]
+                return entry[2]
+        return None
