@@ -1,16 +1,17 @@
 """Events: what components tell people about objects, as `kubectl describe` and `kubectl get events` show it.
 
 `EventRecorder.event` never waits and never fails: events are written in the background, and dropped if that is
-impossible. What happens again is counted in the series of the first event instead of being written anew, and one object
-cannot flood the server: 25 different events with one reason, then one in five minutes. Neither can many objects
-together: only so many events wait to be written, and when these are too many, those of a namespace and reason that has
-had its share are dropped, so that a flood of one sort does not hide the others. Who has more urgent things to write
-says so (`is_busy`), and events wait for some seconds. Events have the shape of events.k8s.io/v1.
+impossible. While many wait to be written, it only notes what happened; the rest is done before the next are written.
+What happens again is counted in the series of the first event instead of being written anew, and one object cannot
+flood the server: 25 different events with one reason, then one in five minutes. Neither can many objects together: only
+so many events wait to be written, and when these are too many, those of a namespace and reason that has had its share
+are dropped, so that a flood of one sort does not hide the others. Who has more urgent things to write says so
+(`is_busy`), and events wait for some seconds. Events have the shape of events.k8s.io/v1.
 """
 
 import asyncio
 import socket
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -76,6 +77,20 @@ class _Said(NamedTuple):
     related: str
 
 
+class _Happening(msgspec.Struct, frozen=True):
+    """What happened, as it is noted."""
+
+    regarding: ObjectReference
+    type: str
+    reason: str
+    action: str
+    note: str
+    related: ObjectReference | None
+    at: datetime
+    monotonic: float
+    """The same time, for budgets."""
+
+
 class _Series(msgspec.Struct):
     """What happened, and how often. The rest of it is in its key; the event is made when it is written."""
 
@@ -104,6 +119,8 @@ class EventRecorder:
         self._clock = client.clock
         self._component = component
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
+        self._noted: deque[_Happening] = deque()
+        """What happened while the writer had a whole group of events to write."""
         self._unwritten: dict[_Key, _Series] = {}
         self._lanes: Counter[_Lane] = Counter()
         """How many of these there are of each sort."""
@@ -128,22 +145,33 @@ class EventRecorder:
     ) -> None:
         """Report that something happened to an object. `action` is what was done about it; the reason if not given."""
         reference = regarding if isinstance(regarding, ObjectReference) else self.reference(regarding)
-        now = self._clock.now()
-        about = (reference.api_version, reference.kind, reference.namespace, reference.name, reference.uid)
-        key = (*about, type, reason, action, note, related.name if related else "")
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        self._noted.append(_Happening(reference, type, reason, action, note, related, now, monotonic))
+        if len(self._queue) < _AT_ONCE or self._waiting >= _WAITING:
+            self._take_noted()
+
+    def _take_noted(self, most: int = _WAITING) -> None:
+        """Take in what was noted, the oldest first."""
+        for _ in range(min(most, len(self._noted))):
+            self._take_in(self._noted.popleft())
+
+    def _take_in(self, happened: _Happening) -> None:
+        regarding, related, reason, now = happened.regarding, happened.related, happened.reason, happened.at
+        about = (regarding.api_version, regarding.kind, regarding.namespace, regarding.name, regarding.uid)
+        key = (*about, happened.type, reason, happened.action, happened.note, related.name if related else "")
         series = self._find(key)
         if series is not None and (now - series.last).total_seconds() < _SERIES_SECONDS:
             series.count += 1
             series.last = now
             self._queue.add_after(key, _COUNT_SECONDS)
             return
-        lane = (reference.namespace, reason)
-        if not self._has_room(lane) or not self._allowed((*about, reason)):
+        lane = (regarding.namespace, reason)
+        if not self._has_room(lane) or not self._allowed((*about, reason), happened.monotonic):
             self.dropped += 1
             return
         if key not in self._unwritten:
             self._lanes[lane] += 1
-        self._unwritten[key] = _Series(reference, related, now, now)
+        self._unwritten[key] = _Series(regarding, related, now, now)
         self._queue.add(key)
 
     def reference(self, obj: Resource) -> ObjectReference:
@@ -165,6 +193,7 @@ class EventRecorder:
 
     async def stop(self, seconds: float = 2.0) -> None:
         """Write what is left, for at most so long, and end."""
+        self._take_noted()
         for key, series in [*self._unwritten.items(), *self._series.items()]:
             if series.count > series.written:
                 self._queue.add(key)
@@ -191,12 +220,17 @@ class EventRecorder:
         self._named += 1  # several events may happen within a microsecond
         return f"{regarding.name}.{int(now.timestamp() * 1_000_000) * 1000 + self._named % 1000:x}"
 
-    def _allowed(self, key: _Key) -> bool:
+    def _allowed(self, key: _Key, now: float) -> bool:
         budget = self._budgets.get(key)
         if budget is None:
-            budget = _Budget(_BURST, self._clock.monotonic())
+            budget = _Budget(_BURST, now)
             self._budgets.put(key, budget)
-        return budget.take(self._clock.monotonic())
+        return budget.take(now)
+
+    @property
+    def _waiting(self) -> int:
+        """How many events wait to be written, at most."""
+        return len(self._unwritten) + len(self._noted)
 
     def _has_room(self, lane: _Lane) -> bool:
         """Whether one more event of a sort may wait. Altogether at most twice as many do as there should."""
@@ -232,6 +266,9 @@ class EventRecorder:
     async def _write_all(self) -> None:
         while (key := await self._queue.get()) is not None:
             await self._wait_for_others(key)
+            while self._noted:
+                self._take_noted(_AT_ONCE)
+                await asyncio.sleep(0)
             keys = [key]
             while len(keys) < _AT_ONCE and len(self._queue):
                 more = await self._queue.get()
@@ -262,7 +299,7 @@ class EventRecorder:
             and self._is_busy is not None
             and self._is_busy()
             and not self._closing.is_set()
-            and len(self._unwritten) < _PATIENT
+            and self._waiting < _PATIENT
             and (self._clock.now() - series.last).total_seconds() < _PATIENCE_SECONDS
         ):
             await self._rest(_LOOK_AGAIN_SECONDS)

@@ -1,5 +1,6 @@
 """The event recorder: written in the background, counted in series, never a flood, never in the way."""
 
+import random
 from typing import Any
 
 import pytest
@@ -303,3 +304,27 @@ async def test_what_waits_to_be_written_is_counted_and_not_forgotten() -> None:
     assert len(lab.events) == 4000
     assert {event["series"]["count"] for event in lab.events} == {2}
     await lab.recorder.stop()
+
+
+async def _told(lot: random.Random) -> tuple[list[Any], int]:
+    """What the server has in the end when many things happen to some objects, and how much was dropped."""
+    lab = Lab()
+    for _ in range(400):
+        about, note = pod_in(lot.choice(("a", "b")), lot.randrange(4)), f"note {lot.randrange(20)}"
+        lab.recorder.event(about, "Normal", lot.choice(("Scheduled", "Killed")), note)
+        lab.clock.advance(lot.choice((0.001, 1.0, 20.0)))
+    await lab.recorder.stop()
+    kept = ("regarding", "reason", "note", "eventTime", "series")
+    return [{name: event.get(name) for name in kept} for event in lab.events], lab.recorder.dropped
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_what_is_noted_first_is_told_as_what_is_taken_in_at_once(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mooring.client.events._WAITING", 100 + 20 * seed)
+    monkeypatch.setattr("mooring.client.events._AT_ONCE", 1000)
+    at_once = await _told(random.Random(seed))
+    monkeypatch.setattr("mooring.client.events._AT_ONCE", 10)
+    assert await _told(random.Random(seed)) == at_once
+    assert at_once[1] > 0
