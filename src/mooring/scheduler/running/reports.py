@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mooring.api import times
-from mooring.api.core_v1 import ObjectReference, Pod
+from mooring.api.core_v1 import Pod
 from mooring.api.errors import NotFound, StatusError
 from mooring.base import logs
 from mooring.client import Backoff, Client, ClientError, EventRecorder, WorkQueue
@@ -55,11 +55,11 @@ class Reports:
         meta = pod.metadata
         self._open.pop(pod_key(pod), None)
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
-        self._event(pod, "Normal", "Scheduled", note, "Binding")
+        self._recorder_of(pod).event(pod, "Normal", "Scheduled", note, action="Binding")
 
     def not_scheduled(self, pod: Pod, told: NotScheduled) -> None:
         key = pod_key(pod)
-        self._event(pod, "Warning", "FailedScheduling", told.message, "Scheduling")
+        self._recorder_of(pod).event(pod, "Warning", "FailedScheduling", told.message, action="Scheduling")
         self._open[key] = (pod, told)
         self._queue.add(key)
 
@@ -73,29 +73,15 @@ class Reports:
 
     def preempted(self, victim: Pod, by: Pod, node: str) -> None:
         note = f"Preempted by pod {by.metadata.uid} on node {node}"
-        recorder = self._recorders[by.spec.scheduler_name]
-        related = recorder.reference(by)
-        self._event(
-            victim, "Normal", "Preempted", note, "Preempting", scheduler=by.spec.scheduler_name, related=related
-        )
+        recorder = self._recorder_of(by)
+        recorder.event(victim, "Normal", "Preempted", note, action="Preempting", related=recorder.reference(by))
 
     def forget(self, pod: Pod) -> None:
         """The pod is gone."""
         self._open.pop(pod_key(pod), None)
 
-    def _event(
-        self,
-        pod: Pod,
-        kind: str,
-        reason: str,
-        note: str,
-        action: str,
-        *,
-        scheduler: str = "",
-        related: ObjectReference | None = None,
-    ) -> None:
-        recorder = self._recorders[scheduler or pod.spec.scheduler_name]
-        recorder.event(pod, "Warning" if kind == "Warning" else "Normal", reason, note, action=action, related=related)
+    def _recorder_of(self, pod: Pod) -> EventRecorder:
+        return self._recorders[pod.spec.scheduler_name]
 
     # -- writing
 
