@@ -1,16 +1,17 @@
 """Pods read for caches without what their like have said before: most of them is told apart by its bytes.
 
 Most of what a server sends of a pod is its template's, or who manages its fields, which caches have no use for. Neither
-is decoded again: a specification (apart from the node) is known by its bytes, and so are the statuses of containers
-(apart from their ids) and all lists. What is empty is the same empty list or map in all pods. Called by ``wire.py``;
-what is unusual is read the ordinary way.
+is decoded again: a specification (apart from the node) is known by its bytes, and so are the status of a pod that does
+not run yet, the statuses of containers (apart from their ids) and all lists. What is empty is the same empty list or
+map in all pods. Called by ``wire.py`` for lists and by ``watch.py`` for events; these read what is unusual the ordinary
+way.
 """
 
 import re
-from copy import copy
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from mooring.api.core_v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus
 from mooring.api.from_tree import quantity_from
@@ -18,9 +19,13 @@ from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.quantity import Quantity
 from mooring.client.template_parts import TemplateParts
 
+UNUSUAL = (msgspec.MsgspecError, RecursionError, ValueError)
+"""What is raised for a pod that has to be read the ordinary way."""
 _NOTHING = msgspec.Raw(b"")
+_BLANK = msgspec.Raw(b"{}")
 _NODE = b',"nodeName":"'
 """Nowhere else in a specification there is a field of this name."""
+_CONTAINERS_STARTED = b'"containerStatuses"'
 _ID = b'"containerID":"'
 _TOKEN = re.compile(rb'"kube-api-access-[bcdf-hj-np-tv-xz2-9]{5}"')
 _ANY_TOKEN = b'"kube-api-access-00000"'
@@ -64,23 +69,12 @@ class _Status(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=Fal
     container_statuses: msgspec.Raw = _NOTHING
 
 
-_BLANK = _Status()
+class SeenPod(msgspec.Struct, gc=False):
+    """A pod with what repeats unread."""
 
-
-class _Pod(msgspec.Struct, gc=False):
     metadata: _Meta
-    spec: msgspec.Raw
-    status: _Status | None = None
-
-
-class _Metadata(msgspec.Struct, gc=False):
-    metadata: _Meta
-
-
-class _UnusualPod(msgspec.Struct, gc=False):
-    metadata: _Meta
-    spec: msgspec.Raw
-    status: PodStatus
+    spec: msgspec.Raw = _BLANK
+    status: msgspec.Raw = _BLANK
 
 
 def _hook(cls: type, value: Any) -> Any:
@@ -89,10 +83,10 @@ def _hook(cls: type, value: Any) -> Any:
     raise NotImplementedError(f"no way to decode {cls}")
 
 
-_METADATA = msgspec.json.Decoder(_Metadata)
-_PODS = msgspec.json.Decoder(_Pod)
-_UNUSUAL_PODS = msgspec.json.Decoder(_UnusualPod, dec_hook=_hook)
+_PODS = msgspec.json.Decoder(SeenPod)
 _SPECS = msgspec.json.Decoder(PodSpec, dec_hook=_hook)
+_STATUSES = msgspec.json.Decoder(_Status)
+_UNUSUAL_STATUSES = msgspec.json.Decoder(PodStatus, dec_hook=_hook)
 _MAPS = msgspec.json.Decoder(dict[str, str])
 _TEXTS = msgspec.json.Decoder(list[str])
 _OWNERS = msgspec.json.Decoder(list[OwnerReference])
@@ -101,34 +95,34 @@ _HOST_IPS = msgspec.json.Decoder(list[HostIP])
 _CONTAINERS = msgspec.json.Decoder(list[ContainerStatus], dec_hook=_hook)
 
 
-def pod_of(raw: msgspec.Raw, parts: TemplateParts) -> Pod | None:
-    """A pod, without managed fields and with shared parts; None if it has to be read the ordinary way."""
-    try:
-        seen = _seen(raw)
-        spec, node = _spec(bytes(seen.spec), parts)
-        if node != spec.node_name:
-            spec = copy(spec)
-            spec.node_name = parts.words[node]
-        status = seen.status if isinstance(seen.status, PodStatus) else _status(seen.status or _BLANK, parts)
-        return Pod(metadata=_meta(seen.metadata, parts), spec=spec, status=status)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
-        return None
+def read(raw: msgspec.Raw) -> SeenPod:
+    """A pod, as far as it does not repeat."""
+    return _PODS.decode(raw)
 
 
-def metadata_of(raw: msgspec.Raw, parts: TemplateParts) -> ObjectMeta:
-    """The metadata of a pod in the same way."""
-    return _meta(_METADATA.decode(raw).metadata, parts)
+def pod_of(seen: SeenPod, parts: TemplateParts) -> Pod:
+    """A pod, without managed fields and with shared parts."""
+    spec, node = _spec(bytes(seen.spec), parts)
+    if node != spec.node_name:
+        spec = replace(spec, node_name=parts.words[node])
+    return Pod(
+        kind="Pod",
+        api_version="v1",
+        metadata=metadata_of(seen, parts),
+        spec=spec,
+        status=_status(bytes(seen.status), parts),
+    )
 
 
-def _seen(raw: msgspec.Raw) -> _Pod | _UnusualPod:
-    try:
-        return _PODS.decode(raw)
-    except msgspec.ValidationError:
-        return _UNUSUAL_PODS.decode(raw)
+def identity_of(seen: SeenPod) -> ObjectMeta:
+    """The name, uid and version of a pod."""
+    meta = seen.metadata
+    return ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
 
 
-def _meta(seen: _Meta, parts: TemplateParts) -> ObjectMeta:
-    words, known = parts.words, parts.known
+def metadata_of(pod: SeenPod, parts: TemplateParts) -> ObjectMeta:
+    """The metadata of a pod, in the same way."""
+    seen, words, known = pod.metadata, parts.words, parts.known
     created = seen.creation_timestamp
     return ObjectMeta(
         name=seen.name,
@@ -155,19 +149,31 @@ def _spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
     """The specification that pods of a template share, and the node, which stands between other fields as a rule."""
     if parts.tokens_alike and (token := _TOKEN.search(text)) is not None:
         text = text.replace(token[0], _ANY_TOKEN)
-    begin = text.find(_NODE)
-    if begin < 0:
+    head, *behind = text.split(_NODE)
+    if not behind:
         spec = parts.known("spec", text, _SPECS)
         return spec, spec.node_name
-    begins = begin + len(_NODE)
-    end = text.index(b'"', begins)
-    name = text[begins:end].decode("ascii")
-    if "\\" in name or not text.startswith(b'",', end) or text.find(_NODE, end) >= 0:
+    name, found, tail = behind[0].partition(b'",')
+    node = name.decode("ascii")
+    if not found or '"' in node or "\\" in node or len(behind) > 1:
         raise ValueError("a node is named in an unusual way")
-    return parts.known("spec", text[: begin + 1] + text[end + 2 :], _SPECS), name
+    return parts.known("spec", head + b"," + tail, _SPECS), node
 
 
-def _status(seen: _Status, parts: TemplateParts) -> PodStatus:
+def _status(text: bytes, parts: TemplateParts) -> PodStatus:
+    """The status; pods that do not run yet share it. Behind containers there are ids and addresses of their own."""
+    if text.find(_CONTAINERS_STARTED) >= 0:
+        return _own_status(text, parts)
+    found: PodStatus | None = parts.seen("status", text)
+    return parts.remember("status", text, _own_status(text, parts)) if found is None else found
+
+
+def _own_status(text: bytes, parts: TemplateParts) -> PodStatus:
+    """A status that only shares its lists."""
+    try:
+        seen = _STATUSES.decode(text)
+    except msgspec.ValidationError:
+        return _UNUSUAL_STATUSES.decode(text)
     words, known, nothing = parts.words, parts.known, parts.no_list
     started = seen.start_time
     return PodStatus(
@@ -199,15 +205,13 @@ def _containers(text: bytes, parts: TemplateParts) -> list[ContainerStatus]:
     ids: list[str] = []
     rest = [first]
     for other in others:
-        text_of_id, found, behind = other.partition(b'",')
-        if not found or b'"' in text_of_id or b"\\" in text_of_id:
+        before, found, behind = other.partition(b'",')
+        container_id = before.decode()
+        if not found or '"' in container_id or "\\" in container_id:
             return _CONTAINERS.decode(text)
-        ids.append(text_of_id.decode())
+        ids.append(container_id)
         rest.append(behind)
     alike = parts.known("containers", b"".join(rest), _CONTAINERS)
     if len(ids) != len(alike):
         return alike if not ids else _CONTAINERS.decode(text)
-    own = [copy(each) for each in alike]
-    for each, container_id in zip(own, ids, strict=True):
-        each.container_id = container_id
-    return own
+    return [replace(each, container_id=own) for each, own in zip(alike, ids, strict=True)]

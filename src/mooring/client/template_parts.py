@@ -102,15 +102,20 @@ class TemplateParts:
     def once(self, name: str, part: T) -> T:
         """A part, or the one that was seen before and says the same."""
         text = codec.encode(part)
-        found: T | None = self._seen.get((name, text))
-        return self._remember(name, text, part) if found is None else found
+        found: T | None = self.seen(name, text)
+        return self.remember(name, text, part) if found is None else found
 
     def known(self, name: str, text: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
         """What a text says, decoded where it was not seen before; raises a `MsgspecError`."""
         found: T | None = self._seen.get((name, text))
-        return self._remember(name, text, decoder.decode(text)) if found is None else found
+        return self.remember(name, text, decoder.decode(text)) if found is None else found
 
-    def _remember(self, name: str, text: bytes, part: T) -> T:
+    def seen(self, name: str, text: bytes) -> Any:
+        """What a text says, if it was seen before."""
+        return self._seen.get((name, text))
+
+    def remember(self, name: str, text: bytes, part: T) -> T:
+        """Take a part for that of all who say the same."""
         if len(text) <= _LARGEST:
             if len(self._seen) >= _MOST:
                 self._seen.clear()

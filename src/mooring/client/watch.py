@@ -1,26 +1,27 @@
 """A watch: the events of a kind as they happen, in batches of whatever arrived together.
 
 `Client.watch` opens it; informers are its main reader. Each line of the answer is an event; its object is decoded once,
-straight into its type.
+straight into its type. Pods for caches, of which there are most, are read together with the line (``lean_pods.py``).
 
     async with client.watch(core_v1.Pod, resource_version=listing.resource_version) as watch:
         async for events in watch:
             ...
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
 from types import TracebackType
-from typing import Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
 
 from mooring.api import codec, errors
+from mooring.api.core_v1 import Pod
 from mooring.api.json_tree import DecodeError
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource, Status
+from mooring.client import lean_pods
 from mooring.client.errors import DisconnectedError
-from mooring.client.lean_pods import metadata_of
 from mooring.client.template_parts import TemplateParts
 from mooring.client.transport import Stream
 from mooring.client.wire import Conversion, identity_of, item_of
@@ -42,12 +43,23 @@ class WatchEvent(NamedTuple, Generic[T]):
 
 
 class _Frame(msgspec.Struct):
+    """Any event as it comes, also an error."""
+
     type: str
     object: msgspec.Raw
     since: str = ""
 
 
+class _PodFrame(msgspec.Struct, gc=False):
+    """A change of a pod."""
+
+    type: EventType
+    object: lean_pods.SeenPod
+    since: str = ""
+
+
 _FRAMES = msgspec.json.Decoder(_Frame)
+_POD_FRAMES = msgspec.json.Decoder(_PodFrame)
 _CHANGES: dict[str, EventType] = {
     "ADDED": "ADDED",
     "MODIFIED": "MODIFIED",
@@ -96,17 +108,41 @@ class Watch(Generic[T]):
     async def __aiter__(self) -> AsyncIterator[list[WatchEvent[T]]]:
         if self._stream is None:
             raise RuntimeError("enter a watch before you iterate it: `async with client.watch(...) as watch`")
-        async for lines in _lines(self._stream.chunks()):
-            yield self._events(lines)
+        begun: list[bytes] = []  # what has come of a line whose end has not
+        async for chunk in self._stream.chunks():
+            end = chunk.rfind(b"\n") + 1
+            begun.append(chunk[:end] if end else chunk)
+            if end:
+                lines = b"".join(begun)
+                begun = [chunk[end:]] if end < len(chunk) else []
+                if events := self._events(lines):
+                    yield events
 
-    def _events(self, lines: Sequence[bytes]) -> list[WatchEvent[T]]:
+    def _events(self, lines: bytes) -> list[WatchEvent[T]]:
         try:
-            frames = [_FRAMES.decode(line) for line in lines]
-            if not self._last_states and any(frame.type == "DELETED" for frame in frames):
-                frames = _still_of_use(frames)
-            return [self._event(frame) for frame in frames]
+            events = self._pods(lines)
+            if events is None:
+                events = [self._event(frame) for frame in _FRAMES.decode_lines(lines)]
         except (msgspec.MsgspecError, DecodeError, UnicodeDecodeError) as error:
             raise DisconnectedError(f"the watch of {self._kind.plural} sent what is no event: {error}") from None
+        return events if self._last_states else _still_of_use(events)
+
+    def _pods(self, lines: bytes) -> list[WatchEvent[T]] | None:
+        """Events of pods for a cache; None if something about them is unusual, or if it is about other objects."""
+        if self._cls is not Pod or self._parts is None:
+            return None
+        try:
+            return [self._pod(frame, self._parts) for frame in _POD_FRAMES.decode_lines(lines)]
+        except lean_pods.UNUSUAL:
+            return None
+
+    def _pod(self, frame: _PodFrame, parts: TemplateParts) -> WatchEvent[Any]:
+        seen = frame.object
+        if frame.type == "DELETED" and not self._last_states:
+            return WatchEvent(frame.type, self._bare(lean_pods.identity_of(seen)))
+        if frame.since:
+            return WatchEvent(frame.type, self._bare(lean_pods.metadata_of(seen, parts)), frame.since)
+        return WatchEvent(frame.type, lean_pods.pod_of(seen, parts))
 
     def _event(self, frame: _Frame) -> WatchEvent[T]:
         change = _CHANGES.get(frame.type)
@@ -115,7 +151,8 @@ class Watch(Generic[T]):
         if change == "DELETED" and not self._last_states:
             return WatchEvent(change, self._bare(identity_of(frame.object)))
         if frame.since and self._parts is not None:
-            return WatchEvent(change, self._bare(metadata_of(frame.object, self._parts)), frame.since)
+            metadata = lean_pods.metadata_of(lean_pods.read(frame.object), self._parts)
+            return WatchEvent(change, self._bare(metadata), frame.since)
         obj = item_of(frame.object, self._kind, self._cls, self._conversion, self._parts)
         return WatchEvent(change, obj)
 
@@ -126,19 +163,20 @@ class Watch(Generic[T]):
         return obj
 
 
-def _still_of_use(frames: Sequence[_Frame]) -> list[_Frame]:
+def _still_of_use(events: list[WatchEvent[T]]) -> list[WatchEvent[T]]:
     """The events without changes of objects whose deletion comes behind them."""
+    if "DELETED" not in [event.type for event in events]:
+        return events
     gone: set[tuple[str, str, str]] = set()
-    kept: list[_Frame] = []
-    for frame in reversed(frames):
-        if frame.type in {"MODIFIED", "DELETED"}:
-            found = identity_of(frame.object)
-            identity = (found.namespace, found.name, found.uid)
-            if frame.type == "DELETED":
-                gone.add(identity)
-            elif identity in gone:
-                continue
-        kept.append(frame)
+    kept: list[WatchEvent[T]] = []
+    for event in reversed(events):
+        meta = event.object.metadata
+        identity = (meta.namespace, meta.name, meta.uid)
+        if event.type == "DELETED":
+            gone.add(identity)
+        elif event.type == "MODIFIED" and identity in gone:
+            continue
+        kept.append(event)
     return kept[::-1]
 
 
@@ -146,19 +184,3 @@ def _error(frame: _Frame) -> errors.StatusError:
     if frame.type != "ERROR":
         return errors.internal_error(f"a watch sent an event of unknown type {frame.type[:40]!r}")
     return errors.from_status(codec.decode_own(bytes(frame.object), Status))
-
-
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    """The whole lines of each chunk; what comes before a line's end is kept until the end has come."""
-    begun: list[bytes] = []
-    async for chunk in chunks:
-        *whole, rest = chunk.split(b"\n")
-        if whole:
-            begun.append(whole[0])
-            whole[0] = b"".join(begun)
-            begun = [rest] if rest else []
-            lines = [line for line in whole if line]
-            if lines:
-                yield lines
-        elif rest:
-            begun.append(rest)

@@ -132,16 +132,23 @@ def item_of(
 
 
 def _item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
-    """An object of the version that the server sent.
+    """An object of the version that the server sent."""
+    if cls is not Pod or parts is None:
+        return _whole(raw, kind, cls, parts)
+    try:
+        return cast("T", lean_pods.pod_of(lean_pods.read(raw), parts))
+    except lean_pods.UNUSUAL:
+        return _whole(raw, kind, cls, parts)
+
+
+def _whole(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
+    """The same, of any kind.
 
     Managed fields are many small maps. Dropped right after they were made, they cost the garbage collector nothing.
     """
-    obj = cast("T | None", lean_pods.pod_of(raw, parts)) if cls is Pod and parts is not None else None
-    is_shared = obj is not None
-    if obj is None:
-        obj = codec.decode_own(bytes(raw), cls)
+    obj = codec.decode_own(bytes(raw), cls)
     obj.kind, obj.api_version = kind.kind, kind.api_version
-    if parts is not None and not is_shared:
+    if parts is not None:
         obj.metadata.managed_fields = []
         parts.share(obj)
     return obj

@@ -89,6 +89,50 @@ async def test_who_needs_no_last_states_is_told_of_a_deletion_by_name_and_versio
     assert {bool(each.object.metadata.managed_fields) for each in found if each.type == "DELETED"} == {False}
 
 
+def pod_event(kind: str, version: int, **fields: Any) -> dict[str, Any]:
+    metadata = {"name": f"pod-{version}", "namespace": "prod", "uid": str(version), "resourceVersion": str(version)}
+    spec = {"containers": [{"name": "c", "image": "app:1"}], "nodeName": f"n{version}", "hostname": "x"}
+    return {"type": kind, "object": {"kind": "Pod", "metadata": metadata, "spec": spec, **fields}}
+
+
+_EVENTS = st.lists(
+    st.one_of(
+        st.builds(pod_event, st.sampled_from(["ADDED", "MODIFIED"]), st.integers(1, 9)),
+        st.builds(
+            pod_event,
+            st.just("MODIFIED"),
+            st.integers(1, 9),
+            status=st.sampled_from([None, {}, {"phase": "Running", "podIP": "10.0.0.1"}, {"resize": "Proposed"}]),
+        ),
+        st.builds(
+            pod_event,
+            st.just("ADDED"),
+            st.integers(1, 9),
+            spec=st.sampled_from([{}, None, {"colour": "red"}, {"nodeName": "ä", "hostname": "x"}, {"nodeName": "n"}]),
+        ),
+        st.just({"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "7"}}}),
+        st.just({"object": {"metadata": {"name": "b"}, "colour": "red"}, "type": "ADDED", "more": True}),
+    ),
+    max_size=5,
+)
+
+
+@given(sent=_EVENTS, spaced=st.booleans())
+@settings(max_examples=100, deadline=None)
+async def test_a_cache_is_told_the_same_as_others(sent: list[dict[str, Any]], spaced: bool) -> None:
+    text = b"".join(
+        json.dumps(each, separators=None if spaced else (",", ":"), ensure_ascii=False).encode() + b"\n"
+        for each in sent
+    )
+    assert await watched([text], managed_fields=False) == await watched([text])
+
+
+async def test_an_error_behind_changes_of_pods_is_raised() -> None:
+    status = json.loads(codec.encode(errors.expired("too old resource version").status))
+    with pytest.raises(errors.Expired, match="too old"):
+        await watched([lines(pod_event("ADDED", 1), {"type": "ERROR", "object": status})], managed_fields=False)
+
+
 async def test_an_error_in_the_stream_is_raised_as_what_it_says() -> None:
     status = json.loads(codec.encode(errors.expired("too old resource version").status))
     with pytest.raises(errors.Expired, match="too old"):
