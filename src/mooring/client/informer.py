@@ -17,7 +17,7 @@ Read next: ``cache.py`` and ``watch.py``.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -40,6 +40,8 @@ _WATCH_SECONDS = 300
 _SHORTEST_WATCH = 1.0
 _SILENT_SECONDS = 150.0
 """A server tells at least a bookmark in this time. One that does not may be stopped, while its connection lives on."""
+_TIMER_LASTS_SECONDS = 1.0
+"""To set the timer anew each time that a watch tells something would cost as much as to take in an event."""
 _AT_ONCE = 1000
 _TURNS = 4
 """Lists, and watches that are being opened, at once. More would be no faster, and each list would open a connection
@@ -221,7 +223,6 @@ class Informer(Generic[T]):
         clock = self._client.clock
         begun = clock.monotonic()
         seconds = round(_WATCH_SECONDS * random.uniform(1, 2))  # noqa: S311 - spreads the load, no secret
-        heard = False
         watch = self._client.watch(
             self._cls,
             self._namespace,
@@ -235,16 +236,34 @@ class Informer(Generic[T]):
         async with AsyncExitStack() as opened:
             async with self._turns:
                 await opened.enter_async_context(watch)
-            async for events in _unless_silent(watch):
-                heard = True
-                self._failures = 0
-                for begin in range(0, len(events), _TAKEN_AT_ONCE):
-                    if begin:
-                        await asyncio.sleep(0)
-                    self._take(events[begin : begin + _TAKEN_AT_ONCE])
+            heard = await self._hear(watch)
         if not heard and clock.monotonic() - begun < _SHORTEST_WATCH:
             raise DisconnectedError("the watch ended as soon as it had begun")
         self._failures = 0
+
+    async def _hear(self, watch: Watch[T]) -> bool:
+        """Take in what a watch tells; returns whether it was anything. Raises DisconnectedError where it is silent."""
+        heard = False
+        now = asyncio.get_running_loop().time
+        set_at = now()
+        try:
+            async with asyncio.timeout(_SILENT_SECONDS) as silence:
+                async for events in watch:
+                    heard = True
+                    if now() > set_at + _TIMER_LASTS_SECONDS:
+                        set_at = now()
+                        silence.reschedule(set_at + _SILENT_SECONDS)
+                    self._failures = 0
+                    await self._take_all(events)
+        except TimeoutError:
+            raise DisconnectedError(f"the watch told nothing for {_SILENT_SECONDS:g} s, not even a bookmark") from None
+        return heard
+
+    async def _take_all(self, events: list[WatchEvent[T]]) -> None:
+        for begin in range(0, len(events), _TAKEN_AT_ONCE):
+            if begin:
+                await asyncio.sleep(0)
+            self._take(events[begin : begin + _TAKEN_AT_ONCE])
 
     def _take(self, events: list[WatchEvent[T]]) -> None:
         changes = self._cache.apply(events)
@@ -406,20 +425,6 @@ class Informers:
 def _report(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("an informer has failed and its cache is no longer up to date", exc_info=error)
-
-
-async def _unless_silent(watch: Watch[T]) -> AsyncIterator[list[WatchEvent[T]]]:
-    """The events of a watch; raises DisconnectedError when none came for too long."""
-    source = aiter(watch)
-    while True:
-        try:
-            async with asyncio.timeout(_SILENT_SECONDS):
-                events = await anext(source)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            raise DisconnectedError(f"the watch told nothing for {_SILENT_SECONDS:g} s, not even a bookmark") from None
-        yield events
 
 
 def _version_is_unknown(error: Exception) -> bool:
