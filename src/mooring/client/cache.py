@@ -107,15 +107,15 @@ class Cache(Generic[T]):
     def apply(self, events: Iterable[WatchEvent[T]]) -> list[Change[T]]:
         """Take in what a watch told, bookmarks aside, up to what builds on a version that is not known here."""
         changes: list[Change[T]] = []
-        for kind, obj, since in events:
-            if kind == "BOOKMARK":
+        for event in events:
+            if event.type == "BOOKMARK":
                 continue
-            key = key_of(obj)
-            new = self._renewed(key, obj, since) if since else obj
+            key = key_of(event.object)
+            new = self._renewed(key, event.object, event.since) if event.since else event.object
             if new is None:
                 self.is_behind = True
                 break
-            self._put(key, None if kind == "DELETED" else new, changes)
+            self._put(key, None if event.type == "DELETED" else new, changes)
         return changes
 
     def _renewed(self, key: str, told: T, since: str) -> T | None:

@@ -11,7 +11,7 @@ straight into its type. Pods for caches, of which there are most, are read toget
 from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
 from types import TracebackType
-from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import msgspec
 
@@ -33,7 +33,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark behind the last of the initial events, where these were asked for."""
 
 
-class WatchEvent(NamedTuple, Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One change. A bookmark's object has no more than metadata: the version that the watch has reached."""
 
     type: EventType
