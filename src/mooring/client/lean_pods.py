@@ -151,13 +151,13 @@ def _spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
         text = text.replace(token[0], _ANY_TOKEN)
     head, *behind = text.split(_NODE)
     if not behind:
-        spec = parts.known("spec", text, _SPECS)
+        spec = parts.known_spec(text, _SPECS)
         return spec, spec.node_name
     name, found, tail = behind[0].partition(b'",')
     node = name.decode("ascii")
     if not found or '"' in node or "\\" in node or len(behind) > 1:
         raise ValueError("a node is named in an unusual way")
-    return parts.known("spec", head + b"," + tail, _SPECS), node
+    return parts.known_spec(head + b"," + tail, _SPECS), node
 
 
 def _status(text: bytes, parts: TemplateParts) -> PodStatus:

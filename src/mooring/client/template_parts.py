@@ -14,7 +14,7 @@ from msgspec import structs
 
 from mooring.api import codec
 from mooring.api.coordination_v1 import Lease
-from mooring.api.core_v1 import Node, Pod
+from mooring.api.core_v1 import Node, Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 
 T = TypeVar("T")
@@ -53,6 +53,7 @@ class TemplateParts:
         """What is empty in all objects: as they are never changed, neither are these."""
         self._seen: dict[_Key, Any] = {}
         self.words = Words()
+        self._last_spec: tuple[bytes, PodSpec] = (b"", PodSpec())
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -109,6 +110,14 @@ class TemplateParts:
         """What a text says, decoded where it was not seen before; raises a `MsgspecError`."""
         found: T | None = self._seen.get((name, text))
         return self.remember(name, text, decoder.decode(text)) if found is None else found
+
+    def known_spec(self, text: bytes, decoder: "msgspec.json.Decoder[PodSpec]") -> PodSpec:
+        """The same of a specification. Pods of one template come in rows: to compare costs less than to look it up."""
+        last, spec = self._last_spec
+        if text != last:
+            spec = self.known("spec", text, decoder)
+            self._last_spec = (text, spec)
+        return spec
 
     def seen(self, name: str, text: bytes) -> Any:
         """What a text says, if it was seen before."""
