@@ -51,8 +51,9 @@ _SECONDS = 120
 """How long a workload may take."""
 _FASTEST = 10_000
 """So many pods a second nobody binds."""
-_LOOK_SECONDS, _SHARE = 0.02, 0.7
-"""Reading metrics costs the scheduler some milliseconds: the next time is when so much of the rest should be over."""
+_LOOK_SECONDS, _LONGEST_SECONDS, _SHARE = 0.02, 0.25, 0.7
+"""Reading metrics costs the scheduler some milliseconds: the next time is when so much of the rest should be over. The
+pace of the beginning says little about the end, so nobody waits for longer."""
 
 
 def main() -> None:
@@ -126,20 +127,21 @@ async def _measure(cluster: BenchmarkCluster, name: str, pods: int) -> Row:
 
 async def _until_bound(url: str, ready: float, pods: int) -> tuple[float, str]:
     """How long it took until all pods were bound, and the page of metrics after that."""
-    seen, seen_at = 0.0, 0.0
+    seen, seen_at, pace = 0.0, 0.0, 0.0
     await asyncio.sleep(pods / _FASTEST)
     while True:
         page = await asyncio.to_thread(_metrics, url)
         now = time.perf_counter() - ready
         bound = _bound(page)
         if bound >= pods:
-            # It was at some time since we last looked: the pace until then tells when.
-            return (min(now, seen_at * pods / seen) if seen > pods / 2 else now), page
+            # It was at some time since we last looked: the pace before that tells when.
+            return (min(now, seen_at + (pods - seen) / pace) if pace else now), page
         if now > _SECONDS:
             raise TimeoutError(f"only {bound:.0f} of {pods} pods were bound in {_SECONDS} s")
+        pace = (bound - seen) / (now - seen_at)
         seen, seen_at = bound, now
-        left = now * (pods / bound - 1) if bound else now
-        await asyncio.sleep(min(max(_LOOK_SECONDS, left * _SHARE), now))
+        left = (pods - bound) / pace if pace else _LONGEST_SECONDS
+        await asyncio.sleep(min(max(_LOOK_SECONDS, left * _SHARE), _LONGEST_SECONDS))
 
 
 def _print(row: Row) -> None:
