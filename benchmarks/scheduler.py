@@ -51,7 +51,7 @@ _SECONDS = 120
 """How long a workload may take."""
 _FASTEST = 10_000
 """So many pods a second nobody binds."""
-_LOOK_SECONDS, _LONGEST_SECONDS, _SHARE = 0.02, 0.25, 0.7
+_LOOK_SECONDS, _LONGEST_SECONDS, _SHARE = 0.02, 0.5, 0.7
 """Reading metrics costs the scheduler some milliseconds: the next time is when so much of the rest should be over. The
 pace of the beginning says little about the end, so nobody waits for longer."""
 

@@ -2,11 +2,13 @@
 
 from enum import IntEnum
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.base.metrics import Counts, Histograms
 
+pytestmark = pytest.mark.req("5471.10")
 BUCKETS = (0.5, 1.0, 2.0)
 
 
