@@ -19,7 +19,7 @@ class Deadlines:
     def __init__(self) -> None:
         self._open: set[Deadline] = set()
         self._shortest = float("inf")
-        """The shortest time that anything had since there last was nothing: it says how often is looked."""
+        """The shortest time that anything has which is under way, as of the last look: it says how often is looked."""
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, seconds: float) -> "Deadline":
@@ -31,7 +31,7 @@ class Deadlines:
         if seconds < self._shortest:
             self._shortest = seconds
             self._look_later(loop)
-        return Deadline(self._open, loop.time() + seconds, task)
+        return Deadline(self._open, seconds, loop.time() + seconds, task)
 
     def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is not None:
@@ -45,6 +45,7 @@ class Deadlines:
             return
         loop = asyncio.get_running_loop()
         now = loop.time()
+        self._shortest = min(each.seconds for each in self._open)
         for each in self._open:
             if each.at <= now:
                 each.expire()
@@ -54,13 +55,14 @@ class Deadlines:
 class Deadline:
     """The time by which something must be done."""
 
-    __slots__ = ("_before", "_expired", "_open", "_task", "at")
+    __slots__ = ("_before", "_expired", "_open", "_task", "at", "seconds")
 
-    def __init__(self, open_ones: "set[Deadline]", at: float, task: asyncio.Task[Any]) -> None:
+    def __init__(self, open_ones: "set[Deadline]", seconds: float, at: float, task: asyncio.Task[Any]) -> None:
         self._open = open_ones
         self._expired = False
         self._task = task
         self._before = task.cancelling()
+        self.seconds = seconds
         self.at = at
 
     def __enter__(self) -> None:

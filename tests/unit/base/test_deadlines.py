@@ -60,3 +60,13 @@ async def test_nothing_is_looked_at_where_nothing_is_open() -> None:
         pass
     await asyncio.sleep(0.01)
     assert deadlines._timer is None
+
+
+async def test_what_had_little_time_makes_nobody_look_often_when_it_is_over() -> None:
+    deadlines = Deadlines()
+    with deadlines.begin(60):
+        with deadlines.begin(0.02):
+            pass
+        await asyncio.sleep(0.01)
+        assert deadlines._timer is not None
+        assert deadlines._timer.when() - asyncio.get_running_loop().time() > 0.5
