@@ -123,7 +123,7 @@ class Watch(Generic[T]):
             events = self._pods(lines)
             if events is None:
                 events = [self._event(frame) for frame in _FRAMES.decode_lines(lines)]
-        except (msgspec.MsgspecError, DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DisconnectedError(f"the watch of {self._kind.plural} sent what is no event: {error}") from None
         return events if self._last_states else _still_of_use(events)
 

@@ -189,3 +189,10 @@ async def test_a_watch_must_be_entered_first() -> None:
     with pytest.raises(RuntimeError, match="enter a watch"):
         async for _ in client.watch(Pod):
             pass
+
+
+@pytest.mark.parametrize("managed_fields", [False, True], ids=["for a cache", "for others"])
+async def test_an_event_that_is_nested_too_deeply_breaks_the_watch_as_any_other_nonsense(managed_fields: bool) -> None:
+    deep = b'{"type":"ADDED","object":{"metadata":{},"spec":{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}}}\n"
+    with pytest.raises(DisconnectedError, match="no event"):
+        await watched([deep], managed_fields=managed_fields)
