@@ -31,6 +31,7 @@ _IDLE_SECONDS = 60.0
 _SILENT_SECONDS = 1.0
 """When a request is given up after so long without a byte, connections to the same server are not worth a try."""
 _BUFFERED = 4 * 1024 * 1024
+_LONGEST_HEAD = 1024 * 1024
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
@@ -285,7 +286,19 @@ class _Reply:
     Where it is taken in pieces, `head` is done when status and headers are.
     """
 
-    __slots__ = ("_waiter", "channel", "end", "has_head", "head", "in_pieces", "lines", "longest", "parts", "status")
+    __slots__ = (
+        "_waiter",
+        "channel",
+        "end",
+        "has_head",
+        "head",
+        "in_pieces",
+        "lines",
+        "longest",
+        "parts",
+        "status",
+        "without_end",
+    )
 
     def __init__(self, channel: "_Channel", *, in_pieces: bool, longest: int) -> None:
         loop = asyncio.get_running_loop()
@@ -296,6 +309,8 @@ class _Reply:
         self.status = 0
         self.lines: list[tuple[bytes, bytes]] = []
         """The headers, as they came."""
+        self.without_end = 0
+        """How many bytes of them there are while their end has not come."""
         self.parts: list[bytes] = []
         self.head: asyncio.Future[None] | None = loop.create_future() if in_pieces else None
         self.end: asyncio.Future[None] = loop.create_future()
@@ -398,8 +413,15 @@ class _Channel(asyncio.Protocol):
             self._fail(f"the server sent what is no HTTP: {error}")
             self.abort()
             return
-        if self._reply is not None:
-            self._reply.wake()
+        reply = self._reply
+        if reply is None:
+            return
+        if not reply.has_head:
+            reply.without_end += len(data)
+            if reply.without_end > _LONGEST_HEAD:
+                self._fail(f"the server sent more than {_LONGEST_HEAD} bytes of headers")
+                self.abort()
+        reply.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._broken = True

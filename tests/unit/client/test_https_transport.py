@@ -174,6 +174,32 @@ async def read_all(transport: HttpsTransport) -> bytes:
     return b"".join([chunk async for chunk in stream.chunks()])
 
 
+async def endless(request: bytes, writer: asyncio.StreamWriter) -> bool:
+    writer.write(b"HTTP/1.1 200 OK\r\n")
+    while not writer.transport.is_closing():
+        writer.write(b"x-more: " + b"x" * 65536 + b"\r\n")
+        await writer.drain()
+    return False
+
+
+async def test_headers_without_end_are_given_up_before_they_fill_memory() -> None:
+    async with serving(endless) as (_, transport):
+        with pytest.raises(DisconnectedError, match="more than 1048576 bytes of headers"):
+            await transport.send(GET, 30)
+        with pytest.raises(DisconnectedError, match="more than 1048576 bytes of headers"):
+            await transport.stream(GET, 30)
+        await asyncio.sleep(0.01)
+        assert transport.open_connections == 0
+
+
+async def test_long_headers_that_end_are_read() -> None:
+    long = b"HTTP/1.1 200 OK\r\nx-long: " + b"x" * 500_000 + b"\r\n" + OK.partition(b"\r\n")[2]
+    async with serving(writing(long)) as (server, transport):
+        assert len((await transport.send(GET, 5)).headers["x-long"]) == 500_000
+        assert (await transport.send(GET, 5)).body == b"ok"
+        assert server.connections == 1
+
+
 async def test_bytes_that_nobody_asked_for_end_the_connection() -> None:
     async with serving(writing(OK + b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil", OK)) as (server, transport):
         assert (await transport.send(GET, 5)).body == b"ok"
