@@ -32,6 +32,8 @@ IMAGE = "registry.local/busybox:1"
 _PORT = 20250
 _BRIDGE = "mooring-test0"
 _COMMANDS = ("sh", "sleep", "cat", "echo", "tar", "sha256sum", "head", "seq", "mkdir", "rm", "ls", "wc", "httpd")
+_PLUGINS = Path("/usr/lib/cni")
+"""Of Debian's containernetworking-plugins."""
 _CONTAINERD = """version = 2
 root = "{folder}/root"
 state = "{folder}/state"
@@ -47,7 +49,7 @@ state = "{folder}/state"
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "{snapshotter}"
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+    bin_dir = "{plugins}"
     conf_dir = "{folder}/cni"
 """
 _KUBELET: dict[str, Any] = {
@@ -77,6 +79,7 @@ def missing() -> str:
     if os.getuid() != 0:
         return "containers need root"
     absent = [name for name in ("containerd", "ctr", "runc", "busybox") if shutil.which(name) is None]
+    absent += [str(plugin) for plugin in (_PLUGINS / "loopback", _PLUGINS / "bridge") if not plugin.exists()]
     return f"{', '.join(absent)} cannot be found" if absent else ""
 
 
@@ -170,7 +173,7 @@ def server_seen_from(network: NodeNetwork, kubeconfig: Path) -> str:
 def _containerd(folder: Path, setup: Setup) -> Iterator[Path]:
     (folder / "cni").mkdir(parents=True)
     words = {"folder": folder, "image": setup.sandbox, "snapshotter": setup.snapshotter}
-    (folder / "config.toml").write_text(_CONTAINERD.format(**words))
+    (folder / "config.toml").write_text(_CONTAINERD.format(**words, plugins=_PLUGINS))
     bridge = {"type": "bridge", "bridge": _BRIDGE, "isGateway": True, "ipam": _addresses(folder, setup.pods)}
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
     plugins = [{**bridge, "hairpinMode": True}, ports] if setup.network else [bridge]
