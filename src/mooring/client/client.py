@@ -177,9 +177,14 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         page_size: int = _PAGE_SIZE,
+        resource_version: str = "",
         managed_fields: bool = True,
     ) -> Listing[T]:
-        """All objects as of one version, fetched page by page; raises Expired if that version goes away meanwhile."""
+        """All objects as of one version, fetched page by page; raises Expired if that version goes away meanwhile.
+
+        The version is the latest, or with "0" what the server has at hand: Kubernetes then does not ask etcd, takes a
+        third of the memory, and sends one large page.
+        """
         items: list_of[T] = []
         continue_ = ""
         while True:
@@ -190,6 +195,7 @@ class Client:
                 field_selector=field_selector,
                 limit=page_size,
                 continue_=continue_,
+                resource_version="" if continue_ else resource_version,
                 managed_fields=managed_fields,
             )
             items += page.items

@@ -404,7 +404,8 @@ class _Channel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.heard = True
-        if self._reply is None:
+        reply = self._reply
+        if reply is None:
             self.abort()  # nothing was asked
             return
         try:
@@ -412,9 +413,6 @@ class _Channel(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(f"the server sent what is no HTTP: {error}")
             self.abort()
-            return
-        reply = self._reply
-        if reply is None:
             return
         if not reply.has_head:
             reply.without_end += len(data)

@@ -42,6 +42,9 @@ _SILENT_SECONDS = 150.0
 """A server tells at least a bookmark in this time. One that does not may be stopped, while its connection lives on."""
 _TIMER_LASTS_SECONDS = 1.0
 """To set the timer anew each time that a watch tells something would cost as much as to take in an event."""
+_AT_HAND = "0"
+"""The first list may show a state that is a moment old, as those of Kubernetes' informers may: the watch tells the
+rest. Later ones may not, or what was told already would be taken back."""
 _AT_ONCE = 1000
 _TURNS = 4
 """Lists, and watches that are being opened, at once. More would be no faster, and each list would open a connection
@@ -206,6 +209,7 @@ class Informer(Generic[T]):
                 self._namespace,
                 label_selector=self._label_selector,
                 field_selector=self._field_selector,
+                resource_version="" if self.has_synced else _AT_HAND,
                 managed_fields=False,
             )
         handlers = list(self._handlers)  # one that is added meanwhile hears of everything in the cache by itself

@@ -211,13 +211,20 @@ async def test_list_gathers_all_pages_and_tells_items_their_kind() -> None:
             {"metadata": {"resourceVersion": "9", "continue": {"": "a", "a": "b"}.get(token, "")}, "items": items}
         )
 
-    listing = await client_of(FakeTransport(answer)).list(Pod)
+    transport = FakeTransport(answer)
+    listing = await client_of(transport).list(Pod, resource_version="0")
     assert [(item.kind, item.api_version, item.metadata.name) for item in listing.items] == [
         ("Pod", "v1", "web"),
         ("Pod", "v1", "weba"),
         ("Pod", "v1", "webb"),
     ]
     assert (listing.resource_version, listing.continue_) == ("9", "")
+    asked = [dict(request.query) for request in transport.requests]
+    assert [(each.get("resourceVersion"), each.get("continue")) for each in asked] == [
+        ("0", None),
+        (None, "a"),
+        (None, "b"),
+    ]
 
 
 async def test_fields_that_we_do_not_know_are_left_out() -> None:

@@ -181,6 +181,17 @@ async def test_after_410_the_objects_are_listed_again_and_the_differences_told()
         assert lab.watched_from == ["10", "40"]
 
 
+async def test_only_the_first_list_may_show_what_the_server_has_at_hand() -> None:
+    lab = Lab()
+    lab.failures = [errors.timeout("not now", retry_after_seconds=1)]
+    async with lab.running():
+        await lab.clock.run(2)
+        lab.stream.send(expired())
+        await lab.clock.run(2)
+        asked = [dict(request.query).get("resourceVersion", "") for request in lab.transport.requests]
+        assert asked == ["0", "0", ""]
+
+
 async def test_what_builds_on_a_version_that_was_never_told_makes_it_list_again() -> None:
     lab = Lab()
     lab.listed = [pod("a", 1), pod("b", 2)]
