@@ -42,9 +42,6 @@ _SILENT_SECONDS = 150.0
 """A server tells at least a bookmark in this time. One that does not may be stopped, while its connection lives on."""
 _TIMER_LASTS_SECONDS = 1.0
 """To set the timer anew each time that a watch tells something would cost as much as to take in an event."""
-_AT_HAND = "0"
-"""The first list may show a state that is a moment old, as those of Kubernetes' informers may: the watch tells the
-rest. Later ones may not, or what was told already would be taken back."""
 _AT_ONCE = 1000
 _TURNS = 4
 """Lists, and watches that are being opened, at once. More would be no faster, and each list would open a connection
@@ -71,6 +68,7 @@ class Informer(Generic[T]):
         resync_seconds: float = 0.0,
         backoff: Backoff = BACKOFF,
         turns: asyncio.Semaphore | None = None,
+        at_hand: bool = False,
     ) -> None:
         self._client = client
         self._cls = cls
@@ -81,6 +79,7 @@ class Informer(Generic[T]):
         self._resync_seconds = resync_seconds
         self._backoff = backoff
         self._turns = turns or asyncio.Semaphore()
+        self._at_hand = at_hand
         self._cache: Cache[T] = Cache()
         self._handlers: list[BatchHandler[T]] = []
         self._synced = asyncio.Event()
@@ -203,13 +202,14 @@ class Informer(Generic[T]):
         return max(self._backoff.delay(self._failures), _wanted_pause(error))
 
     async def _list(self) -> None:
+        at_hand = self._at_hand and not self.has_synced  # later, what was told already would be taken back
         async with self._turns:
             listing = await self._client.list(
                 self._cls,
                 self._namespace,
                 label_selector=self._label_selector,
                 field_selector=self._field_selector,
-                resource_version="" if self.has_synced else _AT_HAND,
+                resource_version="0" if at_hand else "",
                 managed_fields=False,
             )
         handlers = list(self._handlers)  # one that is added meanwhile hears of everything in the cache by itself
@@ -340,10 +340,19 @@ class Informers:
     """The informers of one component: one for each kind and selection, shared by all who ask for it.
 
     `shared` are those of another component in this process: what they follow is not listed, sent and kept again.
+    `at_hand` lets the first lists show what the server has at hand, which may be a moment old (`Client.list`).
     """
 
-    def __init__(self, client: Client, *, resync_seconds: float = 0.0, shared: "Informers | None" = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        resync_seconds: float = 0.0,
+        shared: "Informers | None" = None,
+        at_hand: bool = False,
+    ) -> None:
         self.client = client
+        self._at_hand = at_hand
         self._shared = shared
         self._resync_seconds = resync_seconds
         self._informers: dict[tuple[type[Resource], str, str, str], Informer[Any]] = {}
@@ -370,6 +379,7 @@ class Informers:
                     field_selector=field_selector,
                     resync_seconds=self._resync_seconds,
                     turns=self._turns,
+                    at_hand=self._at_hand,
                 )
             )
             if self._running:

@@ -41,7 +41,7 @@ def expired() -> dict[str, Any]:
 class Lab:
     """An informer of pods on a server of which the test says what it lists."""
 
-    def __init__(self, *, resync_seconds: float = 0.0) -> None:
+    def __init__(self, *, resync_seconds: float = 0.0, at_hand: bool = False) -> None:
         self.clock = MockClock()
         self.listed: list[dict[str, Any]] = []
         self.version = 10
@@ -49,7 +49,9 @@ class Lab:
         self.refusals: list[errors.StatusError] = []
         self.transport = FakeTransport(self._list, self._watch)
         client = Client(self.transport, user_agent="t", clock=self.clock)
-        self.informer: Informer[Pod] = Informer(client, Pod, resync_seconds=resync_seconds, backoff=BACKOFF)
+        self.informer: Informer[Pod] = Informer(
+            client, Pod, resync_seconds=resync_seconds, backoff=BACKOFF, at_hand=at_hand
+        )
         self.told: list[str] = []
         self.batches: list[int] = []
         self.informer.add_batch_handler(self._hear)
@@ -181,15 +183,22 @@ async def test_after_410_the_objects_are_listed_again_and_the_differences_told()
         assert lab.watched_from == ["10", "40"]
 
 
-async def test_only_the_first_list_may_show_what_the_server_has_at_hand() -> None:
-    lab = Lab()
+@pytest.mark.parametrize(
+    ("at_hand", "versions"),
+    [
+        pytest.param(False, ["", "", ""], id="the newest each time"),
+        pytest.param(True, ["0", "0", ""], id="what is at hand until there was a list"),
+    ],
+)
+async def test_which_state_is_listed(at_hand: bool, versions: list[str]) -> None:
+    lab = Lab(at_hand=at_hand)
     lab.failures = [errors.timeout("not now", retry_after_seconds=1)]
     async with lab.running():
         await lab.clock.run(2)
         lab.stream.send(expired())
         await lab.clock.run(2)
         asked = [dict(request.query).get("resourceVersion", "") for request in lab.transport.requests]
-        assert asked == ["0", "0", ""]
+        assert asked == versions
 
 
 async def test_what_builds_on_a_version_that_was_never_told_makes_it_list_again() -> None:

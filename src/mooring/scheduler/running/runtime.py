@@ -83,11 +83,11 @@ class Scheduler(ElectedComponent):
             arrived=self.metrics.arrived,
         )
         self.assumptions = Assumptions(self.engine)
-        self._informers = Informers(client, shared=shared)
-        self._device_informers = Informers(client, shared=shared)
+        self._informers = Informers(client, shared=shared, at_hand=True)
+        self._device_informers = Informers(client, shared=shared, at_hand=True)
         self._devices: dict[type[Resource], Informer[Any]] = {}
         """Those of them that there are; known when the server has said what it serves."""
-        self._pod_informers = Informers(client, shared=shared)
+        self._pod_informers = Informers(client, shared=shared, at_hand=True)
         all_pods = shared is not None and shared.follows(Pod)
         self._pods: Informer[Pod] = self._pod_informers.of(Pod, field_selector="" if all_pods else _LIVING_PODS)
         recorders = {
