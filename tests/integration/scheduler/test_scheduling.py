@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Pod
 from mooring.api.events_v1 import Event
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.scheduling_v1 import PriorityClass
-from mooring.client import LeaseTimes
+from mooring.apiserver import in_process
+from mooring.client import Client, LeaseTimes
 from mooring.client.elected import LeaderElection
+from mooring.client.in_process import InProcessTransport
+from mooring.client.transport import Request, Response
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SUCCESS, Code, EventWithHint, Handle, PluginArguments, Status, unschedulable
 from mooring.scheduler.framework.registry import Factory
@@ -48,6 +52,31 @@ async def until_told(cluster: Rig, name: str, reason: str) -> None:
 
 async def priority_class(cluster: Rig, name: str, value: int) -> None:
     await cluster.admin.create(PriorityClass(metadata=ObjectMeta(name=name), value=value))
+
+
+class HeardTransport(InProcessTransport):
+    """Notes of which version the lists are that it is asked for."""
+
+    def __init__(self, handler: Any) -> None:
+        super().__init__(handler)
+        self.listed: dict[str, str] = {}
+
+    async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
+        query = dict(request.query)
+        if request.method == "GET" and "limit" in query:
+            self.listed[request.path] = query.get("resourceVersion", "")
+        return await super().send(request, timeout)
+
+
+async def test_a_scheduler_begins_with_what_the_server_has_at_hand(cluster: Rig) -> None:
+    await cluster.add_node("n1")
+    user = UserInfo(username="system:kube-scheduler", groups=["system:authenticated"])
+    transport = HeardTransport(in_process.handler(cluster.server.app, user))
+    cluster.start(client=Client(transport, user_agent="mooring-scheduler/v1.37.0"))
+    await cluster.add_pod("web")
+    await cluster.until(lambda: cluster.node_of("web"))
+    assert {"/api/v1/nodes", "/api/v1/pods"} <= transport.listed.keys()
+    assert set(transport.listed.values()) == {"0"}
 
 
 async def test_pods_are_bound_and_people_are_told(cluster: Rig) -> None:
