@@ -205,7 +205,7 @@ class ExecPlugin:
     def _read(self, output: bytes) -> _ExecStatus:
         try:
             printed = msgspec.json.decode(output, type=_ExecCredential)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise self._failed(f"what it printed is no ExecCredential: {error}") from None
         if printed.kind != "ExecCredential" or printed.api_version != self._command.api_version:
             got = f"{printed.api_version} {printed.kind}"

@@ -205,7 +205,7 @@ def _answers(response: Response, count: int) -> list[Response]:
         return [response] * count
     try:
         answers = _DECODER.decode(response.body).items
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DisconnectedError(f"the server sent what is no answer to a group of writes: {error}") from None
     if len(answers) != count:
         raise DisconnectedError(f"the server answered {count} writes with {len(answers)} outcomes")

@@ -202,7 +202,8 @@ class Informer(Generic[T]):
         return max(self._backoff.delay(self._failures), _wanted_pause(error))
 
     async def _list(self) -> None:
-        at_hand = self._at_hand and not self.has_synced  # later, what was told already would be taken back
+        # Later, what was told already would be taken back; and what is too large for one answer may come in pages.
+        at_hand = self._at_hand and not self.has_synced and not self._failures
         async with self._turns:
             listing = await self._client.list(
                 self._cls,

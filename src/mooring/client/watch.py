@@ -17,14 +17,13 @@ import msgspec
 
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Pod
-from mooring.api.json_tree import DecodeError
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource, Status
 from mooring.client import lean_pods
 from mooring.client.errors import DisconnectedError
 from mooring.client.template_parts import TemplateParts
 from mooring.client.transport import Stream
-from mooring.client.wire import Conversion, identity_of, item_of
+from mooring.client.wire import UNREADABLE, Conversion, identity_of, item_of
 
 T = TypeVar("T", bound=Resource)
 
@@ -123,7 +122,7 @@ class Watch(Generic[T]):
             events = self._pods(lines)
             if events is None:
                 events = [self._event(frame) for frame in _FRAMES.decode_lines(lines)]
-        except (msgspec.MsgspecError, DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise DisconnectedError(f"the watch of {self._kind.plural} sent what is no event: {error}") from None
         return events if self._last_states else _still_of_use(events)
 

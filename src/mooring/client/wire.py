@@ -1,4 +1,4 @@
-"""How calls become requests and answers objects: paths, queries, bodies, errors. Only ``client.py`` calls this."""
+"""How calls become requests and answers objects: paths, queries, bodies, errors. Called by ``client.py`` and ``watch.py``."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
@@ -15,6 +15,7 @@ from mooring.client.template_parts import TemplateParts
 from mooring.client.transport import Response
 
 T = TypeVar("T", bound=Resource)
+R = TypeVar("R")
 Query = Sequence[tuple[str, str]]
 Conversion = Callable[[Resource], T]
 """From the version that the server sends to the type that was asked for."""
@@ -65,6 +66,8 @@ class _ResourceNames(msgspec.Struct):
     resources: list[_Named] = []
 
 
+UNREADABLE = (msgspec.MsgspecError, codec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What is raised for bytes that no server should send."""
 PARTS = TemplateParts()
 """What all caches of this process share."""
 _LISTS = msgspec.json.Decoder(_RawList)
@@ -75,19 +78,19 @@ _RESOURCES = msgspec.json.Decoder(_ResourceNames)
 
 def is_status(response: Response) -> bool:
     """Whether the answer is a Status and no object."""
-    return _KIND_ONLY.decode(response.body).kind == "Status"
+    return _read(_KIND_ONLY, response, "object").kind == "Status"
 
 
 def has_resource(response: Response, plural: str) -> bool:
     """Whether a document of discovery lists a resource."""
-    return any(each.name == plural for each in _RESOURCES.decode(response.body).resources)
+    return any(each.name == plural for each in _read(_RESOURCES, response, "list of resources").resources)
 
 
 def identity(response: Response) -> ObjectMeta:
     """The name, uid and version of the object of an answer."""
     try:
         return identity_of(response.body)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise DisconnectedError(f"the server sent what is no object: {error}") from None
 
 
@@ -97,6 +100,13 @@ def identity_of(raw: bytes | msgspec.Raw) -> ObjectMeta:
     return ObjectMeta(
         name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
     )
+
+
+def _read(decoder: "msgspec.json.Decoder[R]", response: Response, what: str) -> R:
+    try:
+        return decoder.decode(response.body)
+    except UNREADABLE as error:
+        raise DisconnectedError(f"the server sent what is no {what}: {error}") from None
 
 
 def decoded(response: Response, cls: type[T]) -> T:
@@ -114,7 +124,7 @@ def listing(
     try:
         raw = _LISTS.decode(response.body)
         items = [item_of(item, kind, cls, conversion, parts) for item in raw.items or ()]
-    except (msgspec.MsgspecError, codec.DecodeError) as error:
+    except UNREADABLE as error:
         raise DisconnectedError(f"the server sent what is no list of {kind.plural}: {error}") from None
     return Listing(items, raw.metadata.resource_version, raw.metadata.continue_)
 

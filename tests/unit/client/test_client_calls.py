@@ -17,8 +17,8 @@ from mooring.api.meta_v1 import ObjectMeta, Resource, Status
 from mooring.api.resource_v1 import ResourceClaim
 from mooring.api.scheme import Scheme
 from mooring.base.version import ComponentVersions
-from mooring.client import Client, PatchType, user_agent
-from mooring.client.transport import Request
+from mooring.client import Client, DisconnectedError, PatchType, user_agent
+from mooring.client.transport import Request, Response
 from mooring.testing.clock import MockClock, settle
 
 POD = {"metadata": {"name": "web", "namespace": "prod", "resourceVersion": "7"}, "spec": {"containers": []}}
@@ -225,6 +225,29 @@ async def test_list_gathers_all_pages_and_tells_items_their_kind() -> None:
         (None, "a"),
         (None, "b"),
     ]
+
+
+DEEP = b'{"metadata":{"name":"web"},"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        pytest.param(lambda c: c.list(Node), b'{"metadata":{},"items":[' + DEEP + b"]}", id="a list"),
+        pytest.param(
+            lambda c: c.list(Pod, managed_fields=False),
+            b'{"metadata":{},"items":[' + DEEP + b"]}",
+            id="a list of pods for a cache",
+        ),
+        pytest.param(lambda c: c.get(Node, "web"), DEEP, id="an object"),
+        pytest.param(lambda c: c.create_briefly(Node()), DEEP, id="an object of which little is read"),
+        pytest.param(lambda c: c.delete(Node, "web"), DEEP, id="a deletion"),
+        pytest.param(lambda c: c.serves(Node), DEEP, id="discovery"),
+    ],
+)
+async def test_what_is_nested_too_deeply_is_no_answer(call: Callable[[Client], Any], answer: bytes) -> None:
+    with pytest.raises(DisconnectedError, match="the server sent what is no"):
+        await call(client_of(FakeTransport(lambda _: Response(200, {}, answer))))
 
 
 async def test_fields_that_we_do_not_know_are_left_out() -> None:

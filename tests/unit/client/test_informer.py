@@ -187,7 +187,7 @@ async def test_after_410_the_objects_are_listed_again_and_the_differences_told()
     ("at_hand", "versions"),
     [
         pytest.param(False, ["", "", ""], id="the newest each time"),
-        pytest.param(True, ["0", "0", ""], id="what is at hand until there was a list"),
+        pytest.param(True, ["0", "", ""], id="what is at hand at the first try, then pages of the newest"),
     ],
 )
 async def test_which_state_is_listed(at_hand: bool, versions: list[str]) -> None:
