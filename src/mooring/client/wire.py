@@ -1,4 +1,4 @@
-"""How calls become requests and answers objects: paths, queries, bodies, errors. Called by ``client.py`` and ``watch.py``."""
+"""How calls become requests and answers objects: paths, queries, bodies, errors. For ``client.py`` and ``watch.py``."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
