@@ -18,7 +18,7 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ResourceList, Status
 from mooring.api.protobuf import MEDIA_TYPE
 from mooring.client.bulk_call import BulkCall, Failure
-from mooring.client.client import Client
+from mooring.client.client import JSON, Client
 from mooring.client.errors import TransportError
 
 Outcome = Failure | None
@@ -34,6 +34,8 @@ _AT_ONCE = 112
 _FIRST = 8
 """So many begin, and whoever has bound a pod gets company: if all began at once, none would send anything before all
 have their connections, and for few pods these would cost more than the pods."""
+
+_ACCEPT = f"{MEDIA_TYPE}, {JSON}"
 
 
 class BindingList(ResourceList):
@@ -148,7 +150,8 @@ class BulkBinding:
             if self._call.is_offered:
                 await self._client.bind_with(binding)
             else:
-                await self._client.raw("POST", _path(binding), body=_compact(binding), content_type=MEDIA_TYPE)
+                body = _compact(binding)
+                await self._client.raw("POST", _path(binding), body=body, content_type=MEDIA_TYPE, accept=_ACCEPT)
         except (StatusError, TransportError) as error:
             outcome = error
         except Exception as error:  # as above
@@ -164,7 +167,7 @@ def _path(binding: Binding) -> str:
 
 
 def _compact(binding: Binding) -> bytes:
-    """A message of protobuf, which kube-apiserver reads in less time than JSON."""
+    """A message of protobuf, which kube-apiserver reads in less time than JSON, and writes too."""
     from mooring.api import protobuf_writing  # noqa: PLC0415 - only Kubernetes is spoken to like this
 
     return protobuf_writing.encode("v1", "Binding", protobuf_writing.message(codec.to_tree(binding), Binding))

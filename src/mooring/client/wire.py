@@ -9,6 +9,7 @@ from mooring.api import codec, errors
 from mooring.api.core_v1 import Pod
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import DeleteOptions, ObjectMeta, Preconditions, Resource, Status
+from mooring.api.protobuf import MAGIC
 from mooring.client import lean_pods
 from mooring.client.errors import DisconnectedError
 from mooring.client.template_parts import TemplateParts
@@ -214,7 +215,10 @@ def retry_after(response: Response) -> float | None:
 def status_error(code: int, body: bytes) -> errors.StatusError:
     """The server's error; of an answer that is no Status (from a proxy, say) the text is kept."""
     try:
-        status = codec.decode_own(body, Status)
+        if body.startswith(MAGIC):
+            status = codec.decode_protobuf(body, Status, codec.FieldValidation.IGNORE).object
+        else:
+            status = codec.decode_own(body, Status)
     except codec.DecodeError:
         status = Status(message=body[:500].decode(errors="replace").strip())
     if status.kind != "Status":

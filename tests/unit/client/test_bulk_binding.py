@@ -7,9 +7,9 @@ import pytest
 from msgspec import structs
 
 from client_fakes import Answer, FakeTransport, json_response, lost
-from mooring.api import codec, errors
+from mooring.api import codec, errors, protobuf_writing
 from mooring.api.core_v1 import Binding, ObjectReference
-from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.meta_v1 import ObjectMeta, Status
 from mooring.client import BulkBinding, Client, TransportError
 from mooring.client.transport import Request, Response
 
@@ -115,8 +115,22 @@ async def test_a_server_without_the_call_is_told_in_protobuf() -> None:
     sent = server.transport.requests[1]
     assert sent.path == "/api/v1/namespaces/prod/pods/a/binding"
     assert sent.headers["content-type"] == "application/vnd.kubernetes.protobuf"
+    assert sent.headers["accept"] == "application/vnd.kubernetes.protobuf, application/json"
     found = codec.decode_protobuf(sent.body, Binding).object
     assert found == structs.replace(wanted, api_version="v1", kind="Binding")
+
+
+async def test_a_refusal_in_protobuf_is_understood() -> None:
+    refused = errors.conflict("pods", "a", "it is on node n2").status
+    body = protobuf_writing.encode("v1", "Status", protobuf_writing.message(codec.to_tree(refused), Status))
+    transport = FakeTransport(
+        lambda request: Response(409, {}, body) if "/pods/" in request.path else errors.path_not_found()
+    )
+    binder = BulkBinding(Client(transport, user_agent="t"))
+    await binder.bind([])
+    [outcome] = await binder.bind([binding("a")])
+    assert isinstance(outcome, errors.Conflict)
+    assert outcome.status == refused
 
 
 class Slow(FakeTransport):
