@@ -5,6 +5,7 @@ way as does the server good waits, and goes with the next call. Used by the sche
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Sequence
 
@@ -35,6 +36,8 @@ _FIRST = 8
 """So many begin, and whoever has bound a pod gets company: if all began at once, none would send anything before all
 have their connections, and for few pods these would cost more than the pods."""
 
+_MANY = 32
+_PAUSE_SECONDS = 0.002
 _ACCEPT = f"{MEDIA_TYPE}, {JSON}"
 
 
@@ -81,6 +84,9 @@ class BulkBinding:
         self._workers: set[asyncio.Task[None]] = set()
         self._busy = 0
         """How many of them have not found yet that nothing waits."""
+        self._pauses = False
+        self._paused = 0.0
+        """When the last pause was over."""
 
     async def bind(self, bindings: Sequence[Binding]) -> list[Outcome]:
         """What became of each binding, in the same order. A binding names its pod and, in `target`, the node.
@@ -107,6 +113,24 @@ class BulkBinding:
             worker = asyncio.get_running_loop().create_task(self._work(), name="binding pods")
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
+        if self._busy >= _MANY and not self._pauses and not self._call.is_offered:
+            self._pauses = True
+            asyncio.get_running_loop().call_soon(self._pause)
+
+    def _pause(self) -> None:
+        """Let answers come together, as long as many are under way.
+
+        A server at its limit answers one by one. To wake up for each costs more than to look every few milliseconds,
+        also the server, if it is on the same machine. Whoever has been busy for as long as that does not pause.
+        """
+        if self._busy < _MANY:
+            self._pauses = False
+            return
+        if time.perf_counter() - self._paused < _PAUSE_SECONDS:
+            time.sleep(_PAUSE_SECONDS)
+        self._paused = time.perf_counter()
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, self._pause)  # in between, answers are read and the next requests sent
 
     async def _work(self) -> None:
         try:

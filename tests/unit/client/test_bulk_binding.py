@@ -176,6 +176,31 @@ async def test_what_comes_while_two_calls_are_under_way_goes_with_the_next() -> 
     assert [len(json.loads(request.body)["items"]) for request in slow.requests] == [2, 2, 6]
 
 
+@pytest.mark.parametrize(
+    ("bulk", "pods", "pauses"),
+    [
+        pytest.param(errors.path_not_found(), 31, False, id="not for few"),
+        pytest.param(errors.path_not_found(), 300, True, id="for many"),
+        pytest.param(None, 3000, False, id="not for groups"),
+    ],
+)
+async def test_answers_are_let_come_together(
+    bulk: Answer | None, pods: int, pauses: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[float] = []
+    monkeypatch.setattr("mooring.client.bulk_binding.time.sleep", paused.append)
+    slow = Slow(Server(bulk))
+    asked = asyncio.ensure_future(
+        BulkBinding(Client(slow, user_agent="t")).bind([binding(f"p{number}") for number in range(pods)])
+    )
+    while not asked.done():
+        await slow.answer()
+    assert bool(paused) == pauses
+    paused.clear()
+    await slow.answer()
+    assert not paused  # not after all is done
+
+
 async def test_single_calls_become_more_as_they_are_answered() -> None:
     slow = Slow(Server(errors.path_not_found()))
     asked = asyncio.ensure_future(
