@@ -46,10 +46,8 @@ async def _measure() -> None:
         await _each(lambda number: _make_node(client, number), range(NODES))
         for name, with_events in (("bindings alone", False), ("bindings and events", True)):
             pods = await _make_pods(client)
-            binder = BulkBinding(client)
-            await binder.bind([])  # makes connections, as the scheduler does before it says that it is ready
             async with _measured(name):
-                await _bind(client, binder, pods, with_events=with_events)
+                await _bind(client, pods, with_events=with_events)
         await _make_pods(client)
         await _schedule()
 
@@ -125,7 +123,7 @@ async def _make_pods(client: Client) -> list[Pod]:
     return made
 
 
-async def _bind(client: Client, binder: BulkBinding, pods: list[Pod], *, with_events: bool) -> None:
+async def _bind(client: Client, pods: list[Pod], *, with_events: bool) -> None:
     bindings = [
         Binding(
             metadata=ObjectMeta(name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid),
@@ -138,7 +136,7 @@ async def _bind(client: Client, binder: BulkBinding, pods: list[Pod], *, with_ev
         for pod in pods:
             recorder.event(pod, "Normal", "Scheduled", "bound by the benchmark", action="Binding")
         recorder.start()
-    failed = [outcome for outcome in await binder.bind(bindings) if outcome is not None]
+    failed = [outcome for outcome in await BulkBinding(client).bind(bindings) if outcome is not None]
     if failed:
         raise failed[0]
     await recorder.stop(seconds=120)
