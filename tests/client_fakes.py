@@ -69,7 +69,6 @@ class FakeTransport:
         self.requests: list[Request] = []
         self.watches: list[Request] = []
         self.streams: list[FakeStream] = []
-        self.expected = 0
         self.closed = False
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
@@ -97,9 +96,6 @@ class FakeTransport:
             return refused
         self.streams.append(stream)
         return stream
-
-    async def expect(self, requests: int) -> None:
-        self.expected = requests
 
     async def close(self) -> None:
         self.closed = True

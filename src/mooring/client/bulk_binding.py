@@ -91,13 +91,10 @@ class BulkBinding:
     async def bind(self, bindings: Sequence[Binding]) -> list[Outcome]:
         """What became of each binding, in the same order. A binding names its pod and, in `target`, the node.
 
-        To bind none finds out whether the server offers the call, and connects where it does not, so that later ones
-        need not.
+        To bind none finds out whether the server offers the call, so that later ones need not.
         """
         if not bindings:
             await self._send([])
-            if not self._call.is_offered:
-                await self._client.expect(_AT_ONCE)
             return []
         wanted = _Wanted([None] * len(bindings), len(bindings), asyncio.get_running_loop().create_future())
         self._waiting.extend((binding, wanted, index) for index, binding in enumerate(bindings))

@@ -106,10 +106,6 @@ class Client:
     async def close(self) -> None:
         await self._transport.close()
 
-    async def expect(self, requests: int) -> None:
-        """Have connections for so many requests at a time. Says nothing where there is no server: requests will."""
-        await self._transport.expect(requests)
-
     def unguarded(self) -> "Client":
         """A client on the same connections that nobody guards."""
         other = copy.copy(self)

@@ -71,9 +71,6 @@ class GroupedTransport:
     async def stream(self, request: Request, timeout: float) -> Stream:  # noqa: ASYNC109 - as above
         return await self._transport.stream(request, timeout)
 
-    async def expect(self, requests: int) -> None:
-        await self._transport.expect(requests)
-
     async def close(self) -> None:
         await self._transport.close()
 

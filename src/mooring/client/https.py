@@ -13,7 +13,6 @@ import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import cast
@@ -23,7 +22,7 @@ import httptools
 
 from mooring.base.deadlines import Deadlines
 from mooring.client.credentials import Credential
-from mooring.client.errors import ClientError, ConfigError, ConnectError, DeadlineError, DisconnectedError, TooLongError
+from mooring.client.errors import ConfigError, ConnectError, DeadlineError, DisconnectedError, TooLongError
 from mooring.client.kubeconfig import Connection
 from mooring.client.transport import Request, Response
 
@@ -31,7 +30,6 @@ _CONNECT_SECONDS = 10.0
 _IDLE_SECONDS = 60.0
 _SILENT_SECONDS = 1.0
 """When a request is given up after so long without a byte, connections to the same server are not worth a try."""
-_CONNECTING_AT_ONCE = 8
 _BUFFERED = 4 * 1024 * 1024
 _LONGEST_HEAD = 1024 * 1024
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -50,7 +48,6 @@ class HttpsTransport:
         self._port = url.port or (443 if url.scheme == "https" else 80)
         self._secure = url.scheme == "https"
         self._netloc = url.netloc.rpartition("@")[2]
-        self._most = max_connections
         self._slots = asyncio.Semaphore(max_connections)
         self._deadlines = Deadlines()
         self._idle: list[_Channel] = []
@@ -92,16 +89,6 @@ class HttpsTransport:
         except TimeoutError:
             raise self._late(request, timeout) from None
 
-    async def expect(self, requests: int) -> None:
-        missing = iter(range(min(requests, self._most) - len(self._idle)))
-
-        async def connect() -> None:
-            with suppress(ClientError):
-                for _ in missing:
-                    self._release(await self._connect(await self._connection.credentials.current()))
-
-        await asyncio.gather(*(connect() for _ in range(_CONNECTING_AT_ONCE)))
-
     def retire(self) -> None:
         """Make no more connections; those that are busy are closed when they are done."""
         self._closed = True
@@ -120,7 +107,7 @@ class HttpsTransport:
         data = self._serialized(request, credential)
         while True:
             channel = self._free(credential) or await self._connect(credential)
-            has_waited, asked = channel.idle_since > 0, asyncio.get_running_loop().time()
+            reused, asked = channel.used, asyncio.get_running_loop().time()
             try:
                 if request.guard is not None:
                     request.guard()
@@ -132,7 +119,7 @@ class HttpsTransport:
                     if isinstance(error, asyncio.CancelledError) and _since(asked) > _SILENT_SECONDS:
                         self._drop_idle()
                     is_harmless = request.method == "GET" or request.is_repeatable
-                    if isinstance(error, DisconnectedError) and has_waited and is_harmless:
+                    if isinstance(error, DisconnectedError) and reused and is_harmless:
                         continue
                 raise
             if not in_pieces:
@@ -173,7 +160,7 @@ class HttpsTransport:
 
     def _release(self, channel: "_Channel") -> None:
         if channel.usable and channel in self._open and not self._closed and channel.context is self._context:
-            if channel.answers == 1 and channel.tls is not None and not channel.tls.session_reused:
+            if not channel.idle_since and channel.tls is not None and not channel.tls.session_reused:
                 self._session = channel.tls.session  # with its first answer came what can be resumed
             channel.idle_since = asyncio.get_running_loop().time()
             self._idle.append(channel)
@@ -353,12 +340,11 @@ class _Channel(asyncio.Protocol):
     """One connection. It answers one request at a time."""
 
     def __init__(self, open_channels: "set[_Channel]") -> None:
-        self.answers = 0
-        """How many requests were answered on it."""
+        self.used = False
+        """Whether a request was answered on it before."""
         self.heard = False
         """Whether any byte of the present answer has come."""
         self.idle_since = 0.0
-        """When it last began to wait for a request; 0 if it never did."""
         self.context: ssl.SSLContext | None = None
         """Which certificate it shows, and whom it trusts."""
         self._all = open_channels
@@ -485,7 +471,7 @@ class _Channel(asyncio.Protocol):
             reply.lines.clear()
             return
         self._reply = None
-        self.answers += 1
+        self.used = True
         self._buffered = 0
         if not self._parser.should_keep_alive():
             self._broken = True

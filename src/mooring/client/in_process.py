@@ -51,9 +51,6 @@ class InProcessTransport:
         except TimeoutError:
             raise DeadlineError(f"{request.method} {request.path}: no answer within {timeout:g} s") from None
 
-    async def expect(self, requests: int) -> None:
-        pass
-
     async def close(self) -> None:
         self._closed = True
 

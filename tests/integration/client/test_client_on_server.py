@@ -363,21 +363,6 @@ async def test_new_connections_resume_a_session_and_are_known_by_the_same_certif
 
 
 @pytest.mark.req("S.6")
-async def test_a_session_is_resumed_also_after_a_connection_that_was_made_ahead(server: ApiServer) -> None:
-    seen: list[bool] = []
-    transport = HttpsTransport(load(server.kubeconfig()))
-    async with Client(transport, user_agent="t") as client:
-        await client.expect(1)
-        for _ in range(2):
-            await client.create(SelfSubjectReview())
-            (channel,) = transport._open
-            seen.append(channel.tls is not None and channel.tls.session_reused)
-            channel.abort()
-            await until(lambda: not transport.open_connections)
-    assert seen == [False, True]
-
-
-@pytest.mark.req("S.6")
 async def test_neither_connection_nor_session_of_another_certificate_is_used(server: ApiServer) -> None:
     honest = load(server.kubeconfig())
     nobody = HttpsTransport(Connection(honest.server, certificate_authority=honest.certificate_authority))

@@ -242,9 +242,6 @@ class OtherCluster:
     async def stream(self, request: Request, _seconds: float) -> Any:
         raise NotImplementedError(request.path)
 
-    async def expect(self, requests: int) -> None:
-        raise NotImplementedError
-
     async def close(self) -> None:
         pass
 

@@ -93,20 +93,6 @@ async def test_to_bind_none_finds_out_whether_there_is_the_call() -> None:
     assert [path.split("/")[-2] for path in server.paths] == ["v1", "a", "c"]
 
 
-@pytest.mark.parametrize(
-    ("bulk", "expected"),
-    [
-        pytest.param(errors.path_not_found(), 112, id="one for each that is under way at a time, without the call"),
-        pytest.param(None, 0, id="none with it"),
-        pytest.param(lost(), 0, id="none while the server does not answer"),
-    ],
-)
-async def test_to_bind_none_makes_connections(bulk: Answer | None, expected: int) -> None:
-    server = Server(bulk)
-    await server.binder.bind([])
-    assert server.transport.expected == expected
-
-
 async def test_a_server_without_the_call_is_told_in_protobuf() -> None:
     server = Server(errors.path_not_found())
     wanted = binding("a")

@@ -230,35 +230,6 @@ async def test_a_server_that_is_not_there() -> None:
         await HttpsTransport(Connection(url)).send(GET, 5)
 
 
-async def test_expected_requests_find_connections_that_are_open() -> None:
-    async with serving(writing(OK), max_connections=30) as (server, transport):
-        await transport.send(GET, 5)
-        for expected, connections in ((20, 20), (10, 20), (50, 30)):
-            await transport.expect(expected)
-            assert transport.open_connections == connections
-        await asyncio.gather(*(transport.send(GET, 5) for _ in range(60)))
-        assert (server.connections, len(server.requests)) == (30, 61)
-
-
-async def test_who_expects_requests_to_a_server_that_is_not_there_hears_nothing_of_it() -> None:
-    async with serving(writing(OK)) as (_, transport):
-        pass
-    await transport.expect(20)
-    assert transport.open_connections == 0
-
-
-async def test_a_read_is_repeated_when_the_server_had_closed_a_connection_that_was_expected_to_be_used() -> None:
-    async with serving(writing(OK)) as (server, transport):
-        await transport.expect(1)
-        await asyncio.sleep(0.01)  # for the server to have seen it
-        [unused] = server.tasks
-        assert unused is not None
-        send = transport.send(GET, 5)
-        unused.cancel()
-        assert (await send).body == b"ok"
-        assert server.connections == 2
-
-
 @pytest.mark.parametrize("url", ["ftp://a", "https://", "nonsense"])
 def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(ConfigError, match="is no URL"):

@@ -382,7 +382,7 @@ class GroupBindPlugin(Protocol):
     async def bind_all(self, pods: Sequence[tuple[Pod, str]]) -> Sequence[Exception | None]:
         """What went wrong with each pod on its way to the node beside it; None for those that are bound.
 
-        Called again while it is still at work, and with no pods before the first: the time to make connections.
+        Called again while it is still at work, and with no pods before there are any: the time to make connections.
         """
         ...
 

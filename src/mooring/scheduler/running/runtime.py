@@ -114,6 +114,7 @@ class Scheduler(ElectedComponent):
     async def run(self) -> None:
         """Schedule until cancelled."""
         await self._follow()
+        await self.cycle.prepare()
         self._reports.start()
         try:
             async with self._informers, self._device_informers:
@@ -162,7 +163,6 @@ class Scheduler(ElectedComponent):
 
     async def _start_cycle(self) -> None:
         await self._pod_informers.wait_for_sync()
-        await self.cycle.prepare()
         counts = {pool.value: number for pool, number in self.queue.counts().items()}
         log.info("scheduling begins", extra={"fields": {"nodes": len(self.engine.cluster), **counts}})
         self._ready.set()
