@@ -35,9 +35,9 @@ _AT_ONCE = 112
 _FIRST = 8
 """So many begin, and whoever has bound a pod gets company: if all began at once, none would send anything before all
 have their connections, and for few pods these would cost more than the pods."""
-
 _MANY = 32
 _PAUSE_SECONDS = 0.002
+"""While so many are under way, answers are looked for every so often at most."""
 _ACCEPT = f"{MEDIA_TYPE}, {JSON}"
 
 
