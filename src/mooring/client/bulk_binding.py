@@ -110,7 +110,7 @@ class BulkBinding:
             worker = asyncio.get_running_loop().create_task(self._work(), name="binding pods")
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
-        if self._busy >= _MANY and not self._pauses and not self._call.is_offered:
+        if self._busy >= _MANY and not self._pauses:  # never with groups
             self._pauses = True
             asyncio.get_running_loop().call_soon(self._pause)
 
