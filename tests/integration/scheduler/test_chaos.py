@@ -194,8 +194,11 @@ async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path,
         chaos.start()
         chaos.start()
         await chaos.begun()
-        for _ in range(150):
-            await chaos.step()
+        steps = 0
+        async with asyncio.timeout(60):
+            while steps < 150 or len(cluster.bindings) <= 50:  # on a busy machine, less is bound between two steps
+                await chaos.step()
+                steps += 1
         await chaos.calm()
         async with asyncio.timeout(60):
             while await _is_unsettled(chaos):  # noqa: ASYNC110 - the server is asked, there is no event
@@ -204,7 +207,6 @@ async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path,
         assert chaos.overcommitted == []
         assert chaos.ghosts == set()
         await cluster.until(chaos.is_known_rightly)
-        assert len(cluster.bindings) > 50, "there was something to see"
 
 
 async def _is_unsettled(chaos: Chaos) -> bool:
