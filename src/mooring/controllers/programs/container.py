@@ -29,9 +29,10 @@ from mooring.api.environment import with_references
 from mooring.api.program_folders import Entrance, container_folder, log_file, read_entrance, write_entrance
 from mooring.api.volume_files import MissingError
 from mooring.base.clock import Clock
+from mooring.base.processes import end, spawned
 from mooring.controllers.programs import probes, sandbox
 from mooring.controllers.programs.file import Program
-from mooring.controllers.programs.process import KILLED, LogFile, Process, StartError, end, spawned, start
+from mooring.controllers.programs.process import KILLED, LogFile, Process, StartError, start
 from mooring.controllers.programs.sandbox import Mount
 from mooring.controllers.simulated_nodes.pod_status import container_id, full_image, image_id
 from mooring.controllers.simulated_nodes.pod_steps import backoff_seconds
@@ -158,8 +159,7 @@ class ProgramContainer:
                 await self._hook(self.spec.lifecycle.post_start)
             code = await process.wait()
         finally:
-            process.kill()
-            await process.wait()  # also when this was cancelled: nothing is left behind
+            await process.end()  # also when this was cancelled: nothing is left behind
             await probes.ended(probing)
             self.process = None
             self._end(code, began, self._message())

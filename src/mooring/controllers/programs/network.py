@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mooring.api.core_v1 import Pod
+from mooring.base.processes import end, spawned
 
 _GATEWAY = "169.254.1.1"
 _NAMES = Path("/run/netns")
@@ -122,7 +123,7 @@ def _short(text: str) -> str:
 
 async def _ip(*lines: str, inside: str = "") -> None:
     """Run lines of `ip`, in the network of a name if there is one."""
-    process = await asyncio.create_subprocess_exec(
+    process = await spawned(
         shutil.which("ip") or "ip",
         *(["-netns", inside] if inside else []),
         "-batch",
@@ -131,6 +132,10 @@ async def _ip(*lines: str, inside: str = "") -> None:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said, _ = await process.communicate("\n".join([*lines, ""]).encode())
+    try:
+        said, _ = await process.communicate("\n".join([*lines, ""]).encode())
+    finally:
+        if process.returncode is None:
+            await end(process)
     if process.returncode:
         raise NetworkError(said.decode(errors="replace").strip())

@@ -13,12 +13,12 @@ from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from mooring.api import times
 from mooring.base.clock import Clock
+from mooring.base.processes import end, spawned
 
 MOST_LOG_BYTES = 10 * 1024 * 1024
 """Of a run. Then the older half goes, as a kubelet rotates."""
@@ -56,6 +56,12 @@ class Process:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self.signal(signal.SIGKILL)
+
+    async def end(self) -> None:
+        """The same, and be there until it is gone, even if cancelled; everything is in the log then."""
+        self.kill()
+        await end(self._process)
+        await self.wait()
 
 
 async def start(
@@ -97,25 +103,6 @@ async def start(
     with suppress(msgspec.DecodeError, KeyError):
         return Process(process, int(msgspec.json.decode(told)["child-pid"]), log)
     return Process(process, process.pid, log)  # which has ended, and says why in its log
-
-
-async def spawned(*words: str, **settings: Any) -> asyncio.subprocess.Process:
-    """As asyncio has it, without input; when whoever waits for it is cancelled, no process is left behind."""
-    starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL, start_new_session=True, **settings)
-    )
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await end(await starting)
-        raise
-
-
-async def end(process: asyncio.subprocess.Process) -> None:
-    """Kill what was `spawned`, with all that it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
 
 
 @cache

@@ -5,8 +5,6 @@ and how to get to where a program runs (``mooring.api.program_folders``). Called
 """
 
 import asyncio
-import os
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -23,6 +21,7 @@ from mooring.apiserver.streams.kubelet import Kubelet, Place, Proxied
 from mooring.apiserver.streams.simulated.container import Run
 from mooring.apiserver.streams.simulated.logs import Log
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio, Write
+from mooring.base.processes import end, spawned
 
 _PIECE = 32 * 1024
 _NOT_FOUND = 127
@@ -82,7 +81,7 @@ class ProgramStreams:
         if entrance is None:
             raise errors.internal_error(f'container not found ("{container}")')
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = await spawned(
                 *entrance.words,
                 *words,
                 stdin=asyncio.subprocess.PIPE,
@@ -90,7 +89,6 @@ class ProgramStreams:
                 stderr=asyncio.subprocess.PIPE,
                 env=entrance.environment,
                 cwd=entrance.directory or None,
-                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             await stdio.err(f"{words[0]}: {error}\n".encode())
@@ -101,8 +99,7 @@ class ProgramStreams:
             code = await process.wait()
         finally:
             typing.cancel()
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            await end(process)
         return 128 - code if code < 0 else code
 
     # -- ports

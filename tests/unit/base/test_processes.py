@@ -1,0 +1,72 @@
+"""Processes are waited for until they are gone, whoever is cancelled."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import pytest
+
+from mooring.base import processes
+from mooring.base.processes import end, spawned
+from running_up import is_alive
+
+pytestmark = pytest.mark.req("S.4")
+
+
+async def test_who_is_cancelled_while_a_process_ends_waits_until_it_is_gone() -> None:
+    process = await spawned("sleep", "60")
+    ending = asyncio.create_task(end(process))
+    await asyncio.sleep(0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    assert process.returncode is not None
+
+
+async def test_who_is_cancelled_while_a_process_begins_leaves_none_behind() -> None:
+    begun: list[asyncio.subprocess.Process] = []
+    go_on = asyncio.Event()
+    make = asyncio.create_subprocess_exec
+
+    async def slow(*words: str, **settings: object) -> asyncio.subprocess.Process:
+        begun.append(await make(*words, **settings))  # type: ignore[arg-type] # handed on as they come
+        await go_on.wait()
+        return begun[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "create_subprocess_exec", slow)
+        beginning = asyncio.create_task(spawned("sleep", "60"))
+        while not begun:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.001)
+        beginning.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await beginning
+    assert begun[0].returncode is not None
+
+
+async def test_what_a_process_has_started_ends_with_it() -> None:
+    process = await spawned("sh", "-c", "sleep 60 & echo $!; wait", stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    child = int(await process.stdout.readline())
+    await end(process)
+    async with asyncio.timeout(20):
+        while is_alive(child):  # noqa: ASYNC110 - of another process, which tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def test_what_has_left_the_group_and_keeps_the_output_open_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "_OUTPUT_SECONDS", 0.05)
+    leave = "import os; os.setsid(); print(os.getpid(), flush=True); os.execlp('sleep', 'sleep', '60')"
+    process = await spawned("sh", "-c", f'{sys.executable} -c "{leave}" & wait', stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    left = int(await process.stdout.readline())
+    async with asyncio.timeout(20):
+        await end(process)
+    assert process.returncode is not None
+    assert is_alive(left)
+    os.kill(left, signal.SIGKILL)
+    await process.wait()
