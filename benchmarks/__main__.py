@@ -31,4 +31,7 @@ def _is_benchmark(path: Path) -> bool:
     return not path.stem.endswith("_report") and "\ndef main()" in path.read_text()
 
 
-sys.exit(main())
+try:
+    sys.exit(main())
+except KeyboardInterrupt:
+    sys.exit(130)

@@ -10,6 +10,7 @@ old. A number is known by the words of its line and its place among the numbers 
 
 import os
 import re
+import shlex
 import statistics
 import subprocess
 import sys
@@ -31,19 +32,23 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     old, new, *names = arguments
     with tempfile.TemporaryDirectory(prefix="mooring-compare-") as folder:
-        places = {commit: _checked_out(commit, Path(folder) / str(index)) for index, commit in enumerate((old, new))}
+        places = {Path(folder) / "old": old, Path(folder) / "new": new}
         try:
+            for place, commit in places.items():
+                _git("add", "--detach", "--quiet", str(place), commit)
             for name in names:
-                _compare(name, places[old], places[new])
+                _compare(name, *places)
+        except subprocess.CalledProcessError as error:  # which has said why
+            print(f"{shlex.join(error.cmd)} ended with {error.returncode}", file=sys.stderr)
+            return 1
         finally:
-            for place in places.values():
-                subprocess.run(["git", "worktree", "remove", "--force", str(place)], cwd=HERE, check=False)
+            for place in filter(Path.exists, places):
+                _git("remove", "--force", str(place))
     return 0
 
 
-def _checked_out(commit: str, place: Path) -> Path:
-    subprocess.run(["git", "worktree", "add", "--detach", "--quiet", str(place), commit], cwd=HERE, check=True)
-    return place
+def _git(*words: str) -> None:
+    subprocess.run(["git", "worktree", *words], cwd=HERE, check=True)
 
 
 def _compare(name: str, old: Path, new: Path) -> None:

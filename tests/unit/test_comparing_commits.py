@@ -1,0 +1,38 @@
+"""`python -m benchmarks compare`: what goes wrong is told, and no checkout is left behind."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from benchmarks import compare
+
+_GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org")
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "benchmarks").symlink_to(compare.HERE / "benchmarks")
+    for words in (("init", "--quiet"), ("commit", "--quiet", "--allow-empty", "--message", "all")):
+        subprocess.run([*_GIT, *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr(compare, "HERE", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        pytest.param(("HEAD",), 2, "python -m benchmarks compare OLD NEW BENCHMARK…", id="too few words"),
+        pytest.param(("nosuch", "HEAD", "cel"), 1, "invalid reference: nosuch", id="no such commit before"),
+        pytest.param(("HEAD", "nosuch", "cel"), 1, "invalid reference: nosuch", id="no such commit after"),
+        pytest.param(("HEAD", "HEAD", "nosuch"), 1, "no such benchmark: nosuch", id="no such benchmark"),
+    ],
+)
+def test_what_goes_wrong_is_told_and_nothing_is_left_behind(
+    arguments: tuple[str, ...], code: int, told: str, repository: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert compare.run(arguments) == code
+    said = capfd.readouterr().err
+    assert told in said
+    assert "Traceback" not in said
+    left = subprocess.run(["git", "worktree", "list"], cwd=repository, check=True, capture_output=True, text=True)
+    assert len(left.stdout.splitlines()) == 1
