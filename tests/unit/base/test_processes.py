@@ -69,4 +69,4 @@ async def test_what_has_left_the_group_and_keeps_the_output_open_is_not_waited_f
     assert process.returncode is not None
     assert is_alive(left)
     os.kill(left, signal.SIGKILL)
-    await process.wait()
+    await process.stdout.read()
