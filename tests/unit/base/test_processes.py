@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 
 import pytest
 
@@ -60,8 +59,8 @@ async def test_what_has_left_the_group_and_keeps_the_output_open_is_not_waited_f
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(processes, "_OUTPUT_SECONDS", 0.05)
-    leave = "import os; os.setsid(); print(os.getpid(), flush=True); os.execlp('sleep', 'sleep', '60')"
-    process = await spawned("sh", "-c", f'{sys.executable} -c "{leave}" & wait', stdout=asyncio.subprocess.PIPE)
+    leaving = "setsid sh -c 'echo $$; exec sleep 60' & wait"
+    process = await spawned("sh", "-c", leaving, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     left = int(await process.stdout.readline())
     async with asyncio.timeout(20):

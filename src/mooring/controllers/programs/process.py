@@ -60,8 +60,10 @@ class Process:
     async def end(self) -> None:
         """The same, and be there until it is gone, even if cancelled; everything is in the log then."""
         self.kill()
-        await end(self._process)
-        await self.wait()
+        try:
+            await end(self._process)
+        finally:
+            await self.wait()
 
 
 async def start(
