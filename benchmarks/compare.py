@@ -2,6 +2,7 @@
 
 python -m benchmarks compare OLD NEW end_to_end
 NODES=200 PODS=1000 TURNS=3 python -m benchmarks compare HEAD~20 HEAD end_to_end apiserver
+python -m benchmarks compare HEAD~20 HEAD "variety --nodes 5000 --axes spread"
 
 The benchmarks are those of the working tree; what they measure is the source of each commit. Turns alternate, so that
 other load on the machine concerns both alike. Of each number the median of all turns is shown, and the ratio of new to
@@ -65,7 +66,7 @@ def _compare(name: str, old: Path, new: Path) -> None:
 def _measured(name: str, place: Path) -> str:
     """What a benchmark prints about the source of a commit."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(place / "src"), str(HERE)])}
-    command = [sys.executable, "-m", "benchmarks", name]
+    command = [sys.executable, "-m", "benchmarks", *shlex.split(name)]
     return subprocess.run(command, cwd=HERE, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
