@@ -2,7 +2,7 @@
 
 from mooring.admission import meta
 from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import WHOLE_METADATA, Request
+from mooring.admission.strategy import Request
 from mooring.api import field_errors, names, times
 from mooring.api.apiregistration_v1 import (
     AVAILABLE,
@@ -31,7 +31,6 @@ class APIServiceStrategy(RuleStrategy[APIService]):
     namespaced = False
     has_generation = False
     has_status = True
-    status_keeps = WHOLE_METADATA
     allow_unconditional_update = False
 
     def default(self, obj: APIService) -> None:

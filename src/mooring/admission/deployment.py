@@ -36,7 +36,6 @@ class DeploymentStrategy(RuleStrategy[Deployment]):
     group = "apps"
     kind = "Deployment"
     resource = "deployments"
-    status_keeps = ("labels",)
     has_status = True
 
     def default(self, obj: Deployment) -> None:

@@ -7,7 +7,7 @@ import math
 
 from mooring.admission import flow_control_defaults as defaults
 from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import WHOLE_METADATA, Request
+from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -44,7 +44,6 @@ class FlowSchemaStrategy(RuleStrategy[FlowSchema]):
     resource = "flowschemas"
     namespaced = False
     has_status = True
-    status_keeps = WHOLE_METADATA
 
     def default(self, obj: FlowSchema) -> None:
         obj.spec.matching_precedence = obj.spec.matching_precedence or 1000
@@ -221,7 +220,6 @@ class PriorityLevelStrategy(RuleStrategy[PriorityLevelConfiguration]):
     resource = "prioritylevelconfigurations"
     namespaced = False
     has_status = True
-    status_keeps = WHOLE_METADATA
 
     def default(self, obj: PriorityLevelConfiguration) -> None:
         exempt, limited = obj.spec.exempt, obj.spec.limited

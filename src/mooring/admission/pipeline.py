@@ -19,6 +19,7 @@ from msgspec import structs
 
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import Request, Strategy
+from mooring.admission.subresources import restore_metadata
 from mooring.api import errors, field_errors, meta_v1, times
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -112,6 +113,8 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
     if not new.metadata.resource_version:
         _check_unconditional(main, new)
         new.metadata.resource_version = old.metadata.resource_version
+    if subresource:
+        restore_metadata(new, old, main.group, main.resource, subresource)
     fields = None if subresource else request.options.release_fields
     if fields:
         fields.drop(new, old)

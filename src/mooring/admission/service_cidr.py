@@ -6,7 +6,7 @@ An address belongs to whoever has created its IPAddress. The API server makes th
 from mooring.admission.addresses import canonical_ip_problems, network_of, validate_canonical_cidr
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import WHOLE_METADATA, Request
+from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -60,7 +60,6 @@ class ServiceCIDRStrategy(RuleStrategy[ServiceCIDR]):
     group = "networking.k8s.io"
     kind = "ServiceCIDR"
     resource = "servicecidrs"
-    status_keeps = WHOLE_METADATA
     namespaced = False
     has_generation = False
     has_status = True

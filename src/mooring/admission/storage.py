@@ -4,7 +4,7 @@ from mooring.admission.meta import IMMUTABLE, immutable
 from mooring.admission.numbers import non_negative, non_negative_quantity
 from mooring.admission.persistent_volume import affinity_rules, default_source, validate_spec
 from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import WHOLE_METADATA, Request
+from mooring.admission.strategy import Request
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, label_selector, names
 from mooring.api.field_errors import FieldError
@@ -288,7 +288,6 @@ class VolumeAttachmentStrategy(RuleStrategy[VolumeAttachment]):
     group = GROUP
     kind = "VolumeAttachment"
     resource = "volumeattachments"
-    status_keeps = WHOLE_METADATA
     namespaced = False
     has_generation = False
     has_status = True

@@ -29,7 +29,6 @@ from mooring.admission.options import AdmissionOptions
 from mooring.api import meta_v1
 from mooring.api.answer_limits import add_warning
 from mooring.api.authentication_v1 import UserInfo
-from mooring.api.base import copy_of
 from mooring.api.core_v1 import LimitRange, Pod, ServiceAccount
 from mooring.api.field_errors import FieldError
 from mooring.api.node_v1 import RuntimeClass
@@ -163,10 +162,6 @@ class Request(msgspec.Struct, kw_only=True):
         add_warning(self.warnings, text)
 
 
-WHOLE_METADATA = ("labels", "annotations", "finalizers")
-"""`status_keeps` of kinds whose status is written by those who have no say in the rest, as Kubernetes has it."""
-
-
 class Strategy(Generic[T]):
     """The rules of one kind. The defaults here suit a kind with `spec` and `status` and without rules."""
 
@@ -185,8 +180,6 @@ class Strategy(Generic[T]):
     """Whether an update may leave out `metadata.resourceVersion`."""
     may_take_long: bool = False
     """Whether judging a large object takes so long that a server does it beside its other work."""
-    status_keeps: tuple[str, ...] = ()
-    """Fields of the metadata that a write of the status leaves as they are, beside those that all kinds keep."""
     is_judged_by_text: bool = False
     """Whether what becomes of a new object depends on what it says and on its namespace, and on nothing else."""
 
@@ -236,22 +229,17 @@ class Strategy(Generic[T]):
 
 
 class StatusStrategy(Strategy[T]):
-    """The `status` subresource of a kind: everything but the status, labels, annotations… stays as it was."""
+    """The `status` subresource of a kind: the status changes, and the metadata that ``subresources.py`` allows."""
 
     def __init__(self, main: Strategy[T]) -> None:
         super().__init__()
         self.main = main
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
-        """Only the status changes; `metadata` may change apart from what the server owns."""
+        """Restore everything except status and metadata."""
         for name in new.__struct_fields__:
             if name not in ("api_version", "kind", "metadata", "status"):
                 setattr(new, name, getattr(old, name))  # shared: nothing changes it any more
-        new.metadata.generation = old.metadata.generation
-        new.metadata.deletion_timestamp = old.metadata.deletion_timestamp
-        new.metadata.owner_references = old.metadata.owner_references
-        for name in self.main.status_keeps:
-            setattr(new.metadata, name, copy_of(getattr(old.metadata, name)))
 
     def default(self, obj: T) -> None:
         self.main.default(obj)

@@ -33,7 +33,7 @@ from mooring.admission.dra.requests import (
 from mooring.admission.dra.taints import validate_tolerations
 from mooring.admission.node_selector import validate_node_selector
 from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
-from mooring.admission.strategy import WHOLE_METADATA, Request, Strategy
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -70,7 +70,6 @@ class ResourceClaimStrategy(RuleStrategy[ResourceClaim]):
     group = "resource.k8s.io"
     kind = "ResourceClaim"
     resource = "resourceclaims"
-    status_keeps = WHOLE_METADATA
     has_generation = False
     has_status = True
 

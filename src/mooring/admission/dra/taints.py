@@ -9,7 +9,7 @@ from mooring.admission.conditions import validate_conditions
 from mooring.admission.dra.names import validate_driver_name, validate_label, validate_pool_name
 from mooring.admission.pod.tolerations import number_problems
 from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import WHOLE_METADATA, Request
+from mooring.admission.strategy import Request
 from mooring.api import field_errors, names, times
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -86,7 +86,6 @@ class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
     group = "resource.k8s.io"
     kind = "DeviceTaintRule"
     resource = "devicetaintrules"
-    status_keeps = WHOLE_METADATA
     namespaced = False
     has_status = True
 
