@@ -15,6 +15,6 @@ def grpc_needed() -> Iterator[None]:
         if (error.name or "").partition(".")[0] not in ("grpc", "google"):
             raise
         raise OpenError(
-            "etcd is spoken to by gRPC, which is not installed: pip install 'mooring[etcd]' "
-            "(pipx inject mooring grpcio protobuf, where pipx installed it)"
+            "etcd is spoken to by gRPC, which is not installed: pip install 'kube-mooring[etcd]' "
+            "(pipx inject kube-mooring grpcio protobuf, where pipx installed it)"
         ) from error
