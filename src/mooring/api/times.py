@@ -61,6 +61,18 @@ def _parsed(text: str) -> datetime:
 _remembered = lru_cache(maxsize=4096)(_parsed)
 
 
+def later(time: datetime, seconds: float) -> datetime:
+    """Add seconds to an instant in UTC; the last instant of the calendar where that is beyond it.
+
+    >>> later(datetime(2026, 1, 1, tzinfo=UTC), 2**62).year
+    9999
+    """
+    try:
+        return time + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC) if seconds > 0 else datetime.min.replace(tzinfo=UTC)
+
+
 def to_seconds(time: datetime) -> str:
     """`2006-01-02T15:04:05Z`: how timestamps of objects are written."""
     utc = time if time.tzinfo is UTC else time.astimezone(UTC)

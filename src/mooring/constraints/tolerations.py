@@ -5,14 +5,15 @@ distinct taint on behalf of the scheduler. Everything that cannot be judged (a g
 number or version, an expression that fails) is no match, is logged once per cause, and never raises.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from mooring.api.core_v1 import Taint, Toleration
 from mooring.api.quoting import quoted
+from mooring.api.times import later
 from mooring.base import logs
 from mooring.constraints import expressions, semver
 from mooring.constraints.integers import canonical_int64
@@ -159,6 +160,7 @@ class Stay(msgspec.Struct, frozen=True):
     seconds: int | None
     taint: TaintLike | None = None
     """The taint that limits the stay."""
+    is_tolerated: bool = True
 
 
 FOR_EVER = Stay(None)
@@ -180,15 +182,16 @@ def eviction_time(
     bound_at: datetime,
     options: ConstraintOptions,
     *,
-    seen_at: Callable[[Taint], datetime | None] = lambda _: None,
+    now: datetime,
+    added_at: Callable[[Taint], datetime | None] = time_added,
 ) -> datetime | None:
-    """When a pod that was bound at `bound_at` has to leave its node; None for never.
+    """Return when a pod that was bound at `bound_at` must leave its node; None for never.
 
-    Each taint's countdown starts at the later of its `timeAdded` and the binding, and the first to run out decides. For
-    an untolerated taint that moment is not in the future: at once. `seen_at` tells since when a taint without a time is
-    known.
+    An untolerated NoExecute taint evicts at once (not after `now`), whatever its `timeAdded`. The countdown of a
+    tolerated one starts at the later of `added_at` (None: unknown) and the binding; the first to run out decides.
     """
-    return min(_ends(taints, tolerations, bound_at, options, tolerates, seen_at=seen_at), default=None)
+    stays = ((taint, _stay_beside(taint, tolerations, options, tolerates)) for taint in taints)
+    return _earliest_end(((stay, added_at(taint)) for taint, stay in stays), bound_at, now)
 
 
 def device_eviction_time(
@@ -196,33 +199,27 @@ def device_eviction_time(
     tolerations: Sequence[DeviceTolerationLike],
     bound_at: datetime,
     options: ConstraintOptions,
+    *,
+    now: datetime,
+    added_at: Callable[[TaintLike], datetime | None] = time_added,
 ) -> datetime | None:
-    """The same for the taints of one allocated device."""
-    return min(_ends(taints, tolerations, bound_at, options, tolerates_device_taint), default=None)
+    """Return when the taints of one allocated device evict a pod; None for never."""
+    stays = ((taint, _stay_beside(taint, tolerations, options, tolerates_device_taint)) for taint in taints)
+    return _earliest_end(((stay, added_at(taint)) for taint, stay in stays), bound_at, now)
+
+
+def _earliest_end(stays: Iterable[tuple[Stay, datetime | None]], bound_at: datetime, now: datetime) -> datetime | None:
+    ends = []
+    for stay, added_at in stays:
+        if stay.seconds is not None:
+            start = max(bound_at, added_at or bound_at)
+            ends.append(later(start, stay.seconds) if stay.is_tolerated else min(start, now))
+    return min(ends, default=None)
 
 
 _T = TypeVar("_T", Taint, TaintLike)
 _S = TypeVar("_S", Toleration, DeviceTolerationLike)
 _Matches = Callable[[_S, _T, ConstraintOptions], bool]
-
-
-def _ends(
-    taints: Iterable[_T],
-    tolerations: Sequence[_S],
-    bound_at: datetime,
-    options: ConstraintOptions,
-    matches: _Matches[_S, _T],
-    *,
-    seen_at: Callable[[_T], datetime | None] = lambda _: None,
-) -> Iterator[datetime]:
-    for taint in taints:
-        stay = _stay_beside(taint, tolerations, options, matches)
-        if stay.seconds is not None:
-            start = max(bound_at, time_added(taint) or seen_at(taint) or bound_at)
-            try:
-                yield start + timedelta(seconds=stay.seconds)
-            except OverflowError:  # later than a datetime can say
-                yield datetime.max.replace(tzinfo=UTC)
 
 
 def _stay_beside(taint: _T, tolerations: Sequence[_S], options: ConstraintOptions, matches: _Matches[_S, _T]) -> Stay:
@@ -232,4 +229,4 @@ def _stay_beside(taint: _T, tolerations: Sequence[_S], options: ConstraintOption
         if matches(toleration, taint, options):
             seconds = toleration.toleration_seconds
             return FOR_EVER if seconds is None else Stay(max(seconds, 0), taint)
-    return Stay(0, taint)
+    return Stay(0, taint, is_tolerated=False)

@@ -6,7 +6,7 @@ others wait for somebody with `kubectl certificate approve`; the API server sign
 """
 
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import structs
 
@@ -27,9 +27,9 @@ from mooring.controllers.controller import Context, Controller
 _GROUP, _RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
 _SELF = ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
 _OTHER = ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
-_KEPT = {APPROVED: timedelta(hours=1), DENIED: timedelta(hours=1), FAILED: timedelta(hours=1)}
+_KEPT_SECONDS = {APPROVED: 3600, DENIED: 3600, FAILED: 3600}
 """How long a request stays after it was decided upon."""
-_PENDING = timedelta(hours=24)
+_PENDING_SECONDS = 24 * 3600
 
 
 class CertificateApproval(Controller):
@@ -101,11 +101,11 @@ def _conditions(csr: CertificateSigningRequest) -> set[str]:
 
 def _end(csr: CertificateSigningRequest) -> datetime:
     """When a request may go: some time after it was decided upon, a day after it was made where nobody decides."""
-    waiting = times.parse(csr.metadata.creation_timestamp or "") + _PENDING
+    waiting = times.later(times.parse(csr.metadata.creation_timestamp or ""), _PENDING_SECONDS)
     decided = [
-        times.parse(condition.last_update_time) + _KEPT[condition.type]
+        times.later(times.parse(condition.last_update_time), _KEPT_SECONDS[condition.type])
         for condition in csr.status.conditions
-        if condition.type in _KEPT
+        if condition.type in _KEPT_SECONDS
         and condition.last_update_time
         # what is approved and not signed yet waits for its signer
         and (condition.type != APPROVED or csr.status.certificate)

@@ -16,9 +16,10 @@ from mooring.api.resource_v1 import (
     ResourceSlice,
 )
 from mooring.client import Informer, key_of
-from mooring.constraints.tolerations import NO_EXECUTE, device_eviction_time
+from mooring.constraints.time_added import time_added
+from mooring.constraints.tolerations import NO_EXECUTE, TaintLike, device_eviction_time
 from mooring.controllers.controller import Context
-from mooring.controllers.eviction import Eviction, bound_at
+from mooring.controllers.eviction import Eviction, bound_at, latest_moment
 
 
 class DeviceTaintEviction(Eviction):
@@ -81,10 +82,15 @@ class DeviceTaintEviction(Eviction):
 
     # -- what follows
 
-    def due(self, pod: Pod) -> datetime | None:
+    def due(self, pod: Pod, now: datetime) -> datetime | None:
         if not pod.spec.node_name or self._claims is None:
             return None
-        bound = bound_at(pod)
+
+        def added_at(taint: TaintLike) -> datetime | None:
+            stamp = time_added(taint)
+            return None if stamp is None else latest_moment(stamp, now)
+
+        bound = latest_moment(bound_at(pod), now)
         moments = []
         for key in claim_keys(pod):
             claim = self._claims.by_key(key)
@@ -92,7 +98,9 @@ class DeviceTaintEviction(Eviction):
                 continue
             for result in _results(claim):
                 taints = list(self._taints(result))
-                moment = device_eviction_time(taints, result.tolerations, bound, self.options) if taints else None
+                moment = device_eviction_time(
+                    taints, result.tolerations, bound, self.options, now=now, added_at=added_at
+                )
                 if moment is not None:
                     moments.append(moment)
         return min(moments, default=None)

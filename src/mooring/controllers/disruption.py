@@ -4,7 +4,7 @@ The server's `pods/eviction` takes from that number. A pod that it let go is in 
 deleted, or for two minutes, so that nobody counts it as healthy meanwhile. Works on budgets, by key.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from msgspec import structs
@@ -20,7 +20,7 @@ from mooring.client import Informer, key_of
 from mooring.constraints import disruption_budgets
 from mooring.controllers.controller import Context, Controller
 
-DELETION_TIMEOUT = timedelta(minutes=2)
+DELETION_TIMEOUT_SECONDS = 120
 
 
 class ScaleError(ValueError):
@@ -106,7 +106,7 @@ class DisruptionBudgets(Controller):
             pod = by_name.get(name)
             if pod is None or pod.metadata.deletion_timestamp is not None:
                 continue
-            remaining = (times.parse(since) + DELETION_TIMEOUT - now).total_seconds()
+            remaining = (times.later(times.parse(since), DELETION_TIMEOUT_SECONDS) - now).total_seconds()
             if remaining <= 0:
                 self._recorder.event(pod, "Warning", "NotDeleted", f"Pod was expected by PDB {key_of(budget)} to be "
                                      "deleted but it wasn't")  # fmt: skip

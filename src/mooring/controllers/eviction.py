@@ -12,6 +12,7 @@ from prometheus_client import Counter, Histogram
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import Pod
+from mooring.api.times import later
 from mooring.base import logs
 from mooring.client import Index, Informer, key_of
 from mooring.controllers.controller import Context, Controller
@@ -53,19 +54,20 @@ class Eviction(Controller):
         )
 
     @abstractmethod
-    def due(self, pod: Pod) -> datetime | None:
-        """When the pod has to go; None for never."""
+    def due(self, pod: Pod, now: datetime) -> datetime | None:
+        """Return when to evict the pod; None for never."""
 
     async def reconcile(self, key: str) -> float | None:
         pod = self.pods.by_key(key)
         if pod is None or pod.metadata.deletion_timestamp is not None:
             self._counting_down.discard(key)
             return None
-        due = self.due(pod)
+        now = self.clock.now()
+        due = self.due(pod, now)
         if due is None:
             self._stays(key, pod)
             return None
-        wait = (due - self.clock.now()).total_seconds()
+        wait = (due - now).total_seconds()
         if wait > 0:
             self._counting_down.add(key)
             return min(wait, _LONGEST_WAIT)
@@ -102,6 +104,14 @@ class Eviction(Controller):
 def pods_by_node(pods: Informer[Pod]) -> Index[Pod]:
     """Pods by the node that they are bound to."""
     return pods.index("node", lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
+
+
+def latest_moment(stamp: datetime, now: datetime) -> datetime:
+    """Return the latest moment, up to `now`, that a timestamp of whole seconds may stand for.
+
+    Countdowns start there: counted from the stamp itself, `tolerationSeconds` would end up to a second early.
+    """
+    return max(stamp, min(now, later(stamp, 1)))
 
 
 def bound_at(pod: Pod) -> datetime:

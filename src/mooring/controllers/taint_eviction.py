@@ -13,7 +13,7 @@ from mooring.client import Informer
 from mooring.constraints.time_added import time_added
 from mooring.constraints.tolerations import NO_EXECUTE, eviction_time
 from mooring.controllers.controller import Context
-from mooring.controllers.eviction import Eviction, bound_at, pods_by_node
+from mooring.controllers.eviction import Eviction, bound_at, latest_moment, pods_by_node
 
 TaintKey: TypeAlias = tuple[str, str]
 """The key and the value of a NoExecute taint."""
@@ -68,18 +68,19 @@ class TaintEviction(Eviction):
         if node is not None and no_execute_taints(node):
             self.enqueue(pod)
 
-    def due(self, pod: Pod) -> datetime | None:
+    def due(self, pod: Pod, now: datetime) -> datetime | None:
         node = self._nodes.get(pod.spec.node_name) if pod.spec.node_name else None
         if node is None:
             return None
         seen = self._seen.get(node.metadata.name, {})
-        return eviction_time(
-            no_execute_taints(node),
-            pod.spec.tolerations,
-            bound_at(pod),
-            self.options,
-            seen_at=lambda taint: seen.get(_key(taint)),
-        )
+
+        def added_at(taint: Taint) -> datetime | None:
+            stamp = time_added(taint)
+            return seen.get(_key(taint)) if stamp is None else latest_moment(stamp, now)
+
+        bound = latest_moment(bound_at(pod), now)
+        taints = no_execute_taints(node)
+        return eviction_time(taints, pod.spec.tolerations, bound, self.options, now=now, added_at=added_at)
 
 
 def no_execute_taints(node: Node) -> list[Taint]:

@@ -15,8 +15,8 @@ process is started, no file of the machine is touched, and work and memory are l
 """
 
 from mooring.shell.files import Files
-from mooring.shell.machine import Outcome, command_line, run
+from mooring.shell.machine import Budget, Outcome, command_line, run
 from mooring.shell.programs import bytes_of
 from mooring.shell.syntax import NotUnderstood
 
-__all__ = ["Files", "NotUnderstood", "Outcome", "bytes_of", "command_line", "run"]
+__all__ = ["Budget", "Files", "NotUnderstood", "Outcome", "bytes_of", "command_line", "run"]

@@ -14,6 +14,7 @@ Store: TypeAlias = dict[str, tuple[float, str]]
 """By path below the place: when the file was written, and what it holds. A directory is a path that ends with `/`."""
 DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/termination-log"})
 MOST = 1000
+_ENTRY_EFFORT = 8
 _ROOT = frozenset(["bin", "dev", "etc", "home", "lib", "proc", "root", "sys", "tmp", "usr", "var"])
 """The directories that nearly every image has."""
 
@@ -24,6 +25,8 @@ class Files(msgspec.Struct):
     places: Mapping[str, Store] = msgspec.field(default_factory=dict)
     """By path without a `/` at the end: places whose files are all known."""
     own: Store = msgspec.field(default_factory=dict)
+    effort: int = 0
+    """Letters read and written so far, and entries of directories looked through, each as eight."""
 
     def read(self, path: str, now: float) -> str | None:
         """What a file holds; None if there is none. Raises NotUnderstood where an image may have files of its own."""
@@ -32,6 +35,7 @@ class Files(msgspec.Struct):
         store, rest, known = self._find(path)
         found = store.get(rest)
         if found is not None and found[0] <= now:
+            self.effort += len(found[1])
             return found[1]
         if not known and found is None:
             raise NotUnderstood(f"the file {path} of an image")
@@ -46,11 +50,13 @@ class Files(msgspec.Struct):
             text = before[1] + text
         if len(text) > LARGEST_TEXT or len(store) >= MOST:
             raise NotUnderstood("so many files, or one so large")
+        self.effort += len(text)
         since = before[0] if before is not None else now
         store[rest] = (min(since, now), text)
 
     def remove(self, path: str) -> bool:
         store, rest, _ = self._find(path)
+        self.effort += _ENTRY_EFFORT * len(store)
         inside = [name for name in store if name == rest or name.startswith(f"{rest}/")]
         for name in inside:
             del store[name]
@@ -63,6 +69,7 @@ class Files(msgspec.Struct):
         if path.rstrip("/") in self.places or path in ("/", "/tmp"):  # noqa: S108 - no file of this machine
             return True
         store, rest, known = self._find(path.rstrip("/"))
+        self.effort += _ENTRY_EFFORT * len(store)
         inside = any(since <= now for name, (since, _) in store.items() if name.startswith(f"{rest}/"))
         if not inside and not known:
             raise NotUnderstood(f"the directory {path} of an image")
@@ -76,6 +83,7 @@ class Files(msgspec.Struct):
         store, rest, known = self._find(f"{path.rstrip('/')}/")
         if not known:
             raise NotUnderstood(f"the directory {path} of an image")
+        self.effort += _ENTRY_EFFORT * len(store)
         inside = [name.removeprefix(rest) for name, (since, _) in store.items() if since <= now]
         return sorted({name.partition("/")[0] for name in inside if name})
 
@@ -84,6 +92,7 @@ class Files(msgspec.Struct):
         if not path.startswith("/"):
             path = f"/{path}"
         best = max((place for place in self.places if path.startswith(f"{place}/")), key=len, default=None)
+        self.effort += _ENTRY_EFFORT * len(self.places)
         if best is not None:
             return self.places[best], path[len(best) + 1 :], True
         return self.own, path, path.startswith("/tmp/")  # noqa: S108 - as above

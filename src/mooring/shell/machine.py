@@ -40,6 +40,8 @@ from mooring.shell.syntax import (
 
 SHELLS = frozenset({"sh", "bash", "ash", "dash"})
 _MOST_STEPS, _MOST_OUTPUT = 20_000, 256 * 1024
+_OWN_BUDGET = 1024 * 1024
+"""Steps and letters of scripts of a run without a shared budget."""
 _LETTERS_A_STEP, _SUM_EFFORT = 16, 8
 FOR_EVER = 1e9
 _GLOB = re.compile(r"[*?]")
@@ -51,6 +53,17 @@ class Printed(NamedTuple):
     second: float
     text: str
     stream: int = 1
+
+
+class Budget(msgspec.Struct):
+    """The steps that several runs may take together; who shares one cannot take more time by having more scripts."""
+
+    steps: int
+
+    def take(self, steps: int) -> None:
+        self.steps -= steps
+        if self.steps < 0:
+            raise EndsNever
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -89,12 +102,16 @@ def run(
     *,
     began: float = 0.0,
     seed: str = "",
+    budget: Budget | None = None,
 ) -> Outcome:
     """What a command line does. `began` is when, for files that others wrote; `seed` what `$RANDOM` depends on.
 
-    A variable that is None exists, but nobody knows its value. Raises NotUnderstood for what this shell cannot tell.
+    A variable that is None exists, but nobody knows its value. A run that uses up its `budget`, by default its own, is
+    taken to run for ever. Raises NotUnderstood for what this shell cannot tell.
     """
-    machine = Machine(dict(variables or {}), files or Files(), began, random.Random(seed))  # noqa: S311 - no secret
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    budget = budget or Budget(_OWN_BUDGET)
+    machine = Machine(dict(variables or {}), files or Files(), began, chance, budget)
     try:
         code = machine.program(list(command), "")
     except Exits as end:
@@ -113,6 +130,7 @@ class Machine(msgspec.Struct):
     files: Files
     began: float
     chance: random.Random
+    budget: Budget
     elapsed: float = 0.0
     status: int = 0
     printed: list[Printed] = msgspec.field(default_factory=list)
@@ -144,7 +162,10 @@ class Machine(msgspec.Struct):
         known = programs.PROGRAMS.get(name)
         if known is None:
             raise NotUnderstood(f"the program {name[:60]}")
-        return known(self, list(words[1:]), stdin)
+        before = self.files.effort
+        code = known(self, list(words[1:]), stdin)
+        self._step(len(stdin) + self.files.effort - before)
+        return code
 
     def _shell(self, words: Sequence[str], stdin: str) -> int:
         options = [word for word in words[1:] if word.startswith("-")]
@@ -153,6 +174,7 @@ class Machine(msgspec.Struct):
             raise NotUnderstood(f"{' '.join(words)[:60]}")
         del stdin
         before, self.arguments = self.arguments, tuple(rest[1:])
+        self.budget.take(len(rest[0]))
         code = self.script(parse(rest[0]))
         self.arguments = before
         return code
@@ -166,7 +188,9 @@ class Machine(msgspec.Struct):
 
     def _step(self, letters: int = 0) -> None:
         """One more thing was done; long texts count as several."""
-        self._steps += 1 + letters // _LETTERS_A_STEP
+        steps = 1 + letters // _LETTERS_A_STEP
+        self._steps += steps
+        self.budget.take(steps)
         if self._steps > _MOST_STEPS:
             raise EndsNever
 

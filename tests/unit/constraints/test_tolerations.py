@@ -313,7 +313,7 @@ STAYS = [
 @pytest.mark.parametrize("case", STAYS, ids=lambda case: case.id)
 def test_settled_question_16_how_long_a_pod_may_stay(case: StayCase) -> None:
     assert tolerations.permitted_stay(case.taints, case.pod, ALL_ON).seconds == case.seconds
-    leaves = tolerations.eviction_time(case.taints, case.pod, BOUND, ALL_ON)
+    leaves = tolerations.eviction_time(case.taints, case.pod, BOUND, ALL_ON, now=BOUND)
     assert leaves == (None if case.seconds is None else BOUND + timedelta(seconds=case.seconds))
 
 
@@ -324,27 +324,36 @@ def test_settled_question_16_how_long_a_pod_may_stay(case: StayCase) -> None:
     ids=["the taint came after the pod", "the taint was there before the pod", "the taint does not say"],
 )
 def test_a_countdown_starts_at_the_later_of_taint_and_binding(added: datetime | None, start: datetime) -> None:
-    leaves = tolerations.eviction_time([no_execute(added=added)], [tol("Exists", seconds=30)], BOUND, ALL_ON)
+    leaves = tolerations.eviction_time([no_execute(added=added)], [tol("Exists", seconds=30)], BOUND, ALL_ON, now=BOUND)
     assert leaves == start + timedelta(seconds=30)
+
+
+@pytest.mark.req("5471.7")
+@pytest.mark.parametrize("hours", [-1, 1], ids=["added before", "added in the future"])
+def test_an_untolerated_taint_evicts_at_once_whatever_its_time(hours: int) -> None:
+    now = BOUND + timedelta(seconds=5)
+    leaves = tolerations.eviction_time([no_execute(added=BOUND + timedelta(hours=hours))], [], BOUND, ALL_ON, now=now)
+    assert leaves is not None
+    assert leaves <= now
 
 
 @pytest.mark.req("5471.7")
 def test_the_countdown_that_ends_first_decides() -> None:
     taints = [no_execute(key="a", added=BOUND), no_execute(key="b", added=BOUND + timedelta(seconds=50))]
     pod = [tol("Exists", key="a", seconds=60), tol("Exists", key="b", seconds=20)]
-    assert tolerations.eviction_time(taints, pod, BOUND, ALL_ON) == BOUND + timedelta(seconds=60)
+    assert tolerations.eviction_time(taints, pod, BOUND, ALL_ON, now=BOUND) == BOUND + timedelta(seconds=60)
 
 
 @pytest.mark.parametrize("added", ["yesterday", "", None, "2026-13-01T00:00:00Z"])
 def test_a_time_that_cannot_be_read_counts_as_absent(added: str | None) -> None:
     odd = taint("", effect="NoExecute", added=added)
-    leaves = tolerations.eviction_time([odd], [tol("Exists", seconds=5)], BOUND, ALL_ON)
+    leaves = tolerations.eviction_time([odd], [tol("Exists", seconds=5)], BOUND, ALL_ON, now=BOUND)
     assert leaves == BOUND + timedelta(seconds=5)
 
 
 @pytest.mark.parametrize("seconds", [2**62, 2**40])
 def test_a_period_beyond_the_calendar_is_harmless(seconds: int) -> None:
-    leaves = tolerations.eviction_time([no_execute()], [tol("Exists", seconds=seconds)], BOUND, ALL_ON)
+    leaves = tolerations.eviction_time([no_execute()], [tol("Exists", seconds=seconds)], BOUND, ALL_ON, now=BOUND)
     assert leaves is not None
     assert leaves.year == 9999
 
@@ -396,8 +405,10 @@ def test_the_first_untolerated_taint_of_a_device_is_found() -> None:
 def test_a_device_taint_evicts_after_its_period() -> None:
     device = resource_v1.DeviceTaint(key="budget", value="5", effect="NoExecute")
     patient = resource_v1.DeviceToleration(key="budget", operator="Gt", value="1", toleration_seconds=40)
-    assert tolerations.device_eviction_time([device], [patient], BOUND, ALL_ON) == BOUND + timedelta(seconds=40)
-    assert tolerations.device_eviction_time([device], [], BOUND, ALL_ON) == BOUND
+    assert tolerations.device_eviction_time([device], [patient], BOUND, ALL_ON, now=BOUND) == BOUND + timedelta(
+        seconds=40
+    )
+    assert tolerations.device_eviction_time([device], [], BOUND, ALL_ON, now=BOUND) == BOUND
 
 
 @dataclass(frozen=True)
@@ -472,7 +483,7 @@ def test_nothing_that_could_be_stored_raises(key: str, operator: str, value: str
         Toleration(expression=expression),
     ]
     tolerations.find_untolerated([odd], pod, ALL_ON)
-    tolerations.eviction_time([odd], pod, BOUND, ALL_ON)
+    tolerations.eviction_time([odd], pod, BOUND, ALL_ON, now=BOUND)
 
 
 def test_options_come_from_the_gates() -> None:

@@ -23,8 +23,9 @@ from mooring.api.batch_v1 import (
 )
 from mooring.api.core_v1 import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.controllers.workloads import cron_job, job, job_indexes, job_policies
+from mooring.controllers.workloads import cron_job, job, job_policies
 from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
+from mooring.controllers.workloads.job_indexes import IndexSet
 
 pytestmark = pytest.mark.req("S.4")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,7 +34,23 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 @settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(0, 40)))
 def test_indexes_survive_being_written(indexes: set[int]) -> None:
-    assert job_indexes.parse(job_indexes.text_of(indexes), 41) == indexes
+    written = IndexSet(indexes)
+    assert IndexSet.parse(str(written), 41) == written
+    assert len(written) == len(indexes)
+    assert [index for index in range(41) if index not in indexes] == list(written.vacant(41))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 20)), st.sets(st.integers(0, 20)))
+def test_a_set_of_indexes_behaves_as_one_of_integers(added: list[int], others: set[int]) -> None:
+    found = IndexSet(others)
+    for index in added:
+        found.add(index)
+    expected = others | set(added)
+    assert found == IndexSet(expected)
+    assert [index for index in range(22) if index in found] == sorted(expected)
+    assert (IndexSet(added) | IndexSet(others)) == found
+    assert (found & IndexSet(others)) == IndexSet(expected & others)
 
 
 def failed(code: int = 1, *, container: str = "c", seconds: float = 0, condition: str = "") -> Pod:
@@ -109,7 +126,7 @@ SUCCESSES = [
 @pytest.mark.parametrize("case", SUCCESSES, ids=lambda case: case.name)
 def test_when_a_success_policy_is_met(case: Success) -> None:
     job = Job(spec=JobSpec(completions=10, success_policy=SuccessPolicy(rules=[case.rule])))
-    assert (job_policies.met_success_rule(job, case.completed) is not None) is case.met
+    assert (job_policies.met_success_rule(job, IndexSet(case.completed)) is not None) is case.met
 
 
 @dataclass(frozen=True)

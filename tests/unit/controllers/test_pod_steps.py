@@ -21,7 +21,7 @@ PROBE = {"initialDelaySeconds": 60}
 def started(tree: dict[str, Any]) -> Pod:
     """A pod as its kubelet has started it."""
     pod = made(Pod, {"metadata": {"name": "web", "uid": "1", "generation": 1}, **tree})
-    step = next_step(pod, rules_of(pod), PodRuns(Commands(), pod, rules_of(pod)), NOW)
+    step = next_step(pod, rules_of(pod), PodRuns(Commands(lambda: 0.0), pod, rules_of(pod)), NOW)
     return structs.replace(pod, status=structs.replace(pod.status, **step.status or {}))
 
 
@@ -64,7 +64,7 @@ def test_a_pod_at_rest_needs_no_step(tree: dict[str, Any], rests: bool) -> None:
     assert is_at_rest(pod, rules_of(pod)) is rests
     if rests:
         for seconds in (0, 1, 100_000):
-            runs = PodRuns(Commands(), pod, rules_of(pod))
+            runs = PodRuns(Commands(lambda: 0.0), pod, rules_of(pod))
             assert next_step(pod, rules_of(pod), runs, NOW + timedelta(seconds=seconds)) == NOTHING
 
 

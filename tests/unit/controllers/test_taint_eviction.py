@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from control_plane import ControlPlane, control_plane
+from mooring.api import times
 from mooring.api.core_v1 import Node, Pod
 from mooring.client import PatchType
 from mooring.constraints.options import ConstraintOptions
@@ -115,7 +117,7 @@ async def test_when_a_pod_goes(case: Case) -> None:
         if case.goes_after:
             await plane.run(case.goes_after - 1)
             assert await plane.alive("web")
-            await plane.run(1)
+            await plane.run(2)  # times have whole seconds, and a pod never leaves early
         assert not await plane.alive("web")
 
 
@@ -149,6 +151,26 @@ async def test_story_2_the_value_drops_while_the_pod_counts_down(plane: ControlP
     await plane.run(0)
     assert not await plane.alive("patient")
     assert not await plane.alive("witness")
+
+
+async def test_an_untolerated_taint_evicts_at_once_also_with_a_time_in_the_future(plane: ControlPlane) -> None:
+    await plane.node("n")
+    await plane.pod("web", on="n")
+    await plane.taint("n", {**SLA, "timeAdded": times.to_seconds(plane.clock.now() + timedelta(seconds=20))})
+    await plane.run(0)
+    assert not await plane.alive("web")
+
+
+async def test_toleration_seconds_are_never_less_than_asked(plane: ControlPlane) -> None:
+    """Times have whole seconds: what is written at 0.9 s says 0 s."""
+    await plane.node("n")
+    await plane.pod("web", on="n", spec=tolerating(gt("900", 1)))
+    await plane.run(0.9)
+    await plane.taint("n", {**SLA, "value": "950"})
+    await plane.run(0.99)
+    assert await plane.alive("web")
+    await plane.run(1.01)
+    assert not await plane.alive("web")
 
 
 async def test_a_pod_that_is_tolerated_again_stays(plane: ControlPlane) -> None:
@@ -197,7 +219,7 @@ async def test_a_restart_in_the_middle_changes_nothing(plane: ControlPlane) -> N
     await plane.start()
     await plane.run(4)
     assert await plane.alive("web")
-    await plane.run(1)
+    await plane.run(2)
     assert not await plane.alive("web")
 
 
@@ -224,7 +246,7 @@ async def test_a_value_that_is_rewritten_by_get_edit_replace_gives_the_whole_gra
     await plane.client.update(node)
     await plane.run(29)
     assert await plane.alive("web")
-    await plane.run(1)
+    await plane.run(2)
     assert not await plane.alive("web")
 
 

@@ -1,7 +1,7 @@
 """What pods use of a quota: themselves while they live, their requests and limits, and extended resources."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from mooring.admission.accounting.evaluator import ONE, ZERO, Evaluator, Usage, added, selects
 from mooring.admission.pod.requests import qos_class
@@ -49,7 +49,7 @@ class PodEvaluator(Evaluator):
         deletion, grace = pod.metadata.deletion_timestamp, pod.metadata.deletion_grace_period_seconds
         if deletion is None or grace is None:
             return False
-        return self._now() > times.parse(deletion) + timedelta(seconds=grace)
+        return self._now() > times.later(times.parse(deletion), grace)
 
     def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: Resource) -> bool:
         pod = _pod(obj)

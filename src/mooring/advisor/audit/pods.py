@@ -85,13 +85,16 @@ class Pods:
         node = self._snapshot.find(Node, "", pod.spec.node_name)
         bound = bound_at(pod)
         if node is not None:
-            moments.append(tolerations.eviction_time(no_execute_taints(node), pod.spec.tolerations, bound, options))
+            taints = no_execute_taints(node)
+            moments.append(tolerations.eviction_time(taints, pod.spec.tolerations, bound, options, now=self._now))
         for key in claim_keys(pod):
             claim = self._snapshot.find(ResourceClaim, *key.split("/", 1))
             allocation = claim.status.allocation if claim is not None else None
             for result in allocation.devices.results if allocation is not None else ():
-                taints = self._device_taints.get((result.driver, result.pool, result.device), [])
-                moments.append(tolerations.device_eviction_time(taints, result.tolerations, bound, options))
+                device = self._device_taints.get((result.driver, result.pool, result.device), [])
+                moments.append(
+                    tolerations.device_eviction_time(device, result.tolerations, bound, options, now=self._now)
+                )
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _untolerated(self, pod: Pod) -> tolerations.TaintLike | None:

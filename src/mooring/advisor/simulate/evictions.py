@@ -71,7 +71,8 @@ class TaintEvictions:
             return None
         clock = self._world.clock
         bound = bound_at(pod.pod) if pod.placed_at is None else clock.start + timedelta(seconds=pod.placed_at)
-        moment = eviction_time(taints, pod.pod.spec.tolerations, bound, self._world.settings.features.constraints)
+        options = self._world.settings.features.constraints
+        moment = eviction_time(taints, pod.pod.spec.tolerations, bound, options, now=clock.now())
         if moment is None:
             return None
         # Whole seconds, as timeAdded has them: a pod never leaves before its time.

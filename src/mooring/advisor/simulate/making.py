@@ -1,6 +1,7 @@
 """How the pods of a workload are made: by the same functions as the controllers make them. Plain functions."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import structs
 
@@ -9,8 +10,9 @@ from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import Job
 from mooring.api.core_v1 import Pod, PodTemplateSpec, ReplicationController
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
-from mooring.controllers.workloads import daemon_nodes, job_indexes, stateful_pace, stateful_pods
+from mooring.controllers.workloads import daemon_nodes, stateful_pace, stateful_pods
 from mooring.controllers.workloads.deployment_replica_sets import template_hash
+from mooring.controllers.workloads.job_indexes import IndexSet
 from mooring.controllers.workloads.job_pods import indexed
 from mooring.controllers.workloads.job_tally import INDEX, is_indexed
 from mooring.controllers.workloads.revisions import POD_LABEL
@@ -86,9 +88,9 @@ def slots(owner: Workload) -> Iterator[str]:
         first = stateful_pods.start_ordinal(obj)
         yield from map(str, range(first, first + owner.wanted))
     elif isinstance(obj, Job):
-        done = job_indexes.parse(obj.status.completed_indexes, obj.spec.completions or 0)
-        left = (index for index in range(obj.spec.completions or 0) if index not in done)
-        yield from (str(index) for index, _ in zip(left, range(owner.wanted), strict=False))
+        completions = obj.spec.completions or 0
+        done = IndexSet.parse(obj.status.completed_indexes, completions)
+        yield from map(str, islice(done.vacant(completions), owner.wanted))
 
 
 def is_ordered(owner: Workload) -> bool:

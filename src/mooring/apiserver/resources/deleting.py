@@ -6,7 +6,6 @@ a node that has stopped the pod, completes it (``writing.py``, `is_deletable`).
 
 import asyncio
 from collections.abc import Iterable
-from datetime import timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -225,7 +224,7 @@ class Deleting:
         metadata.finalizers = _finalizers(obj, options)
         grace = _grace_seconds(obj, options)
         if metadata.deletion_timestamp is None:
-            until = self._context.clock.now() + timedelta(seconds=grace)
+            until = times.later(self._context.clock.now(), grace)
             metadata.deletion_timestamp = times.to_seconds(until)
             metadata.deletion_grace_period_seconds = grace
             metadata.generation += metadata.generation > 0
@@ -233,7 +232,7 @@ class Deleting:
                 mark_for_deletion(obj, times.to_seconds(self._context.clock.now()))
         elif grace < (metadata.deletion_grace_period_seconds or 0):
             before = metadata.deletion_grace_period_seconds or 0
-            until = times.parse(metadata.deletion_timestamp) - timedelta(seconds=before - grace)
+            until = times.later(times.parse(metadata.deletion_timestamp), grace - before)
             metadata.deletion_timestamp = times.to_seconds(until)
             metadata.deletion_grace_period_seconds = grace
         if isinstance(obj, Namespace):

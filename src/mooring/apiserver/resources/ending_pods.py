@@ -8,7 +8,7 @@ about its deletion. Called by ``deleting.py``, which does in full what is unusua
 """
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -75,7 +75,7 @@ def given_time(value: bytes, now: datetime, seconds: int) -> bytes:
     """A pod that was glimpsed, with so many seconds to end."""
     found = _BEGINNING.match(value)
     assert found is not None, "only such are glimpsed"  # noqa: S101 - see `glimpse`
-    until = times.to_seconds(now + timedelta(seconds=seconds)).encode()
+    until = times.to_seconds(times.later(now, seconds)).encode()
     return b'%b%d%b,"deletionTimestamp":"%b","deletionGracePeriodSeconds":%d%b' % (
         value[: found.start(1)],
         int(found[1]) + 1,

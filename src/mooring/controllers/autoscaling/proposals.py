@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -12,9 +12,9 @@ from mooring.api.states import is_ready
 from mooring.controllers.autoscaling.measures import Measures, NoMeasureError
 from mooring.controllers.workloads import pod_states
 
-_CPU_START = timedelta(minutes=5)
+_CPU_START_SECONDS = 300
 """How long a pod may take to start before its use of CPU counts although it is not ready."""
-_FIRST_READY = timedelta(seconds=30)
+_FIRST_READY_SECONDS = 30
 MOST = 2**31 - 1
 
 
@@ -128,9 +128,9 @@ def _is_starting(pod: Pod, now: datetime) -> bool:
     if ready.status != "False":
         return False
     started = times.parse(pod.status.start_time)
-    if started + _CPU_START > now:
+    if times.later(started, _CPU_START_SECONDS) > now:
         return True
-    return started + _FIRST_READY > times.parse(ready.last_transition_time or pod.status.start_time)
+    return times.later(started, _FIRST_READY_SECONDS) > times.parse(ready.last_transition_time or pod.status.start_time)
 
 
 def by_value(pods: Sequence[Pod], measured: int, current: int, target: int, tolerance: Tolerance) -> Proposal:

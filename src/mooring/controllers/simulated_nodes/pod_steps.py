@@ -6,7 +6,7 @@ a restart in the middle changes nothing. `PodRuns` tells how a run of the contai
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -80,13 +80,13 @@ def _live(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     if pod.status.start_time is None or not statuses:
         if rules.start_seconds <= 0:
             return _start(pod, runs, now)
-        return Step(_creating(pod, now), now + timedelta(seconds=rules.start_seconds))
+        return Step(_creating(pod, now), times.later(now, rules.start_seconds))
     first = statuses[0]
     if first.state.running is not None:
         return _running(pod, runs, now, first)
     if first.last_state.terminated is not None:
         return _after_backoff(pod, runs, now, first)
-    starts = times.parse(pod.status.start_time) + timedelta(seconds=rules.start_seconds)
+    starts = times.later(times.parse(pod.status.start_time), rules.start_seconds)
     return _start(pod, runs, now) if now >= starts else Step(again_at=starts)
 
 
@@ -107,7 +107,7 @@ def _initialize(pod: Pod, runs: PodRuns, now: datetime) -> Step:
     if last is not None and last.last_state.terminated is not None:
         attempt = last.restart_count + 1
         ended = times.parse(last.last_state.terminated.finished_at or times.to_seconds(now))
-        due = ended + timedelta(seconds=backoff_seconds(last.restart_count))
+        due = times.later(ended, backoff_seconds(last.restart_count))
         if now < due:
             return Step(again_at=due)
     failure = runs.failed_init(attempt, now)
@@ -129,7 +129,7 @@ def _init_failed(pod: Pod, failure: Failure, attempt: int, now: datetime) -> Ste
         "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=phase, done=done),
         "init_container_statuses": pod_status.failed_init_statuses(pod, failure, moment, attempt, final=final),
     }
-    again = None if final else now + timedelta(seconds=backoff_seconds(attempt))
+    again = None if final else times.later(now, backoff_seconds(attempt))
     return Step(status, again, told="" if final else "BackOff")
 
 
@@ -208,13 +208,13 @@ def _finish(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> 
         "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=False, phase=RUNNING),
         "container_statuses": pod_status.waiting(pod, "CrashLoopBackOff", message, ended),
     }
-    return Step(status, now + timedelta(seconds=delay), told="BackOff")
+    return Step(status, times.later(now, delay), told="BackOff")
 
 
 def _after_backoff(pod: Pod, runs: PodRuns, now: datetime, first: ContainerStatus) -> Step:
     ended = first.last_state.terminated
     finished = times.parse(ended.finished_at) if ended and ended.finished_at else now
-    due = finished + timedelta(seconds=backoff_seconds(first.restart_count))
+    due = times.later(finished, backoff_seconds(first.restart_count))
     return _run(pod, runs, now, first.restart_count + 1) if now >= due else Step(again_at=due)
 
 
@@ -249,8 +249,8 @@ def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
     """A pod that was deleted stops within its grace period, and is removed then."""
     meta = pod.metadata
     grace = meta.deletion_grace_period_seconds or 0
-    deleted = times.parse(meta.deletion_timestamp or "") - timedelta(seconds=grace)
-    stops = deleted + timedelta(seconds=min(rules.stop_seconds, grace))
+    deleted = times.later(times.parse(meta.deletion_timestamp or ""), -grace)
+    stops = times.later(deleted, min(rules.stop_seconds, grace))
     if now < stops:
         return Step(again_at=stops)
     waits_for_others = grace == 0 and bool(meta.finalizers)  # it goes with its last finalizer
@@ -265,7 +265,7 @@ def _deadline(pod: Pod) -> datetime | None:
     seconds = pod.spec.active_deadline_seconds
     if seconds is None or pod.status.start_time is None:
         return None
-    return times.parse(pod.status.start_time) + timedelta(seconds=seconds)
+    return times.later(times.parse(pod.status.start_time), seconds)
 
 
 def _ready_at(pod: Pod, started_at: str, now: datetime) -> datetime | None:
@@ -275,12 +275,12 @@ def _ready_at(pod: Pod, started_at: str, now: datetime) -> datetime | None:
          if container.readiness_probe is not None),
         default=0,
     )  # fmt: skip
-    ready = times.parse(started_at) + timedelta(seconds=delay)
+    ready = times.later(times.parse(started_at), delay)
     return ready if now < ready else None
 
 
 def _ends_at(started_at: str, run: Run) -> datetime | None:
-    return None if run.seconds is None else times.parse(started_at) + timedelta(seconds=run.seconds)
+    return None if run.seconds is None else times.later(times.parse(started_at), run.seconds)
 
 
 def reject(pod: Pod, rejection: Rejection, now: datetime) -> Step:

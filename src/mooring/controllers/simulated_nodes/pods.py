@@ -18,7 +18,7 @@ from mooring.controllers.controller import Context, Controller
 from mooring.controllers.eviction import pods_by_node
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import PodAddresses
-from mooring.controllers.simulated_nodes.commands import Commands, PodRuns
+from mooring.controllers.simulated_nodes.commands import Commands, PodRuns, StepsUsedUpError
 from mooring.controllers.simulated_nodes.node_admission import Rejection, rejection_of, was_scheduled
 from mooring.controllers.simulated_nodes.pod_steps import Step, is_at_rest, next_step, reject
 from mooring.controllers.simulated_nodes.rules import is_absent, rules_of
@@ -47,7 +47,7 @@ class SimulatedPods(Controller):
         self._pods: Informer[Pod] = context.informers.of(Pod)
         self._by_node = pods_by_node(self._pods)
         self._addresses = PodAddresses()
-        self._commands = Commands()
+        self._commands = Commands(self.clock.monotonic)
         self._programs = _programs(context, self._recorder)
         self._events_left, self._events_at = _MOST_EVENTS, self.clock.monotonic()
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
@@ -113,7 +113,10 @@ class SimulatedPods(Controller):
             place = (node.metadata.name, node.spec.pod_cidr, pod.metadata.uid)
             return None if self._programs.look(pod, node, lambda: self._addresses.allocate(*place)) else _RETRY_SECONDS
         runs = PodRuns(self._commands, pod, rules)
-        step = reject(pod, rejection, now) if rejection is not None else next_step(pod, rules, runs, now)
+        try:
+            step = reject(pod, rejection, now) if rejection is not None else next_step(pod, rules, runs, now)
+        except StepsUsedUpError as error:
+            return error.seconds
         if step.status is not None and not await self._write(pod, node, step):
             return _RETRY_SECONDS
         if step.status is None and step.remove:

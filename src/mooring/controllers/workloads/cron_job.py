@@ -143,7 +143,7 @@ class CronJobController(Workload[CronJob]):
         if found.latest is None:
             return _every_wait(owner, schedule, now) or wait
         deadline = owner.spec.starting_deadline_seconds
-        if deadline is not None and found.latest + timedelta(seconds=deadline) < now:
+        if deadline is not None and times.later(found.latest, deadline) < now:
             told = f"Missed scheduled time to start a job: {times.to_seconds(found.latest)}"
             self.recorder.event(owner, "Warning", "MissSchedule", told)
             return wait
@@ -200,7 +200,7 @@ def _since(owner: CronJob, now: datetime) -> datetime:
     stamp = owner.status.last_schedule_time or owner.metadata.creation_timestamp
     since = times.parse(stamp) if stamp else now
     deadline = owner.spec.starting_deadline_seconds
-    return since if deadline is None else max(since, now - timedelta(seconds=deadline))
+    return since if deadline is None else max(since, times.later(now, -deadline))
 
 
 def missed(owner: CronJob, schedule: Schedule, now: datetime) -> Missed:

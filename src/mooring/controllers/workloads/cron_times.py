@@ -12,6 +12,7 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from mooring.admission import cron_schedule
+from mooring.api.times import later
 
 _NAMED = {
     "@yearly": "0 0 1 1 *",
@@ -29,6 +30,9 @@ _YEARS = 5
 """A schedule without a time within so many years (30 February) has none."""
 
 
+_FIRST_YEAR, _LAST_YEAR = 1, 9999 - _YEARS
+
+
 class ScheduleError(ValueError):
     """The text is no schedule, or there is no such time zone."""
 
@@ -44,7 +48,7 @@ class Schedule:
         if match is not None:
             zone, text = zone_of(match[1]), text[match.end() :]
         self._zone = zone
-        self._every = _duration(text.removeprefix("@every ")) if text.startswith("@every ") else None
+        self._every = _seconds(text.removeprefix("@every ")) if text.startswith("@every ") else None
         if self._every is None:
             self._read(_NAMED.get(text, text).split())
 
@@ -61,7 +65,9 @@ class Schedule:
     def after(self, time: datetime) -> datetime | None:
         """The first time of the schedule behind `time`; None if there is none in the years to come."""
         if self._every is not None:
-            return time.replace(microsecond=0) + self._every
+            return later(time.replace(microsecond=0), self._every)
+        if not _FIRST_YEAR < time.year < _LAST_YEAR:  # beyond the calendar, where no zone can be reckoned with
+            return None
         local = time.astimezone(self._zone).replace(second=0, microsecond=0, tzinfo=None) + timedelta(minutes=1)
         last = local.year + _YEARS
         while local.year <= last:
@@ -112,8 +118,7 @@ def _values(text: str, low: int, high: int, names: tuple[str, ...] = (), first: 
     return frozenset(found)
 
 
-def _duration(text: str) -> timedelta:
-    """A duration in Go's way of writing; at least a second, as cron has it."""
+def _seconds(text: str) -> float:
+    """Read a duration as Go writes it; at least a second, as in cron."""
     parts = re.findall(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)", text)
-    seconds = int(sum(float(number) * _UNITS[unit] for number, unit in parts))
-    return timedelta(seconds=max(1, seconds))
+    return max(1.0, min(1e12, sum(float(number) * _UNITS[unit] for number, unit in parts)) // 1)

@@ -40,9 +40,12 @@ def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
     The numbers are not those of Kubernetes, which hashes Go's own printout; nothing depends on them.
     """
     text = msgspec.json.encode(codec.to_tree(template), order="deterministic")
-    if collisions is not None:
-        text += collisions.to_bytes(4, "little")
-    return safe_encoded(str(fnv1a(text)))
+    return safe_encoded(str(fnv1a(text + collision_suffix(collisions))))
+
+
+def collision_suffix(collisions: int | None) -> bytes:
+    """Encode the low 32 bits of a collision count, which a user may have written; nothing where there is none."""
+    return b"" if collisions is None else (collisions & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def safe_encoded(text: str) -> str:

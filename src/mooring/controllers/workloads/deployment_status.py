@@ -1,7 +1,7 @@
 """The status of a Deployment: counts from its ReplicaSets, and the conditions that `kubectl rollout status` reads."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import structs
 
@@ -105,8 +105,8 @@ def deadline_in(deployment: Deployment, conditions: Conditions, now: datetime) -
     if condition is None or not has_deadline(deployment) or condition.reason in (NEW_AVAILABLE, TIMED_OUT):
         return None
     since = times.parse(condition.last_update_time) if condition.last_update_time else now
-    deadline = timedelta(seconds=deployment.spec.progress_deadline_seconds or 0)
-    return (since + deadline - now).total_seconds()
+    deadline = times.later(since, deployment.spec.progress_deadline_seconds or 0)
+    return (deadline - now).total_seconds()
 
 
 def _has_timed_out(deployment: Deployment, conditions: Conditions, now: datetime) -> bool:

@@ -11,7 +11,7 @@ What the policies say is in ``job_policies.py``. Finished Jobs are deleted by ``
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -22,7 +22,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import LabelSelector
 from mooring.api.states import controller_of
 from mooring.controllers.controller import Context
-from mooring.controllers.workloads import job_indexes, job_pods, job_policies, job_tally
+from mooring.controllers.workloads import job_pods, job_policies, job_tally
 from mooring.controllers.workloads.job_tally import TRACKING, Tally, is_indexed
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
 
@@ -193,8 +193,8 @@ class JobController(Workload[Job]):
             succeeded=tally.succeeded,
             failed=tally.failed,
             uncounted_terminated_pods=tally.uncounted,
-            completed_indexes=job_indexes.text_of(tally.completed) if indexed else "",
-            failed_indexes=job_indexes.text_of(tally.failed_indexes) if per_index else before.failed_indexes,
+            completed_indexes=str(tally.completed) if indexed else "",
+            failed_indexes=str(tally.failed_indexes) if per_index else before.failed_indexes,
         )
 
     def _note_suspension(self, job: Job, status: JobStatus, now: datetime) -> None:
@@ -327,7 +327,7 @@ def wanted_pods(job: Job, tally: Tally) -> int:
 def _deadline_in(job: Job, status: JobStatus, now: datetime) -> float | None:
     if job.spec.active_deadline_seconds is None or status.start_time is None or job.spec.suspend:
         return None
-    until = times.parse(status.start_time) + timedelta(seconds=job.spec.active_deadline_seconds)
+    until = times.later(times.parse(status.start_time), job.spec.active_deadline_seconds)
     return (until - now).total_seconds()
 
 

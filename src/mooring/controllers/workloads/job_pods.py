@@ -1,6 +1,7 @@
 """Which pods of a Job are too many, which are missing, and how a pod with an index is made. Plain functions."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -60,6 +61,10 @@ def missing(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Ma
         wait = _pause(job, tally.ended, now)
         if wait:
             return [], wait
+    failed = defaultdict[int, list[Pod]](list)
+    for pod in (*tally.ended, *tally.terminating):
+        if is_failed(job, pod):
+            failed[index_of(pod)].append(pod)
     made: list[Made] = []
     later: float | None = None
     for index in _vacant(job, tally):
@@ -67,7 +72,7 @@ def missing(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Ma
             break
         failures = 0
         if job.spec.backoff_limit_per_index is not None:
-            gone = [pod for pod in (*tally.ended, *tally.terminating) if index_of(pod) == index and is_failed(job, pod)]
+            gone = failed[index]
             wait = _pause(job, gone, now)
             if wait:
                 later = soonest(later, wait)
@@ -86,11 +91,12 @@ def _ignored(job: Job, pod: Pod) -> bool:
     return job_policies.judge_failure(job, pod).action == "Ignore"
 
 
-def _vacant(job: Job, tally: Tally) -> list[int]:
-    """The indexes without a pod that are still to be done, lowest first."""
+def _vacant(job: Job, tally: Tally) -> Iterator[int]:
+    """Yield the indexes without a pod that are not done yet, lowest first."""
     there = [*tally.active, *(tally.terminating if replaces_only_failed(job) else [])]
-    taken = {index_of(pod) for pod in there} | tally.completed | tally.failed_indexes
-    return [index for index in range(job.spec.completions or 0) if index not in taken]
+    taken = {index_of(pod) for pod in there}
+    done = tally.completed | tally.failed_indexes
+    return (index for index in done.vacant(job.spec.completions or 0) if index not in taken)
 
 
 def indexed(job: Job, index: int, failures: int) -> Made:

@@ -1,7 +1,7 @@
 """What Jobs decide by: pod failure policies, success policies, and how long to wait after failures. Plain functions."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -9,7 +9,8 @@ from mooring.api import times
 from mooring.api.batch_v1 import Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule
 from mooring.api.core_v1 import ContainerStatus, Pod
 from mooring.client import Backoff
-from mooring.controllers.workloads import job_indexes, pod_states
+from mooring.controllers.workloads import pod_states
+from mooring.controllers.workloads.job_indexes import IndexSet
 
 POD_BACKOFF = Backoff(initial=10.0, maximum=600.0)
 """How long a failed pod is waited for before it is replaced, longer with each further failure."""
@@ -67,13 +68,13 @@ def _failed_with(wanted: PodFailurePolicyOnExitCodesRequirement, status: Contain
     return ended.exit_code if (ended.exit_code in wanted.values) is (wanted.operator == "In") else None
 
 
-def met_success_rule(job: Job, completed: set[int]) -> str | None:
+def met_success_rule(job: Job, completed: IndexSet) -> str | None:
     """The words for the first rule of the success policy that the completed indexes meet."""
     policy = job.spec.success_policy
     for index, rule in enumerate(policy.rules if policy is not None else ()):
         chosen = completed
         if rule.succeeded_indexes is not None:
-            wanted = job_indexes.parse(rule.succeeded_indexes, job.spec.completions or 0)
+            wanted = IndexSet.parse(rule.succeeded_indexes, job.spec.completions or 0)
             chosen = completed & wanted
             if rule.succeeded_count is None and chosen == wanted:
                 return f"Matched rules at index {index}"
@@ -106,7 +107,7 @@ def pause_after(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datetime) 
     ]
     if not failures:
         return 0.0
-    until = max(failures) + timedelta(seconds=POD_BACKOFF.delay(len(failures)))
+    until = times.later(max(failures), POD_BACKOFF.delay(len(failures)))
     return max(0.0, (until - now).total_seconds())
 
 

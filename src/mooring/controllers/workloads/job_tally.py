@@ -13,7 +13,8 @@ import msgspec
 from mooring.api import states
 from mooring.api.batch_v1 import Job, UncountedTerminatedPods
 from mooring.api.core_v1 import Pod
-from mooring.controllers.workloads import job_indexes, job_policies, pod_states
+from mooring.controllers.workloads import job_policies, pod_states
+from mooring.controllers.workloads.job_indexes import IndexSet
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -30,8 +31,8 @@ class Tally(msgspec.Struct):
     """In the counter; those in `uncounted` are not."""
     failed: int = 0
     uncounted: UncountedTerminatedPods = msgspec.field(default_factory=UncountedTerminatedPods)
-    completed: set[int] = msgspec.field(default_factory=set)
-    failed_indexes: set[int] = msgspec.field(default_factory=set)
+    completed: IndexSet = msgspec.field(default_factory=IndexSet)
+    failed_indexes: IndexSet = msgspec.field(default_factory=IndexSet)
     to_release: list[Pod] = msgspec.field(default_factory=list)
     """Pods that are counted when the status is written: then their finalizers can go."""
     failure: str = ""
@@ -58,7 +59,7 @@ def replaces_only_failed(job: Job) -> bool:
 def index_of(pod: Pod) -> int:
     """The index of a pod; -1 if it has none."""
     text = pod.metadata.annotations.get(INDEX, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
 
 
 def index_failures(pod: Pod) -> int:
@@ -94,8 +95,8 @@ def take_stock(job: Job, pods: Sequence[Pod]) -> Tally:
             succeeded=[uid for uid in before.succeeded if uid in tracked],
             failed=[uid for uid in before.failed if uid in tracked],
         ),
-        completed=job_indexes.parse(job.status.completed_indexes, completions),
-        failed_indexes=job_indexes.parse(job.status.failed_indexes or "", completions),
+        completed=IndexSet.parse(job.status.completed_indexes, completions),
+        failed_indexes=IndexSet.parse(job.status.failed_indexes or "", completions),
     )
     for pod in pods:
         if is_tracked(pod):
@@ -131,7 +132,8 @@ def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
     limit = job.spec.backoff_limit_per_index
     if limit is not None and is_indexed(job):
         used_up = index_failures(pod) >= limit
-        if (decision.action == "FailIndex" or used_up) and index_of(pod) not in tally.completed:
+        counts = 0 <= index_of(pod) < (job.spec.completions or 0) and index_of(pod) not in tally.completed
+        if (decision.action == "FailIndex" or used_up) and counts:
             tally.failed_indexes.add(index_of(pod))
     tally.uncounted.failed.append(pod.metadata.uid)
     _release_failed(job, pod, tally)

@@ -1,7 +1,5 @@
 """Deletes finished Jobs when their `ttlSecondsAfterFinished` have passed, with all that belongs to them."""
 
-from datetime import timedelta
-
 from mooring.api import errors, times
 from mooring.api.batch_v1 import Job
 from mooring.controllers.controller import Context, Controller
@@ -29,7 +27,7 @@ class JobTTLController(Controller):
             return None
         for each in obj.status.conditions:
             if each.type in (job.COMPLETE, job.FAILED) and each.status == "True" and each.last_transition_time:
-                until = times.parse(each.last_transition_time) + timedelta(seconds=ttl)
+                until = times.later(times.parse(each.last_transition_time), ttl)
                 return (until - self.clock.now()).total_seconds()
         return None
 

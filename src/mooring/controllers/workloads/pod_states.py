@@ -7,6 +7,7 @@ from datetime import datetime
 from mooring.api import times
 from mooring.api.core_v1 import Pod, PodCondition
 from mooring.api.states import has_ended, is_ready
+from mooring.constraints.integers import canonical_int64
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -75,7 +76,7 @@ def deletion_order(pod: Pod, neighbours: int, now: datetime) -> tuple[object, ..
         bool(pod.spec.node_name),
         _PHASES.get(pod.status.phase, 0),
         is_ready(pod),
-        int(cost) if cost.lstrip("-").isdigit() else 0,
+        canonical_int64(cost) or 0,
         -neighbours,
         _magnitude(ready_since(pod), now),
         -restarts(pod),

@@ -17,7 +17,7 @@ from mooring.api.label_selector import Selector
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import controller_of
 from mooring.client import Client, Informers
-from mooring.controllers.workloads.deployment_replica_sets import fnv1a, safe_encoded
+from mooring.controllers.workloads.deployment_replica_sets import collision_suffix, fnv1a, safe_encoded
 from mooring.controllers.workloads.expectations import Expectations
 from mooring.controllers.workloads.ownership import Children, controller_reference
 
@@ -96,9 +96,7 @@ class Revisions:
         data = data_of(template)
         for _ in range(_COLLISIONS):
             text = msgspec.json.encode(data, order="deterministic")
-            if collisions is not None:
-                text += collisions.to_bytes(4, "little")
-            hashed = safe_encoded(str(fnv1a(text)))
+            hashed = safe_encoded(str(fnv1a(text + collision_suffix(collisions))))
             meta = ObjectMeta(
                 name=f"{owner.metadata.name}-{hashed}",
                 namespace=owner.metadata.namespace,

@@ -4,7 +4,7 @@ The counterpart of ``deployment_pace.py``. Pods are whatever the caller knows th
 template and which of them work.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from mooring.api.apps_v1 import StatefulSet
@@ -40,10 +40,9 @@ def to_replace(
     `at_once` is whether `maxUnavailable` counts (MaxUnavailableStatefulSet), else one is replaced after the other.
     """
     reached = range(first_updated(owner), stateful_pods.ordinals(owner).stop)
-    downwards = [pods.get(number) for number in reversed(reached)]
     if not at_once:
-        return _next_old(downwards, is_old, works)
-    old = [pod for pod in downwards if pod is not None and is_old(pod)]
+        return _next_old((pods.get(number) for number in reversed(reached)), is_old, works)
+    old = [pods[number] for number in sorted(pods, reverse=True) if number in reached and is_old(pods[number])]
     if not old:
         return old
     # Those that do not work have nothing to lose, and waiting for them could take for ever.
@@ -59,7 +58,7 @@ def _most_missing(owner: StatefulSet) -> int:
     return max(1, scaled_value(most, len(stateful_pods.ordinals(owner)), round_up=False))
 
 
-def _next_old(downwards: list[P | None], is_old: Callable[[P], bool], works: Callable[[P], bool]) -> list[P]:
+def _next_old(downwards: Iterable[P | None], is_old: Callable[[P], bool], works: Callable[[P], bool]) -> list[P]:
     """As before Kubernetes 1.37: the highest old one, when those above it work."""
     for pod in downwards:
         if pod is not None and is_old(pod):

@@ -34,7 +34,7 @@ def ordinals(owner: StatefulSet) -> range:
 def ordinal_of(pod: Pod) -> int:
     """The number in a pod's name; -1 if there is none."""
     number = pod.metadata.name.rpartition("-")[2]
-    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else -1
+    return int(number) if number.isascii() and number.isdigit() and len(number) <= 10 else -1
 
 
 def pod_name(owner: StatefulSet, ordinal: int) -> str:

@@ -10,6 +10,7 @@ next. Names and volumes are in ``stateful_pods.py``, which pods an update replac
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 
 import msgspec
 from msgspec import structs
@@ -23,9 +24,9 @@ from mooring.client import PatchType
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import pod_states, revisions, stateful_pace, stateful_pods
 from mooring.controllers.workloads.ownership import controller_reference
-from mooring.controllers.workloads.pod_control import growing
+from mooring.controllers.workloads.pod_control import LARGEST_BATCH, growing
 from mooring.controllers.workloads.revisions import History, Revisions
-from mooring.controllers.workloads.workload import Workload, soonest
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
 
 
 class _Pass(msgspec.Struct):
@@ -95,7 +96,8 @@ class StatefulSetController(Workload[StatefulSet]):
         await self._revisions.truncate(key, owner.spec, history, used)
         if problem is not None:
             raise problem
-        return soonest(wait, pod_states.next_availability(pods, owner.spec.min_ready_seconds, look.now))
+        again = LOOK_AGAIN_SECONDS if key in self.unfinished else None
+        return soonest(wait, again, pod_states.next_availability(pods, owner.spec.min_ready_seconds, look.now))
 
     def _look(self, key: str, owner: StatefulSet, pods: Sequence[Pod], history: History) -> _Pass:
         wanted = stateful_pods.ordinals(owner)
@@ -118,17 +120,19 @@ class StatefulSetController(Workload[StatefulSet]):
         """Make, remove and replace pods as far as that is possible now. Returns when to try refused ones again."""
         await self._settle_claims(look)
         await self._repair(look)
-        missing = [ordinal for ordinal in stateful_pods.ordinals(look.owner) if ordinal not in look.pods]
+        vacant = (ordinal for ordinal in stateful_pods.ordinals(look.owner) if ordinal not in look.pods)
+        missing = list(islice(vacant, 1 if look.one_by_one else LARGEST_BATCH))
         if missing and not look.one_by_one:
             wait = await self._create(look, missing)
             if wait is not None:
                 return wait
-        for ordinal in stateful_pods.ordinals(look.owner):
-            pod = look.pods.get(ordinal)
-            if pod is None:
-                if look.one_by_one:
-                    return await self._create(look, [ordinal])
-            elif states.has_ended(pod) and pod.metadata.deletion_timestamp is None:
+            if len(missing) == LARGEST_BATCH:
+                self.unfinished.add(look.key)
+        for ordinal in sorted(look.pods):
+            pod = look.pods[ordinal]
+            if look.one_by_one and missing and missing[0] < ordinal:
+                return await self._create(look, missing)
+            if states.has_ended(pod) and pod.metadata.deletion_timestamp is None:
                 told = "Failed" if pod.status.phase == "Failed" else "Terminated"
                 text = f"StatefulSet {look.key} is recreating {told.lower()} Pod {pod.metadata.name}"
                 self.recorder.event(look.owner, "Warning", f"Recreating{told}Pod", text)
@@ -137,6 +141,8 @@ class StatefulSetController(Workload[StatefulSet]):
                     return None
             elif look.one_by_one and not look.is_available(pod):
                 return None
+        if look.one_by_one and missing:
+            return await self._create(look, missing)
         if not await self._remove_condemned(look):
             return None
         if look.owner.spec.update_strategy.type == "RollingUpdate":

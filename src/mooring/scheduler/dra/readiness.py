@@ -6,7 +6,7 @@ no use on any node, and is freed like one in the wrong place. Called by ``plugin
 """
 
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mooring.api import times
@@ -51,7 +51,7 @@ def is_overdue(claim: ResourceClaim, now: datetime, seconds: float) -> bool:
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None or not must_be_waited_for(claim):
         return False
-    return times.parse(allocation.allocation_timestamp) + timedelta(seconds=seconds) < now
+    return times.later(times.parse(allocation.allocation_timestamp), seconds) < now
 
 
 async def wait(
