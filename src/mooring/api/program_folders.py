@@ -3,8 +3,8 @@
 The controllers start programs and write these files (``mooring.controllers.programs``); the API server, in another
 process, reads them for `kubectl logs` and `kubectl exec` (``mooring.apiserver.streams.simulated.programs``).
 
-    FOLDER/pods/<uid>/<container>/3.log        what it has written since its third restart, a line each, with its time
-    FOLDER/pods/<uid>/<container>/enter.json   what to put before a command to run it in there
+    FOLDER/pods/<uid>/containers/<container>/3.log       what it has written since its third restart, with times
+    FOLDER/pods/<uid>/containers/<container>/enter.json  what to put before a command to run it in there
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ def pod_folder(folder: Path, uid: str) -> Path:
 
 
 def container_folder(folder: Path, uid: str, container: str) -> Path:
-    return pod_folder(folder, uid) / container
+    return pod_folder(folder, uid) / "containers" / container
 
 
 def log_file(container: Path, restarts: int) -> Path:

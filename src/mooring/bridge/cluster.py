@@ -14,6 +14,9 @@ from mooring.bridge.plan import ClusterFacts, Labels, NodeRule, TermRule, own_la
 from mooring.constraints.lowering import LABEL_PREFIX, LABEL_VALUE
 
 _MOST_VERDICTS = 16_384
+MAX_LABELS_PER_NAMESPACE = 100
+MAX_LABELS_PER_NODE = 1000
+"""About 80 kB of a Node: kubelets must be able to go on writing theirs."""
 _TaintKey = tuple[str, str, str, str]
 
 
@@ -83,6 +86,10 @@ class BridgedCluster:
         self._facts: ClusterFacts | None = None
         self._asking: dict[str, tuple[str, ...]] = {}
         """The labels that each pod asks for."""
+        self._namespaces: dict[str, Counter[str]] = defaultdict(Counter)
+        """The labels that the pods of a namespace ask for, with how many do."""
+        self._over_limit: set[str] = set()
+        """Pods whose labels are beyond a limit."""
 
     # -- nodes
 
@@ -180,23 +187,42 @@ class BridgedCluster:
 
     # -- pods and volumes, by key
 
-    def is_asked(self, pod: str, rules: Iterable[NodeRule]) -> None:
-        """Which rules a pod or a volume asks for now."""
+    def is_asked(self, pod: str, rules: Iterable[NodeRule], *, is_limited: bool = False) -> str | None:
+        """Register the rules that a pod or a volume asks for; return why not, where `is_limited` and beyond a limit."""
         wanted = {rule.label: rule for rule in rules}
         before = self._asking.get(pod, ())
         if before == tuple(wanted):
-            return
+            return None
+        excess = self._excess(pod, wanted) if is_limited else None
+        if excess is not None:
+            self.asks_no_more(pod)
+            self._over_limit.add(pod)
+            return excess
+        self._over_limit.discard(pod)
         self._forget(pod, [label for label in before if label not in wanted])
+        labels = self._namespaces[pod.partition("/")[0]]
         for label, rule in wanted.items():
             if label not in self.rules:
                 self.rules[label] = self._judged(rule)
-            self.rules[label].pods.add(pod)
+            if pod not in self.rules[label].pods:
+                self.rules[label].pods.add(pod)
+                labels[label] += 1
         if wanted:
             self._asking[pod] = tuple(wanted)
         else:
             self._asking.pop(pod, None)
+        return None
+
+    def _excess(self, pod: str, wanted: Collection[str]) -> str | None:
+        labels = self._namespaces.get(pod.partition("/")[0], Counter())
+        if len(labels.keys() | set(wanted)) > MAX_LABELS_PER_NAMESPACE:
+            return f"the pods of a namespace may ask for {MAX_LABELS_PER_NAMESPACE} distinct node constraints"
+        if len(self.rules.keys() | set(wanted)) > MAX_LABELS_PER_NODE:
+            return f"the pods of a cluster may ask for {MAX_LABELS_PER_NODE} distinct node constraints"
+        return None
 
     def asks_no_more(self, pod: str) -> None:
+        self._over_limit.discard(pod)
         self._forget(pod, self._asking.pop(pod, ()))
 
     def _judged(self, rule: NodeRule) -> RuleInUse:
@@ -218,6 +244,15 @@ class BridgedCluster:
             if rule is None:
                 continue
             rule.pods.discard(pod)
+            namespace = pod.partition("/")[0]
+            labels = self._namespaces[namespace]
+            labels[label] -= 1
+            if labels[label] <= 0:
+                del labels[label]
+                if not labels:
+                    del self._namespaces[namespace]
+                for waiting in self._over_limit:
+                    self.on_current(waiting)
             if not rule.pods:
                 del self.rules[label]
                 for key in rule.matters_by:

@@ -83,8 +83,13 @@ class PodConstraints(Controller):
             return
         self._known[key] = None
         if not plan.was_changed_after_release(pod):  # else it goes on to need what it was released with
-            self._cluster.is_asked(key, [] if problems(pod) else plan.wanted(pod))
+            self._ask(key, pod)
         self.queue.add(key)
+
+    def _ask(self, key: str, pod: Pod) -> str | None:
+        """Register what the pod asks for; return which limit keeps a gated one from it."""
+        rules = [] if problems(pod) else plan.wanted(pod)
+        return self._cluster.is_asked(key, rules, is_limited=plan.is_gated(pod))
 
     def _left(self, pod: Pod) -> None:
         key = key_of(pod)
@@ -119,6 +124,11 @@ class PodConstraints(Controller):
         return None
 
     async def _release(self, key: str, pod: Pod) -> None:
+        excess = self._ask(key, pod)
+        if excess is not None:
+            self._waiting.add(key)  # woken when other pods need fewer
+            self._refuse(pod, "TooManyConstraints", f"{excess}; the pod stays gated until others need fewer")
+            return
         if not self._cluster.is_current_for(key):
             self._waiting.add(key)  # woken when the last node has its label
             return

@@ -13,6 +13,7 @@ from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.rbac_v1 import ClusterRoleBinding
+from mooring.bridge import cluster as cluster_module
 from mooring.bridge import plan
 from mooring.bridge.checking import check
 from mooring.bridge.run import Bridge
@@ -315,7 +316,10 @@ async def test_what_a_cluster_lacks_is_listed() -> None:
 
 
 @pytest.mark.req("B.3", "B.11")
-async def test_a_thousand_constraints_cost_a_node_few_writes_and_the_idle_bridge_none() -> None:
+async def test_a_thousand_constraints_cost_a_node_few_writes_and_the_idle_bridge_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_module, "MAX_LABELS_PER_NAMESPACE", 1000)
     async with stock_cluster() as cluster:
         await cluster.node("a", {"kernel": "6.1.0"})
         await cluster.node("b", {"kernel": "5.4.0"})
@@ -343,3 +347,21 @@ async def test_a_thousand_constraints_cost_a_node_few_writes_and_the_idle_bridge
             await cluster.label("b", kernel="5.500.0")
             await cluster.until_labelled("b", 500)
             assert [each for each in cluster.requests if each[0] == "PATCH"] == [("PATCH", "/api/v1/nodes/b")]
+
+
+@pytest.mark.req("B.6")
+async def test_a_namespace_may_put_few_labels_on_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "MAX_LABELS_PER_NAMESPACE", 2)
+    async with stock_cluster() as cluster:
+        await cluster.node("a", {"kernel": "9.0.0"})
+        async with cluster.bridged():
+            for number in range(2):
+                await cluster.create(gated(f"p{number}", required=[newer_than(f"{number}.0")]))
+                await cluster.until_released(f"p{number}")
+            await cluster.create(gated("beyond", required=[newer_than("5.0")]))
+            assert "2 distinct node constraints" in await cluster.until_told("TooManyConstraints")
+            assert plan.is_gated(await cluster.find("beyond"))
+            assert len(await cluster.bridge_labels("a")) == 2
+            await cluster.client.delete(Pod, "p0", "default", grace_period_seconds=0)
+            await cluster.until_released("beyond")
+            await cluster.until_labelled("a", 2)

@@ -130,7 +130,7 @@ def _require_sandbox(data_dir: Path, where: str) -> None:
     if missing:
         needed = f"needs {', '.join(missing)}, which Debian has in the packages bubblewrap, util-linux and mount"
         raise ProgramsError(f"{where}: `root` {needed}; `run` without `root` needs nothing")
-    data_dir.mkdir(parents=True, exist_ok=True)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # the server's keys will be in there
     with tempfile.TemporaryDirectory(dir=data_dir) as folder:
         place = Path(folder)
         (place / "image").mkdir()

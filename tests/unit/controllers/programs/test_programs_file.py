@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mooring.api.program_folders import container_folder, pod_folder
 from mooring.controllers.programs.file import ProgramsError, read
 
 pytestmark = pytest.mark.req("S.4")
@@ -91,3 +92,18 @@ def test_networks_of_their_own_are_for_root(tmp_path: Path, monkeypatch: pytest.
     path.write_text("network: own\nprograms: []")
     with pytest.raises(ProgramsError, match="only root can have it"):
         read(path, tmp_path)
+
+
+def test_a_new_data_directory_is_readable_by_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made to try the sandbox in, and the server puts its keys there afterwards."""
+    (tmp_path / "image").mkdir()
+    (tmp_path / "file.yaml").write_text("programs: [{image: x, root: image}]")
+    monkeypatch.setattr(shutil, "which", lambda _name: "/bin/true")
+    with pytest.raises(ProgramsError, match="does not work here"):
+        read(tmp_path / "file.yaml", tmp_path / "data")
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("name", ["hosts", "hostname", "volumes"])
+def test_no_container_has_the_folder_of_something_else(name: str, tmp_path: Path) -> None:
+    assert container_folder(tmp_path, "u", name) != pod_folder(tmp_path, "u") / name
