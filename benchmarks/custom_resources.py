@@ -18,11 +18,11 @@ from mooring.admission.options import AdmissionOptions
 from mooring.api.apiextensions_v1 import JSONSchemaProps
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.scheme import Scheme
-from mooring.apiserver.definitions.following import Definitions
-from mooring.apiserver.discovery import Discovery
-from mooring.apiserver.http import Request
-from mooring.apiserver.resources import Resources, bootstrap
-from mooring.apiserver.routes import resolve
+from mooring.apiserver.extension.definitions import Definitions
+from mooring.apiserver.messages.http import Request
+from mooring.apiserver.messages.routes import resolve
+from mooring.apiserver.output.discovery import Discovery
+from mooring.apiserver.registry import Resources, bootstrap
 from mooring.base.clock import SystemClock
 from mooring.store.memory import MemoryStore
 

@@ -17,9 +17,9 @@ from benchmarks.api import POD
 from mooring.admission.options import AdmissionOptions
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.scheme import Scheme
-from mooring.apiserver.http import Request
-from mooring.apiserver.resources import Resources, bootstrap
-from mooring.apiserver.routes import resolve
+from mooring.apiserver.messages.http import Request
+from mooring.apiserver.messages.routes import resolve
+from mooring.apiserver.registry import Resources, bootstrap
 from mooring.store.memory import MemoryStore
 
 _PODS = 10_000

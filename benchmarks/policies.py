@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry
 from mooring.admission.options import AdmissionOptions
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.scheme import Scheme
-from mooring.apiserver.extensions.metrics import AdmissionMetrics
-from mooring.apiserver.extensions.policies import PolicyStep
-from mooring.apiserver.http import Request
-from mooring.apiserver.resources import Resources, bootstrap
-from mooring.apiserver.routes import resolve
+from mooring.apiserver.extension.policies import PolicyStep
+from mooring.apiserver.messages.http import Request
+from mooring.apiserver.messages.routes import resolve
+from mooring.apiserver.registry import Resources, bootstrap
+from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.base.clock import SystemClock
 from mooring.constraints.celenv.authorizer import nobody_may
 from mooring.store.memory import MemoryStore

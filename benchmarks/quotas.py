@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.http import Request
+from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
 

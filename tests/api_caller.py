@@ -16,10 +16,12 @@ from mooring.api import codec
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.errors import StatusError
 from mooring.api.scheme import Scheme
-from mooring.apiserver.http import Request
-from mooring.apiserver.resources import Resources, bootstrap
-from mooring.apiserver.routes import resolve
-from mooring.apiserver.tables import Tables
+from mooring.apiserver.extension.converting import converting_by
+from mooring.apiserver.extension.webhooks.caller import WebhookCaller
+from mooring.apiserver.messages.http import Request
+from mooring.apiserver.messages.routes import resolve
+from mooring.apiserver.output.tables import Tables
+from mooring.apiserver.registry import Resources, bootstrap
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
 from mooring.testing.clock import MockClock
@@ -155,6 +157,11 @@ class ApiCaller:
         return events
 
 
+async def no_addresses(namespace: str, name: str, port: int) -> list[tuple[str, int]]:
+    """Find no webhook by a Service: tests name them by URL."""
+    return []
+
+
 @asynccontextmanager
 async def api_caller(
     scheme: Scheme | None = None, options: AdmissionOptions | None = None, store: Store | None = None
@@ -163,7 +170,14 @@ async def api_caller(
     clock = MockClock()
     own_store = store or await MemoryStore.open(clock=clock)
     scheme = scheme or Scheme()
-    resources = Resources(own_store, scheme, options or AdmissionOptions(), clock, Tables())
+    resources = Resources(
+        own_store,
+        scheme,
+        options or AdmissionOptions(),
+        clock,
+        Tables(),
+        stored_as=converting_by(WebhookCaller(no_addresses)),
+    )
     await bootstrap(resources)
     try:
         yield ApiCaller(resources, scheme, own_store, clock)

@@ -10,7 +10,7 @@ from mooring.api.base import copy_of
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import StorageClass
-from mooring.apiserver.patch.json_patch import apply
+from mooring.apiserver.registry.patch.json_patch import apply
 
 
 def applied(snapshot: Snapshot, suggestion: Suggestion) -> Snapshot:

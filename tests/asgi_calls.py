@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from mooring.apiserver.app import CLIENT, Application
-from mooring.apiserver.client import Client
-from mooring.apiserver.limits import Limits
+from mooring.apiserver.edge.client import Client
+from mooring.apiserver.edge.limits import Limits
+from mooring.apiserver.edge.sending import CLIENT
 from mooring.apiserver.options import ServerConfig
+from mooring.apiserver.requests.app import Application
 from mooring.apiserver.server import ApiServer
 from mooring.base import component
 from mooring.base.clock import Clock

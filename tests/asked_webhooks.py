@@ -19,11 +19,11 @@ from prometheus_client import CollectorRegistry
 
 from api_caller import Answer, api_caller
 from custom_api import CustomApi
-from mooring.apiserver.definitions.following import Definitions
-from mooring.apiserver.extensions.lookups import NamespaceLabels
-from mooring.apiserver.extensions.metrics import AdmissionMetrics
-from mooring.apiserver.webhooks.caller import ClientConfig
-from mooring.apiserver.webhooks.step import WebhookStep
+from mooring.apiserver.extension.definitions import Definitions
+from mooring.apiserver.extension.lookups import NamespaceLabels
+from mooring.apiserver.extension.webhooks.caller import ClientConfig
+from mooring.apiserver.extension.webhooks.step import WebhookStep
+from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.constraints.celenv.authorizer import nobody_may
 from scripted_webhook import ANSWERS, Tree
 

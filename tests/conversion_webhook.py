@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from mooring.apiserver.security.pki import Pki
+from mooring.apiserver.access.pki import Pki
 from mooring.base.clock import SystemClock
 
 Tree = dict[str, Any]

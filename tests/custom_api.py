@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from api_caller import Answer, ApiCaller, api_caller
-from mooring.apiserver.definitions.following import Definitions
+from mooring.apiserver.extension.definitions import Definitions
 from mooring.store.kv import Store
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from free_ports import free_ports
-from mooring.apiserver.security.pki import KeyPair, Pki
+from mooring.apiserver.access.pki import KeyPair, Pki
 from mooring.base.clock import SystemClock
 from mooring.store.etcd.config import EtcdConfig, parse_servers
 

@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.http import Request
-from mooring.apiserver.security import users
+from mooring.apiserver.messages import users
+from mooring.apiserver.messages.http import Request
 from mooring.apiserver.server import ApiServer
 
 ADMIN = UserInfo(username="kubernetes-admin", groups=["system:masters", "system:authenticated"])

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from api_caller import PODS, ApiCaller, pod
-from mooring.apiserver.resources.counting import Counting
+from mooring.apiserver.registry.quota.recount import Recount
 
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 Tree = dict[str, Any]
@@ -25,7 +25,7 @@ def asking(name: str, cpu: str) -> Tree:
 @asynccontextmanager
 async def counting(*servers: ApiCaller) -> AsyncIterator[None]:
     """Servers that count what is used, as running ones do."""
-    tasks = [asyncio.create_task(Counting(server.resources.context).run()) for server in servers]
+    tasks = [asyncio.create_task(Recount(server.resources.context).run()) for server in servers]
     try:
         yield
     finally:

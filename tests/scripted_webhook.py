@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from mooring.apiserver.security.pki import Pki
+from mooring.apiserver.access.pki import Pki
 from mooring.base.clock import SystemClock
 
 Tree = dict[str, Any]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring.apiserver.security.pki import KeyPair, Pki
+from mooring.apiserver.access.pki import KeyPair, Pki
 from mooring.base.clock import SystemClock
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parents[1] / "src" / "mooring" / "apiserver" / "security" / "kubernetes_roles.json"
+FILE = Path(__file__).parents[1] / "src" / "mooring" / "apiserver" / "access" / "kubernetes_roles.json"
 KINDS = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 _OF_THE_SERVER = ("creationTimestamp", "managedFields", "resourceVersion", "uid")
 Tree = dict[str, Any]

@@ -9,11 +9,11 @@ import pytest
 from asgi_calls import Caller
 from counted_work import Work, count, watched
 from mooring.api.core_v1 import Pod
-from mooring.apiserver.patch.errors import Inapplicable
-from mooring.apiserver.patch.json_patch import apply
-from mooring.apiserver.patch.schema import schema_of
-from mooring.apiserver.patch.strategic import merge_object
-from mooring.apiserver.resources.selection import MAX_TERMS
+from mooring.apiserver.registry.patch.errors import Inapplicable
+from mooring.apiserver.registry.patch.json_patch import apply
+from mooring.apiserver.registry.patch.schema import schema_of
+from mooring.apiserver.registry.patch.strategic import merge_object
+from mooring.apiserver.registry.selection import MAX_TERMS
 
 pytestmark = pytest.mark.req("S.6")
 PODS = "/api/v1/namespaces/default/pods"

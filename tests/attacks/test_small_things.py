@@ -14,7 +14,7 @@ import pytest
 
 from asgi_calls import ADMIN, Caller, running
 from attack_users import MERGE
-from mooring.apiserver.limits import Limits
+from mooring.apiserver.edge.limits import Limits
 
 pytestmark = pytest.mark.req("S.6")
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

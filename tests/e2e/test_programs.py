@@ -16,7 +16,7 @@ import yaml
 from eventually import eventually
 from free_ports import free_port
 from kubectl_caller import KUBECTL, Kubectl
-from mooring.apiserver.security.pki import Pki
+from mooring.apiserver.access.pki import Pki
 from mooring.base.clock import SystemClock
 from running_up import RunningUp, is_alive, running_up
 

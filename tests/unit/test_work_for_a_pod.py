@@ -18,9 +18,9 @@ from mooring.api import codec
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Pod, PodTemplateSpec
 from mooring.api.scheme import Scheme
-from mooring.apiserver.http import Request
+from mooring.apiserver.messages import users
+from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.security import users
 from mooring.apiserver.server import ApiServer
 from mooring.client import lean_pods, wire
 from mooring.client.cache import Cache

@@ -1,4 +1,4 @@
-"""APIServices: who serves which group and version. ``apiserver/api_services.py`` keeps those of this server."""
+"""APIServices: who serves which group and version. ``apiserver/registry/api_services.py`` keeps this server's."""
 
 from mooring.admission import meta
 from mooring.admission.rule_strategy import RuleStrategy

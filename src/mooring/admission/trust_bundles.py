@@ -1,6 +1,6 @@
 """ClusterTrustBundles: the authorities that pods may trust, for a signer or for nobody in particular.
 
-Who may write one for a signer is checked by ``apiserver/security/certificate_checks.py``.
+Who may write one for a signer is checked by ``apiserver/access/certificate_checks.py``.
 """
 
 import base64

@@ -27,9 +27,9 @@ from mooring.api import codec, errors
 from mooring.api.advisor_v1 import GROUP
 from mooring.api.meta_v1 import Resource, Table, TableColumnDefinition, TableRow
 from mooring.api.scheme import SchemeError, parse_runtime_config
-from mooring.apiserver.http import Request, Response
-from mooring.apiserver.resources.output import formatted
-from mooring.apiserver.routes import ResourceRoute
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.messages.routes import ResourceRoute
+from mooring.apiserver.output.formats import formatted
 from mooring.store.kv import KeyValue, Store
 
 CLUSTER = "cluster"

@@ -3,7 +3,7 @@
     {"items": [{"method": "POST", "path": "/api/v1/namespaces/default/pods", "body": {"kind": "Pod", …}}, …]}
     {"items": [{"code": 201, "body": {"kind": "Pod", …}}, …]}
 
-``client/grouped.py`` sends them, ``apiserver/groups.py`` answers.
+``client/grouped.py`` sends them, ``apiserver/requests/batch.py`` answers.
 """
 
 import msgspec

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.app import Application
-from mooring.apiserver.http import Request, Response
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.requests.app import Application
 from mooring.client import transport
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.api.kinds import KINDS, Kind
 from mooring.api.meta_v1 import VersionInfo
-from mooring.apiserver.limits import Limits
+from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.service_network import ServiceNetwork
 from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base.component import Component, resolve

@@ -25,59 +25,60 @@ from mooring.admission.options import for_component as admission_options
 from mooring.api.coordination_v1 import Lease
 from mooring.api.scheme import Scheme
 from mooring.api.write_groups import PATH as WRITES
-from mooring.apiserver import authentication_trust
-from mooring.apiserver.api_services import ApiServices
-from mooring.apiserver.app import Application, PathHandler
-from mooring.apiserver.audit_log import AuditLog
-from mooring.apiserver.definitions.following import Definitions
-from mooring.apiserver.discovery import Discovery
-from mooring.apiserver.extensions.lookups import NamespaceLabels, deciding
-from mooring.apiserver.extensions.metrics import AdmissionMetrics
-from mooring.apiserver.extensions.policies import PolicyStep
-from mooring.apiserver.flow_control.classification import Classification
-from mooring.apiserver.flow_control.keeping import FlowControl
-from mooring.apiserver.groups import WriteGroups
-from mooring.apiserver.health import Check, Health, store_answers
-from mooring.apiserver.http_server import HttpServer, listen, tls_context
-from mooring.apiserver.kubernetes_service import KubernetesService, advertised
-from mooring.apiserver.limits import RequestLimiter
-from mooring.apiserver.metrics import ServerMetrics
-from mooring.apiserver.objects import Follower, Objects
-from mooring.apiserver.openapi import OpenApi
+from mooring.apiserver.access import authentication_trust
+from mooring.apiserver.access.audit_log import AuditLog
+from mooring.apiserver.access.authn import Authenticator
+from mooring.apiserver.access.authz import require_create
+from mooring.apiserver.access.bootstrap import bootstrap_rbac
+from mooring.apiserver.access.bootstrap_authn import BootstrapTokens
+from mooring.apiserver.access.certificate_checks import CertificateChecks
+from mooring.apiserver.access.escalation import EscalationCheck
+from mooring.apiserver.access.issuer import IssuerPages
+from mooring.apiserver.access.kubeconfig import write_kubeconfig
+from mooring.apiserver.access.nodes.authorizer import NodeAuthorizer
+from mooring.apiserver.access.nodes.restriction import NodeRestriction
+from mooring.apiserver.access.pki import KeyPair, Pki
+from mooring.apiserver.access.policy_parameters import PolicyParameterChecks
+from mooring.apiserver.access.rbac import RbacAuthorizer
+from mooring.apiserver.access.reviews import Reviews
+from mooring.apiserver.access.shared_keys import require_shared_keys
+from mooring.apiserver.access.signer import Signer
+from mooring.apiserver.access.token_file import TokenFile
+from mooring.apiserver.access.tokens import ServiceAccountTokens
+from mooring.apiserver.edge.http_server import HttpServer, listen, tls_context
+from mooring.apiserver.edge.limits import RequestLimiter
+from mooring.apiserver.extension.converting import converting_by
+from mooring.apiserver.extension.definitions import Definitions
+from mooring.apiserver.extension.lookups import NamespaceLabels, deciding
+from mooring.apiserver.extension.policies import PolicyStep
+from mooring.apiserver.extension.webhooks.caller import WebhookCaller
+from mooring.apiserver.extension.webhooks.services import addresses_in
+from mooring.apiserver.extension.webhooks.step import WebhookStep
+from mooring.apiserver.messages import users
 from mooring.apiserver.options import ServerConfig, StatusPages, for_component
-from mooring.apiserver.own_calls import OwnCalls
-from mooring.apiserver.resources import Resources, bootstrap
-from mooring.apiserver.resources.connecting import admit_token
-from mooring.apiserver.resources.context import all_of
-from mooring.apiserver.resources.counting import Counting
-from mooring.apiserver.security import users
-from mooring.apiserver.security.authn import Authenticator
-from mooring.apiserver.security.authz import require_create
-from mooring.apiserver.security.bootstrap import bootstrap_rbac
-from mooring.apiserver.security.bootstrap_authn import BootstrapTokens
-from mooring.apiserver.security.certificate_checks import CertificateChecks
-from mooring.apiserver.security.escalation import EscalationCheck
-from mooring.apiserver.security.issuer import IssuerPages
-from mooring.apiserver.security.kubeconfig import write_kubeconfig
-from mooring.apiserver.security.nodes.authorizer import NodeAuthorizer
-from mooring.apiserver.security.nodes.restriction import NodeRestriction
-from mooring.apiserver.security.pki import KeyPair, Pki
-from mooring.apiserver.security.policy_parameters import PolicyParameterChecks
-from mooring.apiserver.security.rbac import RbacAuthorizer
-from mooring.apiserver.security.reviews import Reviews
-from mooring.apiserver.security.shared_keys import require_shared_keys
-from mooring.apiserver.security.signer import Signer
-from mooring.apiserver.security.token_file import TokenFile
-from mooring.apiserver.security.tokens import ServiceAccountTokens
-from mooring.apiserver.services import Repair, ServiceAllocation
-from mooring.apiserver.skew import SkewWatch
+from mooring.apiserver.output.discovery import Discovery
+from mooring.apiserver.output.openapi import OpenApi
+from mooring.apiserver.output.tables import Tables
+from mooring.apiserver.registry import Resources, bootstrap
+from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
+from mooring.apiserver.registry.api_services import ApiServices
+from mooring.apiserver.registry.connecting import admit_token
+from mooring.apiserver.registry.context import all_of
+from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.apiserver.registry.objects import Follower, Objects
+from mooring.apiserver.registry.quota.recount import Recount
+from mooring.apiserver.registry.services import Repair, ServiceAllocation
+from mooring.apiserver.registry.services.kubernetes_service import KubernetesService, advertised
+from mooring.apiserver.requests.app import Application, PathHandler
+from mooring.apiserver.requests.batch import WriteGroups
+from mooring.apiserver.requests.flow_control.classification import Classification
+from mooring.apiserver.requests.flow_control.keeping import FlowControl
+from mooring.apiserver.requests.health import Check, Health, store_answers
+from mooring.apiserver.requests.metrics import ServerMetrics
+from mooring.apiserver.requests.skew import SkewWatch
+from mooring.apiserver.requests.status_pages import StatusPageHandler
 from mooring.apiserver.streams.kubelets import Kubelets
 from mooring.apiserver.streams.streams import Streams
-from mooring.apiserver.tables import Tables
-from mooring.apiserver.webhooks.caller import WebhookCaller
-from mooring.apiserver.webhooks.services import addresses_in
-from mooring.apiserver.webhooks.step import WebhookStep
-from mooring.apiserver.zpages import ZPages
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.base.metrics import registry_of
@@ -129,7 +130,7 @@ class ApiServer:
         resources, network = self.app.resources, config.services
         allocation = resources.context.allocation = ServiceAllocation(resources.context, network.node_ports)
         is_shared = config.etcd is not None
-        self._repair = Repair(OwnCalls(resources), allocation, clock, network, is_shared=is_shared)
+        self._repair = Repair(LoopbackClient(resources), allocation, clock, network, is_shared=is_shared)
 
     @classmethod
     async def open(
@@ -165,6 +166,7 @@ class ApiServer:
         limiter = RequestLimiter(config.limits, clock)
         metrics.in_flight_from(lambda: limiter.reading, lambda: limiter.writing)
         metrics.streams.set_function(limiter.streams.total)
+        caller = self._webhooks = WebhookCaller(addresses_in(objects))
         resources = Resources(
             self.store,
             self.scheme,
@@ -178,8 +180,8 @@ class ApiServer:
                 PolicyParameterChecks(self.store, self.scheme, self._node_authorizer).check,
             ),
             create_check=partial(require_create, self._node_authorizer),
+            stored_as=converting_by(caller),
         )
-        caller = resources.context.webhooks = self._webhooks = WebhookCaller(addresses_in(objects))
         labels, decide = NamespaceLabels(self.store), deciding(self._node_authorizer)
         counted = resources.context.extensions.metrics = AdmissionMetrics(registry)
         self._policies = PolicyStep(self.store, self.scheme, decide, counted)
@@ -217,7 +219,7 @@ class ApiServer:
             definitions=Definitions(self.store, self.scheme, resources, clock),
             policies=self._policies,
             webhooks=self._webhook_step,
-            api_services=ApiServices(OwnCalls(resources), self.scheme, clock),
+            api_services=ApiServices(LoopbackClient(resources), self.scheme, clock),
             classification=Classification(),
             audit=self._audit,
             paths=self._status_pages(versions.status_pages),
@@ -227,7 +229,7 @@ class ApiServer:
         """`/statusz` and `/flagz`, where the version has them."""
         if pages is None:
             return {}
-        made = ZPages(pages, self._config.flags, self._clock.now)
+        made = StatusPageHandler(pages, self._config.flags, self._clock.now)
         return {"/statusz": made.status, "/flagz": made.flags}
 
     def _kubelet_client(self) -> KeyPair:
@@ -249,7 +251,7 @@ class ApiServer:
     async def _begin(self) -> None:
         self._run(self._authorizer.run(), "roles and bindings")
         self._run(self._follow_leases(), "leases of components")
-        calls = OwnCalls(self.app.resources)
+        calls = LoopbackClient(self.app.resources)
         longest = self._config.kubelets.signing_duration
         signer = Signer(self.store, self.scheme, calls, self._pki, self._clock, longest=longest)
         self._run(signer.run(), "signing of certificates")
@@ -261,7 +263,10 @@ class ApiServer:
             bootstrap_rbac(self.app.resources),
             self._repair.prepare(),
             authentication_trust.publish(
-                OwnCalls(self.app.resources), self.authority, self._pki.proxy_authority.certificate, self._clock.now()
+                calls,
+                self.authority,
+                self._pki.proxy_authority.certificate,
+                self._clock.now(),
             ),
         )
         await self._authorizer.wait_for_sync()
@@ -269,7 +274,7 @@ class ApiServer:
         await self._policies.wait_for_sync()
         await self._webhook_step.wait_for_sync()
         self._run(self._repair.run(), "addresses of Services")
-        self._run(Counting(self.app.resources.context).run(), "usage of quotas")
+        self._run(Recount(self.app.resources.context).run(), "usage of quotas")
         flow_control = FlowControl(self.store, self.scheme, calls, self._clock, self.app.classification)
         self._run(flow_control.run(), "priorities of requests")
         self._started = True
@@ -296,7 +301,8 @@ class ApiServer:
         listening = listen(config.bind_address, config.port)
         self._address = listening.getsockname()[:2]
         try:
-            self._tls = tls_context(self._pki.server(self._names()), self._pki.authority)
+            pair = self._pki.server(self._names())
+            self._tls = tls_context(pair.certificate_file, pair.key_file, self.authority)
             self._write_kubeconfigs()
             self._http = HttpServer(self.app, listening, self._tls, config.limits, before_stop=self._end_streams)
             self._http.start()
@@ -312,7 +318,7 @@ class ApiServer:
         own = advertised(network.advertise_address, *self._address)
         if own is None:
             log.info("this machine has no address but its loopback: the Service kubernetes has no endpoints")
-        calls = OwnCalls(self.app.resources)
+        calls = LoopbackClient(self.app.resources)
         return KubernetesService(calls, self._clock, own, network.first, is_shared=self._config.etcd is not None)
 
     @property

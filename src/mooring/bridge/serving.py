@@ -20,7 +20,7 @@ import uvicorn
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Secret
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.apiserver.security.pki import Pki, PkiError
+from mooring.apiserver.access.pki import Pki, PkiError
 from mooring.base import logs
 from mooring.bridge.webhooks import Json, NodeReviews, PodReviews, ReviewError, answer, reviewed
 from mooring.client import Client, ClientError

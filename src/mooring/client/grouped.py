@@ -5,7 +5,7 @@
 Whoever uses the client notices nothing. A write that comes alone is sent alone, and at once; what comes while others of
 its sort are on their way goes together when they are back. Sorts (creations of pods, their status, events, …) do not
 wait for one another, so that a webhook which takes its time delays no leases. The other side is
-``apiserver/groups.py``.
+``apiserver/requests/batch.py``.
 """
 
 import asyncio

@@ -29,8 +29,8 @@ from mooring.api.apiextensions_v1 import CustomResourceDefinition
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import parse_runtime_config
+from mooring.apiserver.access.pki import write_private
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.security.pki import write_private
 from mooring.base import component
 from mooring.base.clock import Clock
 from mooring.cli.support.control_plane import ControlPlane, in_process

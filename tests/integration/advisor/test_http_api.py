@@ -18,8 +18,8 @@ from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.rbac_v1 import PolicyRule, Role, RoleBinding, RoleRef, Subject
-from mooring.apiserver.http import Request, Response
-from mooring.apiserver.routes import ResourceRoute
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.base.known_gates import COMPARISON_OPERATORS
 from mooring.store.memory import MemoryStore
 from mooring.testing.control_plane import RunningControlPlane

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from asgi_calls import ADMIN, Answer, Caller, running
 from mooring.api.meta_v1 import VersionInfo
 from mooring.api.scheme import Scheme
-from mooring.apiserver.openapi import OpenApi
+from mooring.apiserver.output.openapi import OpenApi
 from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.1", "S.6")

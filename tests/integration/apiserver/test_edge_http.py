@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.http_server import ListenError
-from mooring.apiserver.limits import Limits
+from mooring.apiserver.access.pki import Pki
+from mooring.apiserver.edge.http_server import ListenError
+from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.security.pki import Pki
 from mooring.apiserver.server import ApiServer
 from mooring.base.clock import SystemClock
 from mooring.store.kv import Put

@@ -19,7 +19,7 @@ import pytest
 from custom_api import definition
 from etcd_servers import EtcdServers, etcd_cluster
 from eventually import eventually
-from mooring.apiserver.security.pki import Pki
+from mooring.apiserver.access.pki import Pki
 from mooring.base.clock import SystemClock
 from running_server import RunningServer, running_server, start_server
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mooring.api import errors
-from mooring.apiserver.connection import ConnectionLostError
-from mooring.apiserver.http import Request
-from mooring.apiserver.security.pki import KeyPair, Pki
+from mooring.apiserver.access.pki import KeyPair, Pki
+from mooring.apiserver.messages.connection import ConnectionLostError
+from mooring.apiserver.messages.http import Request
 from mooring.apiserver.streams.kubelet import Proxied
 from mooring.apiserver.streams.real.http_call import Address, Call, CallError, call
 from mooring.apiserver.streams.real.kubelets import pass_on

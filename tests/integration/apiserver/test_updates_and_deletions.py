@@ -24,7 +24,7 @@ from group_writes import (
     status,
     written,
 )
-from mooring.apiserver.http import Request
+from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.http import Request
+from mooring.apiserver.messages import users
+from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.security import users
 from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.1")

@@ -25,7 +25,7 @@ from group_writes import (
     written,
 )
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.resources.deleting import Deleting
+from mooring.apiserver.registry.deleting import Deleting
 from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.1")

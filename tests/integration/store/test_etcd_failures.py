@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from etcd_servers import EtcdServers, etcd_cluster
-from mooring.apiserver.security.pki import Pki
+from mooring.apiserver.access.pki import Pki
 from mooring.base.clock import SystemClock
 from mooring.store.errors import (
     Closed,

@@ -6,8 +6,8 @@ from admission_kinds import Create, Update, authority, example, shortened
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.rbac_v1 import PolicyRule
-from mooring.apiserver.security.authz import Attributes, Decision
-from mooring.apiserver.security.certificate_checks import CertificateChecks
+from mooring.apiserver.access.authz import Attributes, Decision
+from mooring.apiserver.access.certificate_checks import CertificateChecks
 
 pytestmark = pytest.mark.req("N.10")
 ONE, TWO = authority("one"), authority("two")

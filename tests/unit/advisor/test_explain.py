@@ -19,7 +19,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
-from mooring.apiserver.patch.json_patch import apply
+from mooring.apiserver.registry.patch.json_patch import apply
 from mooring.cli.commands.explain import explain as command
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.framework import SchedulerFeatures

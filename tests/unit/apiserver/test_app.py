@@ -10,8 +10,8 @@ import pytest
 
 from asgi_calls import ADMIN, Caller, running
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.http import Request, Response
-from mooring.apiserver.limits import Limits
+from mooring.apiserver.edge.limits import Limits
+from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.6")

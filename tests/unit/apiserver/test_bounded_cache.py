@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from mooring.apiserver.bounded_cache import BoundedCache
+from mooring.base.bounded_cache import BoundedCache
 
 
 @pytest.mark.parametrize("size", [1, 2, 31, 100])

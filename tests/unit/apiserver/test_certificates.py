@@ -19,8 +19,8 @@ from mooring.api import bootstrap_tokens
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.certificates_v1 import CLIENT, KUBELET_CLIENT, KUBELET_SERVING, CertificateSigningRequest
 from mooring.api.core_v1 import Secret
-from mooring.apiserver.http import Request
-from mooring.apiserver.security import users
+from mooring.apiserver.messages import users
+from mooring.apiserver.messages.http import Request
 from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.testing.clock import settle
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from api_caller import ApiCaller
-from mooring.apiserver.routes import resolve
+from mooring.apiserver.messages.routes import resolve
 
 pytestmark = pytest.mark.req("S.3")
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from api_caller import no_addresses
 from conversion_webhook import Answer, conversion_webhook, converting
 from custom_api import CRON_TABS, DEFINITIONS, CustomApi, cron_tab, custom_api, definition
-from mooring.apiserver.webhooks.caller import WebhookCaller
-from mooring.apiserver.webhooks.failures import WebhookError
+from mooring.apiserver.extension.webhooks.caller import WebhookCaller
+from mooring.apiserver.extension.webhooks.failures import WebhookError
 
 Tree = dict[str, Any]
 NEWER = CRON_TABS.replace("/v1/", "/v2/")
@@ -42,13 +43,8 @@ def convert(obj: Tree, version: str) -> Tree:
     return made
 
 
-async def no_addresses(namespace: str, name: str, port: int) -> list[tuple[str, int]]:
-    return []
-
-
 async def with_versions(api: CustomApi, config: Tree) -> None:
     """CronTab in two versions, stored as v1."""
-    api.resources.context.webhooks = WebhookCaller(no_addresses)
     made = definition(schema=TEXTS)
     second = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": PARTS}}
     made["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": ".spec.cronSpec"}]

@@ -9,9 +9,9 @@ import pytest
 from custom_api import CustomApi, cron_tabs, custom_api
 from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import VersionInfo
-from mooring.apiserver.discovery import Discovery
-from mooring.apiserver.http import Request, Response
-from mooring.apiserver.openapi import OpenApi
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.output.discovery import Discovery
+from mooring.apiserver.output.openapi import OpenApi
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 NAME = "com.example.stable.v1.CronTab"
@@ -85,7 +85,7 @@ def test_a_server_without_definitions_loads_nothing_for_them() -> None:
 import asyncio, sys
 sys.path.insert(0, "tests")
 from api_caller import api_caller, config_map, CONFIG_MAPS
-from mooring.apiserver.definitions.following import Definitions
+from mooring.apiserver.extension.definitions import Definitions
 
 async def main():
     async with api_caller() as api:

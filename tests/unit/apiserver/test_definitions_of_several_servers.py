@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from custom_api import CRON_TABS, DEFINITIONS, CustomApi, cron_tab, cron_tabs, custom_api, definition
-from mooring.apiserver.definitions import names
+from mooring.apiserver.registry import definition_status as names
 from mooring.store.etcd.store import EtcdStore
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore

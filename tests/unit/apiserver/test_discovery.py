@@ -8,8 +8,8 @@ import pytest
 
 from asgi_calls import ADMIN, Caller, running
 from mooring.api.scheme import Scheme
-from mooring.apiserver.discovery import Discovery
-from mooring.apiserver.http import Request, Response
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.output.discovery import Discovery
 from mooring.base.version import ComponentVersions
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -14,14 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from asgi_calls import ADMIN, Caller, running
 from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.apiserver.audit_log import AuditLog, AuditLogError
-from mooring.apiserver.client import Client
-from mooring.apiserver.exchange import Exchange
-from mooring.apiserver.http import Request
-from mooring.apiserver.metrics import ServerMetrics
+from mooring.apiserver.access.audit_log import AuditLog, AuditLogError
+from mooring.apiserver.edge.client import Client
+from mooring.apiserver.messages.exchange import Exchange
+from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import for_component
+from mooring.apiserver.requests.metrics import ServerMetrics
+from mooring.apiserver.requests.skew import SkewWatch
 from mooring.apiserver.server import ApiServer
-from mooring.apiserver.skew import SkewWatch
 from mooring.base import component
 from mooring.base.clock import SystemClock
 from mooring.store.kv import Put

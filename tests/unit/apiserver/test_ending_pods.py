@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mooring.api import codec, times
 from mooring.api.core_v1 import Pod
 from mooring.api.scheme import Scheme
-from mooring.apiserver.resources.ending_pods import given_time, glimpse
-from mooring.apiserver.resources.stored import Stored
+from mooring.apiserver.registry.pods.ending_pods import given_time, glimpse
+from mooring.apiserver.registry.stored import Stored
 from mooring.store.kv import KeyValue
 from mooring.testing.builders import made
 

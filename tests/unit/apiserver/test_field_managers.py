@@ -11,7 +11,7 @@ from mooring.api import codec
 from mooring.api.codec import FieldValidation
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
-from mooring.apiserver.apply.field_managers import FieldManagers, Manager
+from mooring.apiserver.registry.apply.field_managers import FieldManagers, Manager
 
 pytestmark = pytest.mark.req("S.1")
 _SCHEME = Scheme()

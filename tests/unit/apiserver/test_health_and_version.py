@@ -8,9 +8,9 @@ import pytest
 
 from asgi_calls import ADMIN, Caller, running
 from mooring.api import errors
-from mooring.apiserver.health import Health
-from mooring.apiserver.http import Request, Response
+from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.options import ServerConfig
+from mooring.apiserver.requests.health import Health
 from mooring.apiserver.server import ApiServer
 from mooring.store.errors import Unreachable
 from mooring.store.memory import MemoryStore
@@ -88,7 +88,7 @@ class _Broken(MemoryStore):
 async def test_a_server_whose_store_does_not_answer_lives_but_is_not_ready(
     store: type[MemoryStore], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("mooring.apiserver.health.PROBE_SECONDS", 0.01)
+    monkeypatch.setattr("mooring.apiserver.requests.health.PROBE_SECONDS", 0.01)
     clock = MockClock()
     config = ServerConfig(data_dir=tmp_path, ephemeral=True)
     memory = await MemoryStore.open(clock=clock)

@@ -6,9 +6,14 @@ import pytest
 
 from api_caller import ApiCaller
 from mooring.api.meta_v1 import Resource
-from mooring.apiserver import authentication_trust
-from mooring.apiserver.kubernetes_service import INTERVAL_SECONDS, KubernetesService, Place, advertised
-from mooring.apiserver.own_calls import OwnCalls
+from mooring.apiserver.access import authentication_trust
+from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.apiserver.registry.services.kubernetes_service import (
+    INTERVAL_SECONDS,
+    KubernetesService,
+    Place,
+    advertised,
+)
 
 pytestmark = pytest.mark.req("N.9")
 
@@ -18,7 +23,7 @@ SLICE = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
 
 
 def keeper(api: ApiCaller, own: Place | None, *, is_shared: bool = False) -> KubernetesService:
-    return KubernetesService(OwnCalls(api.resources), api.clock, own, "10.0.0.1", is_shared=is_shared)
+    return KubernetesService(LoopbackClient(api.resources), api.clock, own, "10.0.0.1", is_shared=is_shared)
 
 
 async def addresses(api: ApiCaller) -> list[str]:
@@ -101,7 +106,7 @@ async def test_servers_with_different_ports_agree_on_one(api: ApiCaller) -> None
         assert (await api.get(ENDPOINTS)).body["subsets"] == [subset]
 
 
-class SlowCalls(OwnCalls):
+class SlowCalls(LoopbackClient):
     """As on a disk: a write takes a turn of the loop."""
 
     async def create(self, obj: Resource) -> None:
@@ -139,7 +144,7 @@ def test_a_loopback_is_never_advertised() -> None:
 
 async def test_the_cluster_is_told_whom_the_server_trusts(api: ApiCaller) -> None:
     maps = "/api/v1/namespaces/kube-system/configmaps"
-    calls = OwnCalls(api.resources)
+    calls = LoopbackClient(api.resources)
     for clients, proxies, bundle in ((b"c", b"p", "p"), (b"c", b"p", "p"), (b"d", b"q", "pq")):
         await authentication_trust.publish(calls, clients, proxies, api.clock.now())
         data = (await api.get(f"{maps}/extension-apiserver-authentication")).body["data"]

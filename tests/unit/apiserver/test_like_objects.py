@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from api_caller import CONFIG_MAPS, config_map
 from asgi_calls import ADMIN, Caller, running
 from custom_api import CRON_TABS, DEFINITIONS, CustomApi, cron_tab, custom_api, definition
-from mooring.apiserver.resources.context import Call
-from mooring.apiserver.resources.like_objects import Found, LikeObjects
-from mooring.apiserver.resources.parameters import WriteOptions
+from mooring.apiserver.registry.context import Call
+from mooring.apiserver.registry.like_objects import Found, LikeObjects
+from mooring.apiserver.registry.parameters import WriteOptions
 from policy_objects import create, validating
 from quota_objects import QUOTAS, counted, counting, quota
 
@@ -26,7 +26,7 @@ Tree = dict[str, Any]
 Made = Callable[[int], Tree]
 _MADE_UP = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|made-up-[a-z0-9]{5}")
 """Ids and names."""
-_JUDGED = "mooring.apiserver.resources.writing.finish_create"
+_JUDGED = "mooring.apiserver.registry.writing.finish_create"
 
 
 class Foretelling(LikeObjects):
@@ -319,7 +319,7 @@ async def test_made_up_names_that_are_taken(is_one_free: bool, monkeypatch: pyte
         await _learned(api, CONFIG_MAPS, lambda _: _with(config_map("", k="v"), generateName="m-"))
         await api.post(CONFIG_MAPS, config_map("taken"))
         names = iter(["taken", "taken", "free" if is_one_free else "taken", *["taken"] * 5])
-        monkeypatch.setattr("mooring.apiserver.resources.like_objects.made_up_name", lambda _: next(names))
+        monkeypatch.setattr("mooring.apiserver.registry.like_objects.made_up_name", lambda _: next(names))
         answer = await api.post(CONFIG_MAPS, _with(config_map("", k="v"), generateName="m-"))
         if is_one_free:
             assert (answer.code, answer.body["metadata"]["name"]) == (201, "free")

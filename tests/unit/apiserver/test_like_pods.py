@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_caller import PODS, Answer, ApiCaller, api_caller
-from mooring.apiserver.resources.like_pods import LikePods
+from mooring.apiserver.registry.pods.like_pods import LikePods
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -44,7 +44,7 @@ async def test_all_pods_of_a_text_are_alike(api: ApiCaller, monkeypatch: pytest.
     assert [each.body["metadata"]["name"] for each in (first, second, third)] == ["one", "two", "three"]
     assert len({each.body["metadata"]["uid"] for each in (first, second, third)}) == 3
     assert _common(first) == _common(second) == _common(third)
-    monkeypatch.setattr("mooring.apiserver.resources.writing.finish_create", None)
+    monkeypatch.setattr("mooring.apiserver.registry.writing.finish_create", None)
     assert (await api.post(PODS, _body("four", labels={"app": "web"}))).code == 201, "and not judged again"
     assert (await api.get(f"{PODS}/four")).body["metadata"]["name"] == "four"
 
@@ -221,5 +221,5 @@ async def test_pods_with_parts_of_their_own_are_not_judged_again(
 ) -> None:
     texts = [_text(made(number)) for number in range(4)]
     await _one_by_one(api, texts[:2])
-    monkeypatch.setattr("mooring.apiserver.resources.writing.finish_create", None)
+    monkeypatch.setattr("mooring.apiserver.registry.writing.finish_create", None)
     assert [code for code, _ in await _one_by_one(api, texts[2:])] == [201, 201]

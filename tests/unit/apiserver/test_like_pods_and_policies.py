@@ -10,7 +10,7 @@ import pytest
 
 from asgi_calls import ADMIN, Caller, running
 from mooring.admission.policy import validating as module
-from mooring.apiserver.resources.like_pods import LikePods
+from mooring.apiserver.registry.pods.like_pods import LikePods
 from policy_objects import create, mutating, rules, validating
 
 pytestmark = pytest.mark.req("X.7", "S.4")

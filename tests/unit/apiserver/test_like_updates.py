@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_caller import PODS, STRATEGIC, ApiCaller, api_caller
-from mooring.apiserver.http import Request, Response
-from mooring.apiserver.resources import like_updates
-from mooring.apiserver.resources.like_updates import Known, LikeUpdates, Update
-from mooring.apiserver.routes import ResourceRoute, resolve
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.messages.routes import ResourceRoute, resolve
+from mooring.apiserver.registry.pods import like_updates
+from mooring.apiserver.registry.pods.like_updates import Known, LikeUpdates, Update
 
 pytestmark = pytest.mark.req("S.4")
 Tree = dict[str, Any]
 _TRACKING = "batch.kubernetes.io/job-tracking"
-_UPDATES = "mooring.apiserver.resources.writing.finish_update"
+_UPDATES = "mooring.apiserver.registry.writing.finish_update"
 
 
 class Foretold(LikeUpdates):

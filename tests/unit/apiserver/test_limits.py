@@ -8,7 +8,7 @@ import pytest
 from asgi_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.limits import Limits, RequestLimiter
+from mooring.apiserver.edge.limits import Limits, RequestLimiter
 from mooring.testing.clock import MockClock
 
 pytestmark = pytest.mark.req("S.6")

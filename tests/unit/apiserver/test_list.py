@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
-from mooring.apiserver.resources.output import in_turns
+from mooring.apiserver.registry.views import in_turns
 from mooring.store.kv import Put
 
 pytestmark = pytest.mark.req("S.1")

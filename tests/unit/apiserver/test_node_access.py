@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from api_caller import MERGE_PATCH, STRATEGIC, Answer
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
-from mooring.apiserver.http import Request
+from mooring.apiserver.access import bootstrap, bootstrap_roles
+from mooring.apiserver.access.nodes import references
+from mooring.apiserver.access.nodes.references import Reference
+from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.security import bootstrap, bootstrap_roles
-from mooring.apiserver.security.nodes import references
-from mooring.apiserver.security.nodes.references import Reference
 from mooring.apiserver.server import ApiServer
 from mooring.store.memory import MemoryStore
 from policy_objects import API, rules, validating

@@ -11,8 +11,8 @@ from mooring.api import errors
 from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import VersionInfo
 from mooring.api.scheme import Scheme
-from mooring.apiserver.http import Request, Response
-from mooring.apiserver.openapi import OpenApi, protobuf
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.output.openapi import OpenApi, protobuf
 from mooring.base.version import ComponentVersions
 
 pytestmark = pytest.mark.req("S.1")

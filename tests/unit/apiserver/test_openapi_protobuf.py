@@ -4,7 +4,7 @@ import pytest
 
 from mooring.api.meta_v1 import VersionInfo
 from mooring.api.scheme import Scheme
-from mooring.apiserver.openapi import OpenApi, protobuf
+from mooring.apiserver.output.openapi import OpenApi, protobuf
 
 
 def test_every_schema_there_is_can_be_encoded() -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from mooring.api import codec
 from mooring.api.scheme import Scheme
-from mooring.apiserver.apply.comparison import compare
-from mooring.apiserver.apply.field_managers import of_small, relevant
-from mooring.apiserver.patch.schema import schema_of
+from mooring.apiserver.registry.apply.comparison import compare
+from mooring.apiserver.registry.apply.field_managers import of_small, relevant
+from mooring.apiserver.registry.patch.schema import schema_of
 
 pytestmark = pytest.mark.req("S.4")
 

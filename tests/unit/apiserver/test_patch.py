@@ -24,12 +24,12 @@ from api_caller import (
 from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Pod, Service
 from mooring.api.scheme import Scheme
-from mooring.apiserver.patch import patcher_for
-from mooring.apiserver.patch.errors import PatchError
-from mooring.apiserver.patch.json_patch import apply, check_operations
-from mooring.apiserver.patch.merge_patch import merged
-from mooring.apiserver.patch.schema import schema_of
-from mooring.apiserver.patch.strategic import merge_object
+from mooring.apiserver.registry.patch import patcher_for
+from mooring.apiserver.registry.patch.errors import PatchError
+from mooring.apiserver.registry.patch.json_patch import apply, check_operations
+from mooring.apiserver.registry.patch.merge_patch import merged
+from mooring.apiserver.registry.patch.schema import schema_of
+from mooring.apiserver.registry.patch.strategic import merge_object
 
 pytestmark = pytest.mark.req("S.1")
 

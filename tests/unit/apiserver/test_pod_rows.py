@@ -14,12 +14,12 @@ from mooring.api import codec
 from mooring.api.core_v1 import Pod
 from mooring.api.kinds import KINDS
 from mooring.api.meta_v1 import TableRow
-from mooring.apiserver.tables import Tables
-from mooring.apiserver.tables.pod_forms import Form, form_of
-from mooring.apiserver.tables.pod_rows import PodRows
-from mooring.apiserver.tables.pods import PODS
-from mooring.apiserver.tables.printer import Ages, Ago
-from mooring.apiserver.tables.row import Row
+from mooring.apiserver.output.tables import Tables
+from mooring.apiserver.output.tables.pod_forms import Form, form_of
+from mooring.apiserver.output.tables.pod_rows import PodRows
+from mooring.apiserver.output.tables.pods import PODS
+from mooring.apiserver.output.tables.printer import Ages, Ago
+from mooring.apiserver.output.tables.row import Row
 
 pytestmark = pytest.mark.req("S.4")
 Json = dict[str, Any]

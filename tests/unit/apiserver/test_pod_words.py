@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mooring.apiserver.resources.like_updates import _taken_apart
-from mooring.apiserver.resources.pod_words import Form, Forms, form_of
+from mooring.apiserver.registry.pods.like_updates import _taken_apart
+from mooring.apiserver.registry.pods.pod_words import Form, Forms, form_of
 
 pytestmark = pytest.mark.req("S.4")
 Texts = tuple[bytes, bytes, bytes]

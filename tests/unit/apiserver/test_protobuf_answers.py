@@ -87,8 +87,8 @@ async def test_a_watch_is_made_of_frames_with_their_length(api: ApiCaller) -> No
 async def watched(api: ApiCaller, url: str, events: int) -> bytes:
     from urllib.parse import parse_qs, urlsplit
 
-    from mooring.apiserver.http import Request
-    from mooring.apiserver.routes import resolve
+    from mooring.apiserver.messages.http import Request
+    from mooring.apiserver.messages.routes import resolve
 
     parts = urlsplit(url)
     request = Request(method="GET", path=parts.path, query=parse_qs(parts.query), headers={"accept": PROTOBUF})

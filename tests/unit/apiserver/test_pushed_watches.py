@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from api_caller import CONFIG_MAPS, ApiCaller, api_caller, config_map
-from mooring.apiserver.http import Pushed, Request
-from mooring.apiserver.routes import Routes
+from mooring.apiserver.messages.http import Pushed, Request
+from mooring.apiserver.messages.routes import Routes
 from mooring.store.errors import StorageFailed
 from mooring.testing.clock import settle
 

@@ -21,11 +21,11 @@ from mooring.api.rbac_v1 import (
     RoleRef,
     Subject,
 )
-from mooring.apiserver.own_calls import OwnCalls
-from mooring.apiserver.security import bootstrap_roles
-from mooring.apiserver.security.authz import Attributes
-from mooring.apiserver.security.bootstrap import bootstrap_rbac, completed
-from mooring.apiserver.security.rbac import RoleBook
+from mooring.apiserver.access import bootstrap_roles
+from mooring.apiserver.access.authz import Attributes
+from mooring.apiserver.access.bootstrap import bootstrap_rbac, completed
+from mooring.apiserver.access.rbac import RoleBook
+from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.6")
@@ -394,11 +394,11 @@ async def test_roles_and_bindings_that_lack_nothing_are_only_read(
 ) -> None:
     written: list[Resource] = []
 
-    async def write(_: OwnCalls, obj: Resource) -> None:
+    async def write(_: LoopbackClient, obj: Resource) -> None:
         written.append(obj)
 
     for verb in ("create", "update"):
-        monkeypatch.setattr(OwnCalls, verb, write)
+        monkeypatch.setattr(LoopbackClient, verb, write)
     await bootstrap_rbac(server.app.resources)
     roles = (ClusterRole, ClusterRoleBinding, Role, RoleBinding)
     assert [obj for obj in written if isinstance(obj, roles)] == []  # others are written at the same time

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mooring.api.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion
 from mooring.api.kinds import CustomFacts
 from mooring.api.scheme import Scheme
-from mooring.apiserver.routes import Routes, resolve
+from mooring.apiserver.messages.routes import Routes, resolve
 
 pytestmark = pytest.mark.req("S.4")
 

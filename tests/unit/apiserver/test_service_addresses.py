@@ -14,9 +14,9 @@ from api_caller import Answer, ApiCaller, api_caller
 from mooring.admission.options import AdmissionOptions
 from mooring.api.core_v1 import Service, ServiceSpec
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.apiserver.own_calls import OwnCalls
+from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.apiserver.registry.services import Repair, ServiceAllocation, addresses, ports
 from mooring.apiserver.service_network import ServiceNetwork
-from mooring.apiserver.services import Repair, ServiceAllocation, addresses, ports
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
 
@@ -34,7 +34,7 @@ class Cluster:
         self.api = api
         registry = api.resources.context
         self.allocation = registry.allocation = ServiceAllocation(registry, network.node_ports)
-        self.repair = Repair(OwnCalls(api.resources), self.allocation, api.clock, network, is_shared=is_shared)
+        self.repair = Repair(LoopbackClient(api.resources), self.allocation, api.clock, network, is_shared=is_shared)
 
     async def create(self, name: str = "web", **spec: Any) -> Answer:
         body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}}
@@ -252,7 +252,7 @@ async def test_the_networks_of_the_flags_can_grow_and_not_change(caplog: pytest.
         cidrs = "/apis/networking.k8s.io/v1/servicecidrs/kubernetes"
         for wanted, stored in ((DUAL, list(DUAL)), (("10.7.0.0/24",), list(DUAL))):
             network = ServiceNetwork(cluster_ips=wanted)
-            calls = OwnCalls(made.api.resources)
+            calls = LoopbackClient(made.api.resources)
             await Repair(calls, made.allocation, made.api.clock, network, is_shared=False).prepare()
             assert (await made.api.get(cidrs)).body["spec"]["cidrs"] == stored
         assert "is not what this cluster began with" in caplog.text

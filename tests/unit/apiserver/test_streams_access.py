@@ -9,8 +9,8 @@ import pytest
 from asgi_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.limits import Limits, RequestLimiter
-from mooring.apiserver.routes import resolve
+from mooring.apiserver.edge.limits import Limits, RequestLimiter
+from mooring.apiserver.messages.routes import resolve
 from mooring.apiserver.server import ApiServer
 from mooring.testing.clock import MockClock
 

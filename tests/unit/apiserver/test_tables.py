@@ -9,8 +9,8 @@ import pytest
 
 from mooring.api import codec
 from mooring.api.kinds import KINDS, Kind
-from mooring.apiserver.tables import Tables
-from mooring.apiserver.tables.printer import Ages, duration
+from mooring.apiserver.output.tables import Tables
+from mooring.apiserver.output.tables.printer import Ages, duration
 
 pytestmark = pytest.mark.req("S.1")
 

@@ -11,8 +11,8 @@ from threading import Thread
 import pytest
 import uvloop
 
-from mooring.apiserver.connection import CHUNK, ConnectionLostError
-from mooring.apiserver.security.pki import Pki
+from mooring.apiserver.access.pki import Pki
+from mooring.apiserver.messages.connection import CHUNK, ConnectionLostError
 from mooring.apiserver.streams.real.http_call import Address, Call, CallError, call
 from mooring.apiserver.streams.real.tls import unverified
 from mooring.apiserver.streams.real.tls_connection import TlsConnection

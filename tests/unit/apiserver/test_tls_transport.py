@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from mooring.apiserver import tls_transport
-from mooring.apiserver.http_server import listen
-from mooring.apiserver.security.pki import Pki
-from mooring.apiserver.tls_transport import TlsListener
+from mooring.apiserver.access.pki import Pki
+from mooring.apiserver.edge import tls_transport
+from mooring.apiserver.edge.http_server import listen
+from mooring.apiserver.edge.tls_transport import TlsListener
 from mooring.base.clock import SystemClock
 
 pytestmark = pytest.mark.req("S.6")

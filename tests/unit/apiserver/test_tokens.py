@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asgi_calls import ADMIN, Answer, Caller, running
-from mooring.apiserver.security import jwt
-from mooring.apiserver.security.token_file import TokenFile, TokenFileError
+from mooring.apiserver.access import jwt
+from mooring.apiserver.access.token_file import TokenFile, TokenFileError
 from mooring.apiserver.server import ApiServer
 from mooring.testing.clock import MockClock
 

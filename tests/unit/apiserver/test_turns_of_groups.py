@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from mooring.apiserver.groups import WriteGroups
-from mooring.apiserver.http import Request, Response
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.requests.batch import WriteGroups
 
 pytestmark = pytest.mark.req("S.4")
 _PODS = "/api/v1/namespaces/default/pods"

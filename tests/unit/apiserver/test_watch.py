@@ -15,7 +15,7 @@ from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
 from client_fakes import FakeStream, FakeTransport, json_response
 from mooring.api.core_v1 import Pod
 from mooring.api.errors import Invalid, NotAcceptable, Timeout
-from mooring.apiserver.resources.cache_view import identity, without_owners
+from mooring.apiserver.registry.cache_view import identity, without_owners
 from mooring.client import Client, WatchEvent, key_of, wire
 from mooring.client.cache import Cache
 from mooring.testing.clock import settle

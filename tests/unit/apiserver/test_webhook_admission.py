@@ -276,8 +276,8 @@ async def test_what_goes_into_the_audit_log() -> None:
 
 
 async def _annotations(api: WebhookApi, body: Tree) -> dict[str, str]:
-    from mooring.apiserver.http import Request
-    from mooring.apiserver.routes import resolve
+    from mooring.apiserver.messages.http import Request
+    from mooring.apiserver.messages.routes import resolve
 
     request = Request(method="POST", path=CONFIG_MAPS, body=json.dumps(body).encode(), user=api.user)
     route = resolve(api.scheme, CONFIG_MAPS)

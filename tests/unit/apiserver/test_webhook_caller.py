@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mooring.api.admissionregistration_v1 import ServiceReference, WebhookClientConfig
-from mooring.apiserver.security.pki import Pki
-from mooring.apiserver.webhooks.caller import WebhookCaller
-from mooring.apiserver.webhooks.failures import WebhookError
+from mooring.apiserver.access.pki import Pki
+from mooring.apiserver.extension.webhooks.caller import WebhookCaller
+from mooring.apiserver.extension.webhooks.failures import WebhookError
 from mooring.base.clock import SystemClock
 
 pytestmark = pytest.mark.req("X.9", "X.11")

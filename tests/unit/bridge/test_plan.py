@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import stock_rules
 from mooring.api import codec
 from mooring.api.core_v1 import Affinity, Node, Pod, Taint, Toleration
-from mooring.apiserver.patch.json_patch import apply
+from mooring.apiserver.registry.patch.json_patch import apply
 from mooring.bridge import plan
 from mooring.bridge.cluster import BridgedCluster
 from mooring.bridge.pods import problems

@@ -2,7 +2,7 @@
 
 `ValidatingPolicies.judge` asks every policy that concerns a request, for every binding and every set of parameters, and
 gathers a `Judgement`: who denies, what to warn of, what goes into the audit log. `refusal` makes the error of the first
-denial, in Kubernetes' words. Decisions are pure; ``apiserver/extensions/policies.py`` acts on them, and so does advice.
+denial, in Kubernetes' words. Decisions are pure; ``apiserver/extension/policies.py`` acts on them, and so does advice.
 """
 
 import json

@@ -28,7 +28,7 @@ from mooring.api.base import copy_of
 from mooring.api.core_v1 import Event, Namespace, Pod
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
-from mooring.apiserver.resources.stored import ROOT, Stored
+from mooring.apiserver.registry.stored import ROOT, Stored
 from mooring.client import Client
 from mooring.scheduler.facade import DEFAULT_SCHEDULER
 from mooring.store.kv import Put, Store

@@ -139,7 +139,7 @@ class _Ready:
         from mooring.admission.policy.mutating import MutatingPolicies  # noqa: PLC0415 - takes a while to import
         from mooring.admission.policy.validating import ValidatingPolicies  # noqa: PLC0415 - as above
         from mooring.advisor.policies.webhooks import WebhooksInTheWay  # noqa: PLC0415 - as above
-        from mooring.apiserver.extensions.patching import TreePatching  # noqa: PLC0415 - as above
+        from mooring.apiserver.extension.patching import TreePatching  # noqa: PLC0415 - as above
         from mooring.constraints.celenv.authorizer import nobody_may  # noqa: PLC0415 - as above
 
         self.decide: Decide = nobody_may

@@ -13,7 +13,7 @@ from mooring.admission.policy.evaluation import values_for
 from mooring.admission.policy.matching import Index
 from mooring.api.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from mooring.api.meta_v1 import Resource
-from mooring.apiserver.webhooks.configurations import Hook, mutating_hooks, validating_hooks
+from mooring.apiserver.extension.webhooks.configurations import Hook, mutating_hooks, validating_hooks
 
 CONFIGURATIONS: tuple[type[Resource], ...] = (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
 

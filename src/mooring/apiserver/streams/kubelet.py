@@ -5,7 +5,7 @@ from typing import Protocol
 import msgspec
 
 from mooring.api.core_v1 import Node, Pod
-from mooring.apiserver.http import Request, Response
+from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.streams.questions import LogOptions
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from mooring.api.core_v1 import Node
 from mooring.api.simulation import is_simulated
-from mooring.apiserver.objects import Objects
-from mooring.apiserver.security.pki import KeyPair
-from mooring.apiserver.security.tokens import ServiceAccountTokens
+from mooring.apiserver.access.pki import KeyPair
+from mooring.apiserver.access.tokens import ServiceAccountTokens
+from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.kubelet import Kubelet
 from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base.clock import Clock

@@ -12,8 +12,8 @@ from typing import Self
 
 import msgspec
 
-from mooring.apiserver.connection import Connection, ConnectionLostError
-from mooring.apiserver.http import Request, Response
+from mooring.apiserver.messages.connection import Connection, ConnectionLostError
+from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.streams.websocket import Tunnel, handshake
 
 _TEXT = "base64.binary.k8s.io"

@@ -10,7 +10,7 @@ from mooring.api import errors, times
 from mooring.api.core_v1 import Pod
 from mooring.api.field_errors import FieldError, forbidden, invalid
 from mooring.api.field_path import Path
-from mooring.apiserver.http import Request
+from mooring.apiserver.messages.http import Request
 
 T = TypeVar("T")
 _MOST_PORTS = 64

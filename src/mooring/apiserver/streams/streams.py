@@ -18,10 +18,10 @@ from mooring.api import errors
 from mooring.api.core_v1 import Node, Pod, Service
 from mooring.api.discovery_v1 import Endpoint, EndpointSlice
 from mooring.api.quoting import quoted
-from mooring.apiserver.http import Request, Response
-from mooring.apiserver.objects import Objects
-from mooring.apiserver.routes import ResourceRoute
-from mooring.apiserver.security.authz import Attributes, Authorizer, forbidden
+from mooring.apiserver.access.authz import Attributes, Authorizer, forbidden
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.messages.routes import ResourceRoute
+from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.kubelet import Place, Proxied
 from mooring.apiserver.streams.kubelets import Kubelets
 from mooring.apiserver.streams.questions import container_of, log_options

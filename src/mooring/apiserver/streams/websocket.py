@@ -15,8 +15,8 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
 
 from mooring.api import errors
-from mooring.apiserver.connection import Connection, ConnectionLostError
-from mooring.apiserver.http import Request
+from mooring.apiserver.messages.connection import Connection, ConnectionLostError
+from mooring.apiserver.messages.http import Request
 
 CLOSE = 255
 """The channel of v5 on which a client says which other channel has ended."""

@@ -7,7 +7,7 @@ import click
 import uvloop
 
 from mooring.api.scheme import parse_runtime_config
-from mooring.apiserver.limits import Limits
+from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.options import DEFAULT_ADDRESS, DEFAULT_PORT, ServerConfig
 from mooring.apiserver.server import ApiServer
 from mooring.apiserver.service_network import ServiceNetwork

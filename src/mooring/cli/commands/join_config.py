@@ -96,7 +96,7 @@ def join_config(
 
 def _make_token(source: ClusterSource, name: str, life: timedelta) -> str:
     from mooring.api import bootstrap_tokens  # noqa: PLC0415 - as above
-    from mooring.apiserver.security.users import JOINING_NODES  # noqa: PLC0415 - as above
+    from mooring.apiserver.messages.users import JOINING_NODES  # noqa: PLC0415 - as above
     from mooring.cli.support.live_server import asked  # noqa: PLC0415 - as above
 
     token = bootstrap_tokens.new_token()
@@ -130,7 +130,7 @@ def _kubelet(folder: Path, runtime: str, serving: bool) -> dict[str, Any]:
 def _write(folder: Path, server: str, authority: bytes, token: str, kubelet: dict[str, Any]) -> None:
     import yaml  # noqa: PLC0415 - as above
 
-    from mooring.apiserver.security.pki import PkiError, write_private  # noqa: PLC0415 - as above
+    from mooring.apiserver.access.pki import PkiError, write_private  # noqa: PLC0415 - as above
 
     trust = {"certificate-authority": "ca.crt"} if authority else {}
     bootstrap = {

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mooring.api import advisor_v1
-from mooring.apiserver.http import Request, Response
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.routes import ResourceRoute
 from mooring.apiserver.server import ApiServer
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Protocol, Self
 
 from mooring.api.scheme import Scheme
 from mooring.apiserver.in_process import handler
+from mooring.apiserver.messages import users
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.security import users
 from mooring.apiserver.server import ApiServer
 from mooring.base.clock import Clock
 from mooring.cli.support.advice import serve_advice, with_advisor

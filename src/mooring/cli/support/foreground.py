@@ -13,8 +13,8 @@ import yaml
 from mooring.api.core_v1 import Node
 from mooring.api.errors import StatusError
 from mooring.api.scheme import parse_runtime_config
+from mooring.apiserver.access.pki import write_private
 from mooring.apiserver.options import ServerConfig, for_component
-from mooring.apiserver.security.pki import write_private
 from mooring.cli.support.control_plane import Connect, ControlPlane, Crew, in_process
 from mooring.cli.support.dashboard_process import DashboardProcess
 from mooring.cli.support.gc_settings import collect_garbage_less

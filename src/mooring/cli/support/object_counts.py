@@ -12,7 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from mooring.api.scheme import Scheme
-from mooring.apiserver.resources.stored import Stored
+from mooring.apiserver.registry.stored import Stored
 from mooring.base import logs
 from mooring.store.errors import Closed, RevisionError, StoreError
 from mooring.store.kv import KeyValue, Store

@@ -20,8 +20,8 @@ from mooring.advisor.audit.auditor import subjects_of
 from mooring.advisor.audit.rehearsal import Copy, Plane, rehearse
 from mooring.advisor.snapshot import Snapshot
 from mooring.apiserver.in_process import handler
+from mooring.apiserver.messages import users
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.security import users
 from mooring.apiserver.server import ApiServer
 from mooring.base.component import Component
 from mooring.client import Client, user_agent

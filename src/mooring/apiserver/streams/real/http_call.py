@@ -14,7 +14,7 @@ from typing import Self
 import httptools
 import msgspec
 
-from mooring.apiserver.connection import CHUNK, Connection, ConnectionLostError
+from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
 from mooring.apiserver.streams.real.tls_connection import TlsConnection
 
 CONNECT_SECONDS = 5.0

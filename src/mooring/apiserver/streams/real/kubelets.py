@@ -13,8 +13,8 @@ from mooring.api import errors, times
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Status
 from mooring.api.quoting import quoted
-from mooring.apiserver.connection import Connection, relay
-from mooring.apiserver.http import Request, Response
+from mooring.apiserver.messages.connection import Connection, relay
+from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.streams.kubelet import Place, Proxied
 from mooring.apiserver.streams.questions import LogOptions, command_options, ports
 from mooring.apiserver.streams.real.html_links import rewritten

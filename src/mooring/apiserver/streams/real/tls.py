@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mooring.api import errors
-from mooring.apiserver.security.pki import KeyPair
+from mooring.apiserver.access.pki import KeyPair
 from mooring.base.clock import Clock
 
 _RENEWAL_SECONDS = 3600.0

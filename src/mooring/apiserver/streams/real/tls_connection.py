@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from contextlib import suppress
 
-from mooring.apiserver.connection import CHUNK, Connection, ConnectionLostError
+from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
 
 
 class TlsConnection(Connection):

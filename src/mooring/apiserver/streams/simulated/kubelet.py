@@ -9,10 +9,9 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import list_of
 from mooring.api.quoting import quoted
 from mooring.api.simulation import FAILURE, is_unreachable
-from mooring.apiserver.bounded_cache import BoundedCache
-from mooring.apiserver.connection import Connection
-from mooring.apiserver.http import Request, Response
-from mooring.apiserver.objects import Objects
+from mooring.apiserver.messages.connection import Connection
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.kubelet import Place, Proxied
 from mooring.apiserver.streams.questions import CommandOptions, LogOptions, command_options, ports
 from mooring.apiserver.streams.simulated import canned_http, container, logs, port_forward, remote_command
@@ -23,6 +22,7 @@ from mooring.apiserver.streams.simulated.spdy_channels import SpdyChannels
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.simulated.volumes import Issue, mounted_files
 from mooring.apiserver.streams.websocket import Channels, Tunnel, handshake
+from mooring.base.bounded_cache import BoundedCache
 from mooring.base.clock import Clock
 from mooring.shell import Outcome
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mooring.api.core_v1 import Pod
-from mooring.apiserver.connection import Connection, ConnectionLostError
+from mooring.apiserver.messages.connection import Connection, ConnectionLostError
 from mooring.apiserver.streams.simulated.canned_http import CannedHttp
 from mooring.apiserver.streams.simulated.spdy import Opened, Received, Spdy, SpdyError
 from mooring.apiserver.streams.websocket import Channels

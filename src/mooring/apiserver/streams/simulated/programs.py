@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from mooring.api import errors
 from mooring.api.core_v1 import Pod
 from mooring.api.program_folders import container_folder, log_file, pod_folder, read_entrance
-from mooring.apiserver.bounded_cache import BoundedCache
-from mooring.apiserver.http import Response
+from mooring.apiserver.messages.http import Response
 from mooring.apiserver.streams.kubelet import Kubelet, Place, Proxied
 from mooring.apiserver.streams.simulated.container import Run
 from mooring.apiserver.streams.simulated.logs import Log
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio, Write
+from mooring.base.bounded_cache import BoundedCache
 from mooring.base.processes import end, spawned
 
 _PIECE = 32 * 1024

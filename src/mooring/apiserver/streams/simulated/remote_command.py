@@ -14,7 +14,7 @@ from typing import Protocol
 from mooring.api import codec
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Status, StatusCause, StatusDetails
-from mooring.apiserver.connection import ConnectionLostError
+from mooring.apiserver.messages.connection import ConnectionLostError
 from mooring.apiserver.streams.questions import CommandOptions
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.websocket import CLOSE

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 
-from mooring.apiserver.connection import Connection, ConnectionLostError
+from mooring.apiserver.messages.connection import Connection, ConnectionLostError
 from mooring.apiserver.streams.questions import CommandOptions
 from mooring.apiserver.streams.simulated.spdy import Opened, Received, Spdy, SpdyError
 from mooring.apiserver.streams.websocket import CLOSE

@@ -14,7 +14,7 @@ from mooring.api.authentication_v1 import TokenRequest, TokenRequestSpec
 from mooring.api.certificates_v1 import ClusterTrustBundle
 from mooring.api.core_v1 import ConfigMap, Pod, PodCertificateProjection, Secret, Volume
 from mooring.api.volume_files import MissingError, files_of
-from mooring.apiserver.objects import Objects
+from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.simulated.container import spec_of
 
 Issue = Callable[[str, str, TokenRequest], Awaitable[TokenRequest]]

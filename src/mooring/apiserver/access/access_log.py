@@ -1,0 +1,41 @@
+"""A line for each request: who asked for what, what was answered, and how long it took. Shown with `-v`.
+
+Neither bodies nor headers nor queries are logged, for there may be secrets in them.
+"""
+
+import logging
+
+from mooring.apiserver.messages.exchange import Exchange
+from mooring.base import logs
+
+log = logs.get(__name__)
+
+
+def is_kept() -> bool:
+    """Whether there is a line for every request."""
+    return log.isEnabledFor(logging.INFO)
+
+
+def write(exchange: Exchange) -> None:
+    """Log a request that has been answered; errors of the server itself are shown without `-v` too."""
+    level = logging.ERROR if exchange.code >= 500 else logging.INFO
+    if not log.isEnabledFor(level):
+        return
+    request = exchange.request
+    fields = {
+        "method": request.method,
+        "path": request.path,
+        "verb": exchange.verb,
+        "code": exchange.code,
+        "user": request.user.username,
+        "agent": request.user_agent[:100],
+        "from": exchange.address,
+        "ms": round(exchange.seconds * 1000, 1),
+        "bytes": exchange.bytes_sent,
+        "request_id": request.request_id,
+    }
+    if exchange.user and exchange.user is not request.user:
+        fields["impersonated_by"] = exchange.user.username
+    if exchange.reason:
+        fields["reason"] = exchange.reason
+    log.log(level, "request", extra={"fields": fields})

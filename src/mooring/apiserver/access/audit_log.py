@@ -1,0 +1,96 @@
+"""The audit log: one JSON object a line, as Kubernetes' audit.k8s.io/v1 at the level Metadata.
+
+It says who did what to which object, when, and whether it was allowed; never what was in it. A line is written, in one
+piece, before the last byte of the answer is sent, and for a watch when it begins and when it ends.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mooring.api import codec, times
+from mooring.api.authentication_v1 import UserInfo
+from mooring.apiserver.messages.exchange import Exchange
+from mooring.base import logs
+from mooring.base.clock import Clock
+
+log = logs.get(__name__)
+_LONGEST_URI = 4096
+
+
+class AuditLogError(Exception):
+    """The file cannot be written. The message names it."""
+
+
+class AuditLog:
+    """An open audit log. Lines are appended, so that tools may move the file away and start the server anew."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise AuditLogError(f"cannot write the audit log {path}: {error.strerror}") from error
+
+    def write(self, exchange: Exchange, stage: str = "ResponseComplete") -> None:
+        line = msgspec.json.encode(_event(exchange, stage, times.to_microseconds(self._clock.now()))) + b"\n"
+        try:
+            os.write(self._file, line)
+        except OSError as error:
+            if logs.once(("audit log", str(self._path), error.errno)):
+                fields = {"file": str(self._path), "why": error.strerror}
+                log.error("The audit log cannot be written", extra={"fields": fields})
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def _event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
+    request = exchange.request
+    who = exchange.user or request.user
+    event: dict[str, Any] = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "Metadata",
+        "auditID": request.request_id,
+        "stage": stage,
+        "requestURI": request.path[:_LONGEST_URI],
+        "verb": exchange.verb or request.method.lower(),
+        "user": _user(who),
+        "sourceIPs": [exchange.address] if exchange.address else [],
+        "userAgent": request.user_agent[:200],
+    }
+    if who is not request.user:
+        event["impersonatedUser"] = _user(request.user)
+    if exchange.route:
+        route = exchange.route
+        reference = {
+            "resource": route.resource,
+            "namespace": route.namespace,
+            "name": route.name,
+            "apiGroup": route.group,
+            "apiVersion": route.version,
+            "subresource": route.subresource,
+        }
+        event["objectRef"] = {key: value for key, value in reference.items() if value}
+    status: dict[str, Any] = {"metadata": {}, "code": exchange.code}
+    if exchange.reason:
+        status |= {"status": "Failure", "reason": exchange.reason}
+    event["responseStatus"] = status
+    event["requestReceivedTimestamp"] = times.to_microseconds(exchange.received)
+    event["stageTimestamp"] = now
+    if exchange.allowed_by or exchange.code == 403:  # else nobody was asked: who it is was not known, or too much came
+        event["annotations"] = {
+            "authorization.k8s.io/decision": "allow" if exchange.allowed_by else "forbid",
+            "authorization.k8s.io/reason": exchange.allowed_by,
+            **request.audit_annotations,
+        }
+    return event
+
+
+def _user(user: UserInfo) -> Any:
+    return codec.to_tree(user)

@@ -1,0 +1,115 @@
+"""What a request wants to do, as the authorizer sees it, and how it answers.
+
+`attributes_of` makes `Attributes` of a request; ``rbac.py`` has the authorizer; `forbidden` is what the client is told.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from mooring.api import errors, field_selector
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.kinds import Kind
+from mooring.api.quoting import quoted
+from mooring.api.rbac_v1 import PolicyRule
+from mooring.apiserver.messages.http import Request
+from mooring.apiserver.messages.routes import MANY, ResourceRoute
+
+_OF_COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    """An action: on a resource, or, when `path` is given, on a path that is no resource."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    selected_node: str = ""
+    """The one node that a field selector on `spec.nodeName` leaves."""
+
+    @property
+    def full_resource(self) -> str:
+        """The resource as roles name it: `pods`, `pods/status`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Whether an action is allowed; the reason says by which binding, or what kept a role from being looked at."""
+
+    allowed: bool
+    reason: str = ""
+
+
+class Authorizer(Protocol):
+    """Decides what users may do."""
+
+    def authorize(self, user: UserInfo, attributes: Attributes) -> Decision: ...
+
+    async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
+        """Get to know what `authorize` needs for this action; for others it decides by what it knew before."""
+        ...
+
+    def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
+        """All that a user may do in a namespace; without one, in the whole cluster."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Wait until what has been written about rights counts."""
+        ...
+
+
+def require_create(authorizer: Authorizer, user: UserInfo, kind: Kind, namespace: str, name: str) -> None:
+    """Raises Forbidden unless a user may create an object: an update or an apply may create, with a verb of its own."""
+    attributes = Attributes("create", kind.group, kind.plural, "", namespace, name)
+    decision = authorizer.authorize(user, attributes)
+    if not decision.allowed:
+        raise forbidden(user, attributes, decision.reason)
+
+
+def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
+    """The action that a request asks for."""
+    if route is None:
+        return Attributes(verb=request.method.lower(), path=request.path)
+    kind, verb = route.kind, route.verb(request)
+    name = "" if route.name == MANY else route.name  # which takes the right to all of them
+    node = ""
+    if verb in _OF_COLLECTIONS:
+        selector = request.parameter("fieldSelector")
+        name = name or _only(selector, "metadata.name")
+        node = selected_node(selector)
+    namespace = route.namespace
+    if kind.plural == "namespaces" and kind.group == "":
+        namespace = route.name  # what is done to a namespace is done in it
+    return Attributes(verb, kind.group, kind.plural, route.subresource, namespace, name, "", node)
+
+
+def selected_node(selector: str) -> str:
+    """The one node that a field selector leaves, empty where it leaves more, or cannot be read."""
+    return _only(selector, "spec.nodeName")
+
+
+def _only(selector: str, field: str) -> str:
+    """The one value that a field selector leaves: those who may see one object only can list and watch it."""
+    if field not in selector:
+        return ""
+    try:
+        return field_selector.parse(selector).requires_exactly(field) or ""
+    except ValueError:
+        return ""  # the handler says what is wrong with it
+
+
+def forbidden(user: UserInfo, attributes: Attributes, reason: str = "") -> errors.Forbidden:
+    """What somebody is told who may not do something, in Kubernetes' words."""
+    who = f"User {quoted(user.username)} cannot {attributes.verb}"
+    behind = f": {reason}" if reason else ""
+    if attributes.path:
+        return errors.forbidden("", "", f"{who} path {quoted(attributes.path)}{behind}")
+    where = f"in the namespace {quoted(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
+    what = f"resource {quoted(attributes.full_resource)} in API group {quoted(attributes.group)}"
+    return errors.forbidden(
+        attributes.resource, attributes.name, f"{who} {what} {where}{behind}", group=attributes.group
+    )

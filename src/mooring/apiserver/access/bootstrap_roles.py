@@ -1,0 +1,158 @@
+"""The roles and bindings that every cluster begins with: Kubernetes' own, and what Mooring's parts need besides.
+
+Kubernetes' are data, ``kubernetes_roles.json``: what a kube-apiserver of 1.37 wrote (``tools/bootstrap_roles.py``).
+`cluster-admin`, `admin`, `edit` and `view` are for people; what begins with `system:` is for components. `admin`,
+`edit` and `view` gather the rules of all roles with their label, so that whoever adds an API adds a role and no more.
+The server writes all of them when it starts and adds what is missing, unless somebody has set the annotation
+`rbac.authorization.kubernetes.io/autoupdate` of one to false. Written by ``bootstrap.py``.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
+from mooring.apiserver.messages import users
+
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+_FILE = Path(__file__).parent / "kubernetes_roles.json"
+_GROUP = "rbac.authorization.k8s.io"
+_CERTIFICATES = "certificates.k8s.io"
+_REQUESTS = "system:certificates.k8s.io:certificatesigningrequests"
+_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_READ = ("get", "list", "watch")
+
+
+class _Recorded(msgspec.Struct):
+    """The file."""
+
+    cluster_roles: list[ClusterRole] = msgspec.field(name="ClusterRole")
+    cluster_role_bindings: list[ClusterRoleBinding] = msgspec.field(name="ClusterRoleBinding")
+    roles: list[Role] = msgspec.field(name="Role")
+    role_bindings: list[RoleBinding] = msgspec.field(name="RoleBinding")
+
+
+def _recorded() -> _Recorded:
+    return msgspec.json.decode(_FILE.read_bytes(), type=_Recorded)
+
+
+def _may(verbs: Sequence[str], groups: str, *resources: str, names: Sequence[str] = ()) -> PolicyRule:
+    """A rule; `groups` are separated by spaces, `core` is the core group."""
+    api_groups = ["" if group == "core" else group for group in groups.split()]
+    return PolicyRule(verbs=[*verbs], api_groups=api_groups, resources=[*resources], resource_names=[*names])
+
+
+_BESIDES = {
+    "system:kube-scheduler": (
+        _may(("get", "list", "watch", "update", "patch"), "coordination.k8s.io", "leases"),
+        _may(_READ, "scheduling.k8s.io", "priorityclasses"),
+    ),
+    "system:kube-controller-manager": (
+        # One process runs all controllers, the garbage collector and the namespaces' end among them: these must be
+        # able to read and delete whatever there is. Kubernetes has a role for each controller besides.
+        _may((*_READ, "delete", "deletecollection", "patch", "update"), "*", "*"),
+        _may(
+            ("create",),
+            "core apps batch coordination.k8s.io discovery.k8s.io events.k8s.io policy resource.k8s.io storage.k8s.io",
+            "configmaps",
+            "controllerrevisions",
+            "csinodes",
+            "endpoints",
+            "endpointslices",
+            "events",
+            "jobs",
+            "leases",
+            "nodes",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "pods",
+            "pods/eviction",
+            "replicasets",
+            "resourceclaims",
+            "resourceslices",
+            "serviceaccounts",
+            "serviceaccounts/token",
+        ),
+        _may(("create",), _CERTIFICATES, "podcertificaterequests"),  # for pods of simulated nodes
+        _may(("approve",), _CERTIFICATES, "signers", names=("kubernetes.io/kube-apiserver-client-kubelet",)),
+    ),
+}
+"""What Mooring's own components may do beyond Kubernetes'."""
+
+
+def cluster_roles() -> list[ClusterRole]:
+    """All ClusterRoles."""
+    found = {role.metadata.name: role for role in _recorded().cluster_roles}
+    for name, rules in _BESIDES.items():
+        found[name].rules += rules
+    for role in found.values():
+        if role.aggregation_rule:  # written out too, so that people can read it
+            role.rules = list(_gathered(role, found.values()))
+    writes = PolicyRule(verbs=["post"], non_resource_urls=["/writes"])
+    return [*found.values(), ClusterRole(metadata=_metadata("mooring:write-groups"), rules=[writes])]
+
+
+def _gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[PolicyRule]:
+    """The rules of the roles that a role gathers, and of those that they gather."""
+    selectors = role.aggregation_rule.cluster_role_selectors if role.aggregation_rule else []
+    wanted = {label for selector in selectors for label in selector.match_labels.items()}
+    for other in roles:
+        if wanted & set(other.metadata.labels.items()):
+            yield from _gathered(other, roles) if other.aggregation_rule else other.rules
+
+
+@cache
+def node_rules() -> tuple[PolicyRule, ...]:
+    """What all nodes have in common. The Node authorizer narrows it to what concerns each node.
+
+    The role `system:node` is bound to nobody, as in Kubernetes, and shows it.
+    """
+    return tuple(next(role.rules for role in _recorded().cluster_roles if role.metadata.name == "system:node"))
+
+
+def cluster_role_bindings() -> list[ClusterRoleBinding]:
+    """All ClusterRoleBindings."""
+    return [
+        *_recorded().cluster_role_bindings,
+        # What kubeadm binds in other clusters: nodes with a token join, and renew their certificates, by themselves.
+        _bound("mooring:node-bootstrapper", "system:node-bootstrapper", _group(users.JOINING_NODES)),
+        _bound("mooring:node-autoapprove-bootstrap", f"{_REQUESTS}:nodeclient", _group(users.JOINING_NODES)),
+        _bound("mooring:node-autoapprove-rotation", f"{_REQUESTS}:selfnodeclient", _group(users.NODES)),
+        # kube-apiserver leaves this to whoever installs it; here the server makes its certificate for kubelets itself
+        _bound("mooring:kube-apiserver-kubelet-client", "system:kubelet-api-admin", _user(users.KUBELET_CLIENT)),
+        _bound("mooring:write-groups", "mooring:write-groups", _user(users.CONTROLLERS), _user(users.SCHEDULER)),
+    ]
+
+
+def roles() -> list[Role]:
+    """All Roles."""
+    return _recorded().roles
+
+
+def role_bindings() -> list[RoleBinding]:
+    """All RoleBindings."""
+    return _recorded().role_bindings
+
+
+def _bound(name: str, role: str, *subjects: Subject) -> ClusterRoleBinding:
+    reference = RoleRef(api_group=_GROUP, kind="ClusterRole", name=role)
+    return ClusterRoleBinding(metadata=_metadata(name), role_ref=reference, subjects=[*subjects])
+
+
+def _metadata(name: str) -> ObjectMeta:
+    return ObjectMeta(name=name, labels=dict(_LABELS), annotations={AUTO_UPDATE: "true"})
+
+
+def _group(name: str) -> Subject:
+    return Subject(kind="Group", api_group=_GROUP, name=name)
+
+
+def _user(name: str) -> Subject:
+    return Subject(kind="User", api_group=_GROUP, name=name)
+
+
+RETIRED = {"system:node": [_group(users.NODES)]}
+"""Subjects that are not bound any more, by binding: nodes have their rights from the Node authorizer."""

@@ -1,0 +1,86 @@
+"""Who may ask for, approve and sign certificates, and say whom to trust, besides having the right to write the object.
+
+By Kubernetes' rules: approving or denying needs the verb `approve` on the resource `signers` of that name, writing a
+certificate or a failure needs `sign`, and a ClusterTrustBundle of a signer needs `attest`. Nobody gets a certificate
+for `system:masters`. Called with every object that is written (`context.Guard`).
+"""
+
+from mooring.api import certificate_requests, errors
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.base import copy_of
+from mooring.api.certificates_v1 import (
+    APPROVED,
+    CLIENT,
+    DENIED,
+    FAILED,
+    CertificateSigningRequest,
+    ClusterTrustBundle,
+)
+from mooring.api.meta_v1 import Resource
+from mooring.apiserver.access.authz import Attributes, Authorizer
+from mooring.apiserver.messages import users
+
+_GROUP, _RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
+
+
+class CertificateChecks:
+    """Refuses decisions about certificates by those who may not make them."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
+        """Raises Forbidden."""
+        if isinstance(new, ClusterTrustBundle) and new.spec.signer_name:
+            self._check_attester(user, new, old)
+        if not isinstance(new, CertificateSigningRequest):
+            return
+        if old is None:
+            _check_subject(new)
+        elif isinstance(old, CertificateSigningRequest):
+            if subresource == "approval" and _decided(new, APPROVED, DENIED) != _decided(old, APPROVED, DENIED):
+                self._require(user, "approve", new)
+            signed = new.status.certificate != old.status.certificate or _decided(new, FAILED) != _decided(old, FAILED)
+            if subresource == "status" and signed:
+                self._require(user, "sign", new)
+
+    def _check_attester(self, user: UserInfo, new: ClusterTrustBundle, old: Resource | None) -> None:
+        """Whoever says whom to trust as a signer may attest for it; garbage collection may take references away."""
+        if isinstance(old, ClusterTrustBundle) and _without_owners(new) == _without_owners(old):
+            return
+        if not self._may(user, "attest", new.spec.signer_name):
+            why = f'user not permitted to attest for signerName "{new.spec.signer_name}"'
+            raise errors.forbidden("clustertrustbundles", new.metadata.name, why, group=_GROUP)
+
+    def _require(self, user: UserInfo, verb: str, csr: CertificateSigningRequest) -> None:
+        signer = csr.spec.signer_name
+        if not self._may(user, verb, signer):
+            why = f'user not permitted to {verb} requests with signerName "{signer}"'
+            raise errors.forbidden(_RESOURCE, csr.metadata.name, why, group=_GROUP)
+
+    def _may(self, user: UserInfo, verb: str, signer: str) -> bool:
+        """Whether somebody may do something for a signer, by its name or for all of its domain."""
+        return any(
+            self._authorizer.authorize(user, Attributes(verb, _GROUP, "signers", name=name)).allowed
+            for name in (signer, f"{signer.partition('/')[0]}/*")
+        )
+
+
+def _without_owners(bundle: ClusterTrustBundle) -> ClusterTrustBundle:
+    """A bundle without what garbage collection and the server itself write."""
+    found = copy_of(bundle)
+    found.metadata.owner_references, found.metadata.finalizers = [], []
+    found.metadata.managed_fields, found.metadata.resource_version = [], ""
+    return found
+
+
+def _check_subject(csr: CertificateSigningRequest) -> None:
+    if csr.spec.signer_name == CLIENT:
+        request = certificate_requests.read(csr.spec.request)
+        if users.MASTERS in request.organizations:
+            why = f"use of {CLIENT} signer with {users.MASTERS} group is not allowed"
+            raise errors.forbidden(_RESOURCE, csr.metadata.name, why, group=_GROUP)
+
+
+def _decided(csr: CertificateSigningRequest, *kinds: str) -> list[tuple[str, str]]:
+    return [(entry.type, entry.status) for entry in csr.status.conditions if entry.type in kinds]

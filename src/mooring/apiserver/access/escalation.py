@@ -1,0 +1,191 @@
+"""Nobody gives away more than they have: the check on writes of roles and bindings.
+
+Whoever writes a role must have all its rights, or the verb `escalate` on it; whoever writes a binding must have all
+rights of the role that it gives, or the verb `bind` on that role. It does not matter what the write changes: a label
+grants as much as a rule where another role gathers by labels. Only what garbage collection needs may be changed by
+those who have less. The resources call `check` before they store one.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+
+from mooring.api import errors
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.base import copy_of
+from mooring.api.meta_v1 import Resource
+from mooring.api.quoting import quoted
+from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef
+from mooring.apiserver.access.authz import Attributes
+from mooring.apiserver.access.rbac import EVERYTHING, RbacAuthorizer, path_matches
+from mooring.apiserver.messages import users
+
+GROUP = "rbac.authorization.k8s.io"
+_Right = tuple[str, str, str, str, str]
+"""verb, group, resource, name, path: a rule comes to all combinations of what it lists."""
+_Granting = ClusterRole | Role | ClusterRoleBinding | RoleBinding
+_GRANTING = (ClusterRole, Role, ClusterRoleBinding, RoleBinding)
+"""The same in a form that is fast to ask for: every write is."""
+_MOST_WORK = 10_000_000
+"""How many words are compared for one write: a fraction of a second, and far more than any sensible role needs."""
+
+
+class EscalationCheck:
+    """Judges roles and bindings before they are stored."""
+
+    def __init__(self, authorizer: RbacAuthorizer) -> None:
+        self._authorizer = authorizer
+
+    def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:  # noqa: ARG002 - roles have none
+        """Raises Forbidden when `user` gives away what they do not have. Other kinds pass."""
+        if users.MASTERS in user.groups or not isinstance(new, _GRANTING):
+            return
+        if old is not None and _same_but_for_garbage_collection(new, old):
+            return
+        if isinstance(new, ClusterRole | Role):
+            self._check_role(user, new, old)
+        else:
+            self._check_binding(user, new)
+
+    def _check_role(self, user: UserInfo, role: ClusterRole | Role, old: Resource | None) -> None:
+        resource = "roles" if isinstance(role, Role) else "clusterroles"
+        if self._may(user, "escalate", resource, role.metadata.namespace, role.metadata.name):
+            return
+        self._refuse_missing(user, role.rules, resource, role)
+        if (_gathers(role) or _gathers(old)) and missing_rights(EVERYTHING, self._authorizer.rules(user, "")):
+            why = "must have cluster-admin privileges to use the aggregationRule"
+            raise errors.forbidden(resource, role.metadata.name, why, group=GROUP)
+
+    def _check_binding(self, user: UserInfo, binding: ClusterRoleBinding | RoleBinding) -> None:
+        namespace = binding.metadata.namespace
+        reference = binding.role_ref
+        bound = "roles" if reference.kind == "Role" else "clusterroles"
+        if self._may(user, "bind", bound, namespace, reference.name):
+            return
+        resource = "rolebindings" if isinstance(binding, RoleBinding) else "clusterrolebindings"
+        self._refuse_missing(user, self._rules_of(reference, namespace), resource, binding)
+
+    def _rules_of(self, reference: RoleRef, namespace: str) -> list[PolicyRule]:
+        rules = self._authorizer.book.rules_of(reference, namespace)
+        if rules is None:
+            resource = "roles" if reference.kind == "Role" else "clusterroles"
+            raise errors.not_found(resource, reference.name, group=GROUP)
+        return rules
+
+    def _may(self, user: UserInfo, verb: str, resource: str, namespace: str, name: str) -> bool:
+        attributes = Attributes(verb, GROUP, resource, "", namespace, name)
+        return self._authorizer.authorize(user, attributes).allowed
+
+    def _refuse_missing(self, user: UserInfo, rules: Sequence[PolicyRule], resource: str, obj: Resource) -> None:
+        held = self._authorizer.rules(user, obj.metadata.namespace)
+        if _work(rules, held) > _MOST_WORK:
+            why = "it lists too many rights to compare them with those of its author: write several smaller roles"
+            raise errors.forbidden(resource, obj.metadata.name, why, group=GROUP)
+        missing = missing_rights(rules, held)
+        if missing:
+            groups = " ".join(quoted(group) for group in user.groups)
+            why = (
+                f"user {quoted(user.username)} (groups=[{groups}]) is attempting to grant RBAC permissions "
+                "not currently held:\n" + "\n".join(map(_shown, missing))
+            )
+            raise errors.forbidden(resource, obj.metadata.name, why, group=GROUP)
+
+
+def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[PolicyRule]:
+    """The rules of `wanted` that `held` does not cover completely."""
+    return [
+        rule
+        for rule in wanted
+        if not any(_covers(one, rule) for one in held) and not all(_holds(held, right) for right in _rights(rule))
+    ]
+
+
+def _work(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> int:
+    """How many words `missing_rights` compares at most: a small role can list very many combinations."""
+    words = sum(len(words) for rule in held for words in _words(rule))
+    return words * sum(1 + _size(rule) for rule in wanted)
+
+
+def _words(rule: PolicyRule) -> tuple[list[str], ...]:
+    return rule.verbs, rule.api_groups, rule.resources, rule.resource_names, rule.non_resource_urls
+
+
+def _covers(held: PolicyRule, wanted: PolicyRule) -> bool:
+    """Whether a single rule has all rights of another: the common case, without looking at each right."""
+    if not _all_of(wanted.verbs, held.verbs) or not all(
+        path_matches(held.non_resource_urls, path) for path in wanted.non_resource_urls
+    ):
+        return False
+    return not wanted.resources or (
+        _all_of(wanted.api_groups, held.api_groups)
+        and _all_of(wanted.resources, held.resources)
+        and (
+            not held.resource_names
+            or (bool(wanted.resource_names) and _all_of(wanted.resource_names, held.resource_names))
+        )
+    )
+
+
+def _all_of(wanted: Iterable[str], held: Sequence[str]) -> bool:
+    return "*" in held or set(held).issuperset(wanted)
+
+
+def _size(rule: PolicyRule) -> int:
+    """How many rights a rule comes to."""
+    verbs, groups, resources, names, paths = map(len, _words(rule))
+    return verbs * groups * resources * (names or 1) + verbs * paths
+
+
+def _rights(rule: PolicyRule) -> Iterable[_Right]:
+    yield from product(rule.verbs, rule.api_groups, rule.resources, rule.resource_names or [""], [""])
+    yield from product(rule.verbs, [""], [""], [""], rule.non_resource_urls)
+
+
+def _holds(held: Sequence[PolicyRule], right: _Right) -> bool:
+    verb, group, resource, name, path = right
+    for rule in held:
+        if verb not in rule.verbs and "*" not in rule.verbs:
+            continue
+        if path:
+            if path_matches(rule.non_resource_urls, path):
+                return True
+        elif (
+            (group in rule.api_groups or "*" in rule.api_groups)
+            and _covers_resource(rule.resources, resource)
+            and (not rule.resource_names or (name and name in rule.resource_names))
+        ):
+            return True
+    return False
+
+
+def _covers_resource(held: Sequence[str], resource: str) -> bool:
+    subresource = resource.partition("/")[2]
+    return resource in held or "*" in held or (bool(subresource) and f"*/{subresource}" in held)
+
+
+def _same_but_for_garbage_collection(new: Resource, old: Resource) -> bool:
+    """Whether owners and finalizers are all that changes."""
+    copied = copy_of(new)
+    metadata, before = copied.metadata, old.metadata
+    metadata.owner_references, metadata.finalizers = before.owner_references, before.finalizers
+    metadata.managed_fields, metadata.resource_version = before.managed_fields, before.resource_version
+    return copied == old
+
+
+def _gathers(role: Resource | None) -> bool:
+    rule = role.aggregation_rule if isinstance(role, ClusterRole) else None
+    return rule is not None and bool(rule.cluster_role_selectors)
+
+
+def _shown(rule: PolicyRule) -> str:
+    parts = [
+        f"{name}:[{' '.join(quoted(value) for value in values)}]"
+        for name, values in (
+            ("APIGroups", rule.api_groups),
+            ("Resources", rule.resources),
+            ("ResourceNames", rule.resource_names),
+            ("NonResourceURLs", rule.non_resource_urls),
+            ("Verbs", rule.verbs),
+        )
+        if values
+    ]
+    return "{" + ", ".join(parts) + "}"

@@ -1,0 +1,71 @@
+"""Speaking for somebody else: the `Impersonate-User` headers, which `kubectl --as` sends.
+
+Who is asking needs the verb `impersonate` on each thing that the headers name. From there on the request is treated as
+the other's; the access log and the audit log name both.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from mooring.api import errors
+from mooring.api.authentication_v1 import UserInfo
+from mooring.apiserver.access.authz import Attributes, Authorizer, forbidden
+from mooring.apiserver.messages import users
+
+_PREFIX = "impersonate-"
+_USER = "impersonate-user"
+_GROUP = "impersonate-group"
+_UID = "impersonate-uid"
+_EXTRA = "impersonate-extra-"
+_GROUP_OF_USERS = "authentication.k8s.io"
+
+
+def impersonated(user: UserInfo, headers: Mapping[str, str], authorizer: Authorizer) -> UserInfo | None:
+    """The user whom a request speaks for, None if it is its own; raises Forbidden and BadRequest.
+
+    Headers that came several times (groups) are joined by line breaks, which cannot occur within one.
+    """
+    if _PREFIX not in "\n".join(headers):  # one look at all of their names
+        return None
+    wanted = [name for name in headers if name.startswith(_PREFIX)]
+    if not wanted:
+        return None
+    name = headers.get(_USER, "")
+    if not name:
+        raise errors.bad_request("requested impersonation of groups, uid or extra without impersonating a user")
+    groups = [group for group in headers.get(_GROUP, "").split("\n") if group]
+    uid = headers.get(_UID, "")
+    extra = {unquote(key.removeprefix(_EXTRA)): headers[key].split("\n") for key in wanted if key.startswith(_EXTRA)}
+    for attributes in _actions(name, groups, uid, extra):
+        decision = authorizer.authorize(user, attributes)
+        if not decision.allowed:
+            raise forbidden(user, attributes, decision.reason)
+    return UserInfo(username=name, uid=uid, groups=_with_usual_groups(name, groups), extra=extra)
+
+
+def _actions(name: str, groups: list[str], uid: str, extra: Mapping[str, list[str]]) -> list[Attributes]:
+    """Everything that must be allowed."""
+    account = users.split_service_account(name)
+    if account:
+        actions = [Attributes("impersonate", "", "serviceaccounts", "", *account)]
+    else:
+        actions = [Attributes("impersonate", "", "users", name=name)]
+    actions += [Attributes("impersonate", "", "groups", name=group) for group in groups]
+    if uid:
+        actions.append(Attributes("impersonate", _GROUP_OF_USERS, "uids", name=uid))
+    actions += [
+        Attributes("impersonate", _GROUP_OF_USERS, "userextras", key, name=value)
+        for key, values in extra.items()
+        for value in values
+    ]
+    return actions
+
+
+def _with_usual_groups(name: str, groups: list[str]) -> list[str]:
+    """The groups that a user of that name is always in."""
+    account = users.split_service_account(name)
+    if account and not groups:
+        groups = users.service_account_groups(account[0])
+    if name == users.ANONYMOUS:
+        return [*groups, users.UNAUTHENTICATED] if users.UNAUTHENTICATED not in groups else groups
+    return groups if users.AUTHENTICATED in groups else [*groups, users.AUTHENTICATED]

@@ -1,0 +1,252 @@
+"""The Node authorizer: what the kubelet of a node may ask for, by Kubernetes' rules.
+
+A node reads its own Node, the pods that are bound to it, and the secrets, config maps, claims, volumes and accounts
+that those pods name, one by one. It writes its own Lease, CSINode and ResourceSlices. What is the same for all nodes
+stands in `node_rules`. What is not allowed here may still be by RBAC, of which nodes have nothing by default. What a
+node may write into an object is ``restriction.py``'s matter, as the authorizer does not see objects.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.rbac_v1 import PolicyRule
+from mooring.apiserver.access.authz import Attributes, Authorizer, Decision
+from mooring.apiserver.access.bootstrap_roles import node_rules
+from mooring.apiserver.access.nodes import references
+from mooring.apiserver.access.nodes.node_pods import NodePods
+from mooring.apiserver.access.nodes.references import Reference
+from mooring.apiserver.access.nodes.restriction import NODE_LEASES
+from mooring.apiserver.access.rbac import resource_matches
+from mooring.apiserver.messages import users
+from mooring.apiserver.registry.stored import ROOT
+from mooring.store.kv import Store
+
+_ALLOWED: Final = ""
+_Rule = Callable[["NodeAuthorizer", str, Attributes], str | None]
+"""Given a node and an action: "" when it is allowed, else why it is not."""
+_NOT_MINE: Final = "no relationship found between node '{}' and this object"
+_OWN_VERBS: Final = frozenset({"get", "create", "update", "patch", "delete"})
+_READ: Final = frozenset({"get", "list", "watch"})
+
+
+class NodeAuthorizer:
+    """Decides about nodes, and hands everybody else, and what it does not allow, to another authorizer."""
+
+    def __init__(self, store: Store, others: Authorizer) -> None:
+        self._store = store
+        self._others = others
+        self._pods = NodePods(store)
+
+    async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
+        """Get to know what `authorize` needs for this action."""
+        if (attributes.group, attributes.resource) in _BY_RELATION and users.node_name(user):
+            await self._pods.catch_up()
+        await self._others.prepare(user, attributes)
+
+    def authorize(self, user: UserInfo, attributes: Attributes) -> Decision:
+        node = users.node_name(user)
+        if node is None:
+            return self._others.authorize(user, attributes)
+        why = self._refusal(node, attributes)
+        if why is None or why == _ALLOWED:
+            return Decision(True, "the Node authorizer")
+        decision = self._others.authorize(user, attributes)
+        return decision if decision.allowed or not why else Decision(False, why)
+
+    def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
+        return self._others.rules(user, namespace)
+
+    async def catch_up(self) -> None:
+        await self._others.catch_up()
+
+    def _refusal(self, node: str, attributes: Attributes) -> str | None:
+        rule = _RULES.get((attributes.group, attributes.resource)) if not attributes.path else None
+        if rule:
+            return rule(self, node, attributes)
+        allowed = not attributes.path and any(resource_matches(each, attributes) for each in node_rules())
+        return _ALLOWED if allowed else "nodes may not do this"
+
+    # -- by relation to a pod on the node
+
+    def _read_one(self, node: str, attributes: Attributes) -> str:
+        """Secrets and config maps: get, list and watch one that a pod names."""
+        if attributes.verb not in _READ:
+            return "can only read resources of this type"
+        if attributes.subresource:
+            return "cannot read subresource"
+        if not attributes.namespace:
+            return "can only read namespaced object of this type"
+        return self._related(node, attributes)
+
+    def _get_one(self, node: str, attributes: Attributes) -> str:
+        if attributes.verb != "get":
+            return "can only get individual resources of this type"
+        if attributes.subresource:
+            return "cannot get subresource"
+        return self._related(node, attributes)
+
+    def _claim(self, node: str, attributes: Attributes) -> str:
+        if attributes.subresource == "status":
+            if attributes.verb not in {"update", "patch"}:
+                return "can only get/update/patch this type"
+            return self._related(node, attributes)
+        return self._get_one(node, attributes)
+
+    def _account(self, node: str, attributes: Attributes) -> str:
+        if attributes.verb == "get" and not attributes.subresource:
+            return self._read_one(node, attributes)
+        if attributes.verb != "create" or not attributes.name:
+            return "can only create tokens for individual service accounts"
+        if attributes.subresource != "token":
+            return "can only create token subresource of serviceaccount"
+        return self._related(node, attributes)
+
+    def _related(self, node: str, attributes: Attributes) -> str:
+        if not attributes.name:
+            return "No Object name found"
+        reference = Reference(attributes.resource, attributes.namespace, attributes.name)
+        is_related = (
+            self._is_own_volume(node, attributes.name)
+            if attributes.resource == "persistentvolumes"
+            else self._pods.refer_to(node, reference)
+        )
+        if not is_related and attributes.resource == "secrets":
+            is_related = self._is_secret_of_volume(node, reference)
+        return _ALLOWED if is_related else _NOT_MINE.format(node)
+
+    def _is_own_volume(self, node: str, name: str) -> bool:
+        volume = self._peek(f"persistentvolumes/{name}")
+        claim = (volume or {}).get("spec", {}).get("claimRef") or {}
+        reference = Reference("persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", ""))
+        return self._pods.refer_to(node, reference)
+
+    def _is_secret_of_volume(self, node: str, secret: Reference) -> bool:
+        mark = f'"{secret.name}"'.encode()
+        for kv in self._store.peek_all(f"{ROOT}persistentvolumes/"):
+            if mark in kv.value:
+                volume = msgspec.json.decode(kv.value)
+                if secret in references.secrets_of_volume(volume) and self._is_own_volume(
+                    node, volume["metadata"]["name"]
+                ):
+                    return True
+        return False
+
+    # -- pods
+
+    def _pod(self, node: str, attributes: Attributes) -> str:
+        match attributes.subresource, attributes.verb:
+            case "", "get":
+                # Kubelets ask once more for pods that they have just deleted. kube-apiserver forbids it, and they log
+                # an error for each; here they learn that it is gone.
+                gone = self._pods.had(node, attributes.namespace, attributes.name)
+                return _ALLOWED if gone else self._own_pod(node, attributes)
+            case "", ("list" | "watch"):
+                if attributes.selected_node == node:
+                    return _ALLOWED
+                if attributes.name:
+                    return self._own_pod(node, attributes)
+                return "can only list/watch pods with spec.nodeName field selector"
+            case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
+                return _ALLOWED
+        return "nodes may not do this with pods"
+
+    def _own_pod(self, node: str, attributes: Attributes) -> str:
+        own = self._pods.has(node, attributes.namespace, attributes.name)
+        return _ALLOWED if own else _NOT_MINE.format(node)
+
+    # -- by name or field
+
+    def _node(self, node: str, attributes: Attributes) -> str:
+        match attributes.subresource, attributes.verb:
+            case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
+                return _ALLOWED
+            case "", ("get" | "list" | "watch"):
+                if attributes.name == node:
+                    return _ALLOWED
+                what = f"'{attributes.name}'" if attributes.name else "all nodes"
+                return f"node '{node}' cannot read {what}, only its own Node object"
+        return "nodes may not do this with nodes"
+
+    def _lease(self, node: str, attributes: Attributes) -> str:
+        if attributes.verb not in _OWN_VERBS:
+            return "can only get, create, update, patch, or delete a node lease"
+        if attributes.namespace != NODE_LEASES:
+            return f'can only access leases in the "{NODE_LEASES}" system namespace'
+        if attributes.verb != "create" and attributes.name != node:
+            return "can only access node lease with the same name as the requesting node"
+        return _ALLOWED
+
+    def _csi_node(self, node: str, attributes: Attributes) -> str:
+        if attributes.subresource:
+            return "cannot authorize CSINode subresources"
+        if attributes.verb not in _OWN_VERBS:
+            return "can only get, create, update, patch, or delete a CSINode"
+        if attributes.verb != "create" and attributes.name != node:
+            return "can only access CSINode with the same name as the requesting node"
+        return _ALLOWED
+
+    def _attachment(self, node: str, attributes: Attributes) -> str:
+        if attributes.verb != "get" or attributes.subresource:
+            return "can only get individual resources of this type"
+        return self._on_node(node, f"volumeattachments/{attributes.name}")
+
+    def _slice(self, node: str, attributes: Attributes) -> str:
+        if attributes.subresource:
+            return "cannot authorize ResourceSlice subresources"
+        if attributes.verb == "create":
+            return _ALLOWED
+        if attributes.verb in {"list", "watch", "deletecollection"}:
+            if attributes.selected_node == node:
+                return _ALLOWED
+            return "can only list/watch/deletecollection resourceslices with nodeName field selector"
+        return self._on_node(node, f"resourceslices/{attributes.name}")
+
+    def _pod_certificate(self, node: str, attributes: Attributes) -> str:
+        if attributes.subresource:
+            return "nodes may not access the status subresource of PodCertificateRequests"
+        if attributes.verb == "create":
+            return _ALLOWED
+        if attributes.verb in {"list", "watch"}:
+            if attributes.selected_node == node:
+                return _ALLOWED
+            return "can only list/watch podcertificaterequests with nodeName field selector"
+        if attributes.verb != "get":
+            return "nodes can only create and read PodCertificateRequests"
+        return self._on_node(node, f"podcertificaterequests/{attributes.namespace}/{attributes.name}")
+
+    def _on_node(self, node: str, key: str) -> str:
+        found = self._peek(key)
+        return _ALLOWED if found and found["spec"].get("nodeName") == node else _NOT_MINE.format(node)
+
+    def _peek(self, key: str) -> references.Tree | None:
+        kv = None if "\0" in key else self._store.peek(ROOT + key)
+        return msgspec.json.decode(kv.value) if kv else None
+
+
+_RULES: Final[dict[tuple[str, str], _Rule]] = {
+    ("", "secrets"): NodeAuthorizer._read_one,
+    ("", "configmaps"): NodeAuthorizer._read_one,
+    ("", "persistentvolumeclaims"): NodeAuthorizer._claim,
+    ("", "persistentvolumes"): NodeAuthorizer._get_one,
+    ("resource.k8s.io", "resourceclaims"): NodeAuthorizer._get_one,
+    ("", "serviceaccounts"): NodeAuthorizer._account,
+    ("", "pods"): NodeAuthorizer._pod,
+    ("", "nodes"): NodeAuthorizer._node,
+    ("coordination.k8s.io", "leases"): NodeAuthorizer._lease,
+    ("storage.k8s.io", "csinodes"): NodeAuthorizer._csi_node,
+    ("storage.k8s.io", "volumeattachments"): NodeAuthorizer._attachment,
+    ("resource.k8s.io", "resourceslices"): NodeAuthorizer._slice,
+    ("certificates.k8s.io", "podcertificaterequests"): NodeAuthorizer._pod_certificate,
+}
+_BY_NAME: Final = (
+    NodeAuthorizer._node,
+    NodeAuthorizer._lease,
+    NodeAuthorizer._csi_node,
+    NodeAuthorizer._slice,
+    NodeAuthorizer._pod_certificate,
+)
+_BY_RELATION: Final = frozenset(key for key, rule in _RULES.items() if rule not in _BY_NAME)
+"""Where it counts which pods are on the node."""

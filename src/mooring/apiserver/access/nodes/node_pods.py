@@ -1,0 +1,102 @@
+"""Which pods are on which node, and what they refer to: kept for the Node authorizer.
+
+Nothing is kept until a node asks for the first time. From then on a watch of the store lies ready, and is read when the
+next node asks: the answer is never older than the question, and servers without nodes pay nothing.
+"""
+
+import asyncio
+from collections import defaultdict
+from contextlib import suppress
+
+import msgspec
+
+from mooring.apiserver.access.nodes import references
+from mooring.apiserver.access.nodes.references import Reference
+from mooring.apiserver.registry.stored import ROOT
+from mooring.base.bounded_cache import BoundedCache
+from mooring.store.errors import RevisionError
+from mooring.store.kv import KeyValue, Store, Watcher
+
+_PODS = f"{ROOT}pods/"
+_AT_ONCE = 500
+"""How many pods are read before others get a turn."""
+_REMEMBERED = 10_000
+"""How many pods are known to have been on a node when they were deleted."""
+
+
+class NodePods:
+    """The pods of each node, by key, with what they refer to."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._watcher: Watcher | None = None
+        self._nodes: dict[str, dict[str, frozenset[Reference]]] = defaultdict(dict)
+        self._node_of: dict[str, str] = {}
+        self._last_node_of: BoundedCache[str, str] = BoundedCache(_REMEMBERED)
+        self._turn = asyncio.Lock()
+
+    def has(self, node: str, namespace: str, name: str) -> bool:
+        """Whether a pod is on a node."""
+        return self._node_of.get(f"{_PODS}{namespace}/{name}") == node
+
+    def had(self, node: str, namespace: str, name: str) -> bool:
+        """Whether a pod that is no more was on a node, and none has its name since."""
+        return self._last_node_of.get(f"{_PODS}{namespace}/{name}") == node
+
+    def refer_to(self, node: str, reference: Reference) -> bool:
+        """Whether a pod on a node refers to an object."""
+        return any(reference in held for held in self._nodes.get(node, {}).values())
+
+    async def catch_up(self) -> None:
+        """Take in all that has happened to pods."""
+        async with self._turn:
+            await self._store.revision()  # where several servers share a store, others may have written
+            if self._watcher:
+                with suppress(RevisionError):
+                    await self._read_on(self._watcher)
+                    return
+                self._watcher.close()  # it fell behind what the store remembers
+            await self._begin()
+
+    async def _begin(self) -> None:
+        self._nodes.clear()
+        self._node_of.clear()
+        self._last_node_of = BoundedCache(_REMEMBERED)
+        page = await self._store.range(_PODS)
+        self._watcher = self._store.watch(_PODS, after=page.revision)
+        for number, kv in enumerate(page.items):
+            self._put(kv)
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+        await self._read_on(self._watcher)
+
+    async def _read_on(self, watcher: Watcher) -> None:
+        while events := (await watcher.next(timeout=0, limit=_AT_ONCE)).events:
+            for event in events:
+                if event.current:
+                    self._put(event.current)
+                else:
+                    self._remember(event.key)
+                    self._drop(event.key)
+
+    def _remember(self, key: str) -> None:
+        if node := self._node_of.get(key):
+            self._last_node_of.put(key, node)
+
+    def _put(self, kv: KeyValue) -> None:
+        self._drop(kv.key)
+        if kv.key in self._last_node_of:
+            self._last_node_of.put(kv.key, "")
+        if b'"nodeName":"' in kv.value:
+            pod = msgspec.json.decode(kv.value)
+            node = pod["spec"].get("nodeName", "")
+            if node:
+                self._nodes[node][kv.key] = references.of_pod(pod)
+                self._node_of[kv.key] = node
+
+    def _drop(self, key: str) -> None:
+        node = self._node_of.pop(key, "")
+        if node:
+            del self._nodes[node][key]
+            if not self._nodes[node]:
+                del self._nodes[node]

@@ -1,0 +1,274 @@
+"""NodeRestriction: what a node may write into the objects that it may write, by Kubernetes' rules.
+
+Called with every object that is about to be written or deleted (`context.Guard`). Users who are no nodes pass.
+"""
+
+from collections.abc import Mapping, Set
+from typing import Final, NoReturn
+
+from msgspec import structs
+
+from mooring.admission.registry import strategy_of
+from mooring.api import certificate_requests, codec, errors
+from mooring.api.authentication_v1 import TokenRequest, UserInfo
+from mooring.api.certificates_v1 import (
+    KUBELET_CLIENT,
+    KUBELET_SERVING,
+    CertificateSigningRequest,
+    PodCertificateRequest,
+)
+from mooring.api.coordination_v1 import Lease
+from mooring.api.core_v1 import Node, PersistentVolumeClaim, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.quoting import quoted
+from mooring.api.storage_v1 import CSINode
+from mooring.apiserver.access.nodes.references import MIRROR, named_by
+from mooring.apiserver.messages import users
+from mooring.apiserver.registry.stored import ROOT
+from mooring.store.kv import Store
+
+NODE_LEASES: Final = "kube-node-lease"
+"""The namespace of the Leases with which nodes say that they are alive."""
+_KUBELET_LABELS: Final = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "node.kubernetes.io/instance-type",
+        "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+    }
+)
+"""Labels of Kubernetes that a kubelet may give its own node, beside those of `_KUBELET_DOMAINS`."""
+_KUBELET_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_RESTRICTED_DOMAIN: Final = "node-restriction.kubernetes.io"
+_KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
+
+
+class NodeRestriction:
+    """Refuses what a node may not write."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
+        """Raises Forbidden. `new` is None when an object is deleted or evicted, `old` when one is created."""
+        if users.NODES not in user.groups:
+            return
+        node, obj = users.node_name(user), new or old
+        if obj is None:
+            return
+        if node is None:
+            _forbid(obj, f'could not determine node from user "{user.username}"')
+        match obj:
+            case Pod():
+                _check_pod(node, new, obj if old is None else old, subresource)
+                if new is not None and old is None:
+                    self._check_owner(node, obj)
+            case Node():
+                _check_node(node, new, old)
+            case PersistentVolumeClaim():
+                _check_claim(node, new, old, subresource)
+            case Lease():
+                if obj.metadata.namespace != NODE_LEASES:
+                    _forbid(obj, f'can only access leases in the "{NODE_LEASES}" system namespace')
+                _check_name(node, obj, "node lease")
+            case CSINode():
+                _check_name(node, obj, "CSINode")
+            case PodCertificateRequest() if old is None:
+                self._check_pod_certificate(node, obj)
+            case CertificateSigningRequest() if old is None:
+                _check_request(node, obj)
+        if obj.kind == "ResourceSlice" and (new is None or old is None):
+            _check_slice(node, obj, "delete" if new is None else "create")
+
+    def _check_pod_certificate(self, node: str, wanted: PodCertificateRequest) -> None:
+        """A node asks for certificates of the pods that it runs, under the account that they have."""
+        spec = wanted.spec
+        if spec.node_name != node:
+            _forbid(wanted, f'spec.nodeName is "{spec.node_name}", which is not the requesting node "{node}"')
+        kv = self._store.peek(f"{ROOT}pods/{wanted.metadata.namespace}/{spec.pod_name}")
+        pod = codec.decode_own(kv.value, Pod) if kv else None
+        if pod is None or pod.metadata.uid != spec.pod_uid or pod.spec.node_name != node:
+            _forbid(wanted, f'pod "{spec.pod_name}" is not running on node "{node}"')
+        if MIRROR in pod.metadata.annotations:
+            _forbid(wanted, f'pod "{spec.pod_name}" is a mirror pod')
+        if pod.spec.service_account_name != spec.service_account_name:
+            _forbid(wanted, f'pod "{spec.pod_name}" has another service account')
+        sources = [source for volume in pod.spec.volumes if volume.projected for source in volume.projected.sources]
+        signers = {source.pod_certificate.signer_name for source in sources if source.pod_certificate}
+        if spec.signer_name not in signers:
+            _forbid(wanted, f'pod "{spec.pod_name}" has no podCertificate volume for signer "{spec.signer_name}"')
+
+    def _check_owner(self, node: str, pod: Pod) -> None:
+        """A mirror pod belongs to the node that is there now, not to one of that name that was there before."""
+        kv = self._store.peek(f"{ROOT}nodes/{node}")
+        [owner] = pod.metadata.owner_references
+        uid = codec.decode_own(kv.value, Node).metadata.uid if kv else ""
+        if owner.uid != uid:
+            _forbid(pod, f"node {node} UID mismatch: expected {owner.uid} got {uid}")
+
+
+def check_token(user: UserInfo, request: TokenRequest, account: str, pod: Pod | None, audiences: Set[str]) -> None:
+    """Raises Forbidden for a token that a node may not ask for.
+
+    It must be bound to a pod there, by its uid, and meant for one of the audiences that the pod's volumes name.
+    """
+    refusal = _token_refusal(user, request, pod, audiences)
+    if refusal:
+        raise errors.forbidden("serviceaccounts", account, refusal)
+
+
+def _token_refusal(user: UserInfo, request: TokenRequest, pod: Pod | None, audiences: Set[str]) -> str:
+    bound, wanted = request.spec.bound_object_ref, request.spec.audiences
+    if bound is None or bound.api_version != "v1" or bound.kind != "Pod" or not bound.name:
+        return "node requested token not bound to a pod"
+    if not bound.uid:
+        return "node requested token with a pod binding without a uid"
+    if pod is None:
+        return ""  # whoever issues it says that there is no such pod
+    if pod.spec.node_name != users.node_name(user):
+        return "node requested token bound to a pod scheduled on a different node"
+    if len(wanted) > 1:
+        return "node may only request 0 or 1 audiences"
+    if (wanted[0] if wanted else "") not in audiences:
+        return f"{user.username} is not authorized to request tokens for audience {quoted(''.join(wanted))}"
+    return ""
+
+
+def _check_pod(node: str, new: Resource | None, old: Resource, subresource: str) -> None:
+    if not isinstance(old, Pod):
+        return
+    if new is None:
+        deed = "evict" if subresource == "eviction" else "delete"
+        if old.spec.node_name != node:
+            _forbid(old, f'node "{node}" can only {deed} pods with spec.nodeName set to itself')
+    elif new is old:
+        _check_mirror_pod(node, old)
+    elif subresource != "status":
+        _forbid(old, f'unexpected operation "UPDATE", node "{node}" can only create and delete mirror pods')
+    elif isinstance(new, Pod):
+        _check_pod_status(node, new, old)
+
+
+def _check_pod_status(node: str, new: Pod, old: Pod) -> None:
+    if old.spec.node_name != node:
+        _forbid(old, f'node "{node}" can only update pod status for pods with spec.nodeName set to itself')  # noqa: S608 - no SQL
+    if new.metadata.labels != old.metadata.labels:
+        _forbid(old, f'node "{node}" cannot update labels through pod status')
+    if new.status.resource_claim_statuses != old.status.resource_claim_statuses:
+        _forbid(old, f'node "{node}" cannot update resource claim statues')
+
+
+def _check_mirror_pod(node: str, pod: Pod) -> None:
+    if MIRROR not in pod.metadata.annotations:
+        _forbid(pod, f'pod does not have "{MIRROR}" annotation, node "{node}" can only create mirror pods')
+    if pod.spec.node_name != node:
+        _forbid(pod, f'node "{node}" can only create pods with spec.nodeName set to itself')
+    owners = pod.metadata.owner_references
+    if len(owners) != 1:
+        _forbid(pod, f'node "{node}" can only create pods with a single owner reference set to itself')
+    [owner] = owners
+    if (owner.api_version, owner.kind, owner.name) != ("v1", "Node", node):
+        _forbid(pod, f'node "{node}" can only create pods with an owner reference set to itself')
+    if not owner.controller:
+        _forbid(pod, f'node "{node}" can only create pods with a controller owner reference set to itself')
+    if owner.block_owner_deletion:
+        _forbid(pod, f'node "{node}" must not set blockOwnerDeletion on an owner reference')
+    for reference in named_by(codec.to_tree(pod)):
+        _forbid(pod, f'node "{node}" can not create pods that reference {reference.resource}')
+
+
+def _check_node(node: str, new: Resource | None, old: Resource | None) -> None:
+    obj = new or old
+    if not isinstance(obj, Node):
+        return
+    if obj.metadata.name != node:
+        _forbid(obj, f'node "{node}" is not allowed to modify node "{obj.metadata.name}"')
+    if not isinstance(new, Node):
+        return
+    before = old if isinstance(old, Node) else None
+    if new.spec.config_source is not None and new.spec.config_source != (before and before.spec.config_source):
+        _forbid(new, f'node "{node}" is not allowed to set a configSource')
+    labels = _forbidden_labels(new.metadata.labels, before.metadata.labels if before else {})
+    if before is None:
+        if labels:
+            _forbid(new, f'node "{node}" is not allowed to set the following labels: {", ".join(labels)}')
+        return
+    if new.spec.taints != before.spec.taints:
+        _forbid(new, f'node "{node}" is not allowed to modify taints')
+    if new.metadata.owner_references != before.metadata.owner_references:
+        _forbid(new, f'node "{node}" is not allowed to modify ownerReferences')
+    if labels:
+        _forbid(new, f"is not allowed to modify labels: {', '.join(labels)}")
+
+
+def _forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str]:
+    """The labels that changed and that a node may not change: with them it could draw pods to itself."""
+    changed = {key for key in (*new, *old) if new.get(key) != old.get(key)}
+    return sorted(key for key in changed if _is_forbidden_label(key))
+
+
+def _is_forbidden_label(key: str) -> bool:
+    domain = key.rpartition("/")[0]
+    if _is_in(domain, _RESTRICTED_DOMAIN):
+        return True
+    if not any(_is_in(domain, each) for each in _KUBERNETES_DOMAINS):
+        return False
+    return key not in _KUBELET_LABELS and not any(_is_in(domain, each) for each in _KUBELET_DOMAINS)
+
+
+def _is_in(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith(f".{parent}")
+
+
+def _check_claim(node: str, new: Resource | None, old: Resource | None, subresource: str) -> None:
+    claim = new or old
+    if claim is None:
+        return
+    if (
+        subresource != "status"
+        or not isinstance(new, PersistentVolumeClaim)
+        or not isinstance(old, PersistentVolumeClaim)
+    ):
+        _forbid(claim, "may only update PVC status")
+    if _unchangeable(new) != _unchangeable(old):
+        _forbid(
+            claim, f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
+        )
+
+
+def _unchangeable(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """The claim without what a node may change in it."""
+    metadata = structs.replace(claim.metadata, resource_version="", managed_fields=[])
+    status = structs.replace(
+        claim.status, capacity={}, conditions=[], allocated_resources={}, allocated_resource_statuses={}
+    )
+    return structs.replace(claim, metadata=metadata, status=status)
+
+
+def _check_request(node: str, csr: CertificateSigningRequest) -> None:
+    if csr.spec.signer_name in {KUBELET_CLIENT, KUBELET_SERVING}:
+        name = certificate_requests.NODE_USER + node
+        if certificate_requests.read(csr.spec.request).common_name != name:
+            _forbid(csr, f"can only create a node CSR with CN={name}")
+
+
+def _check_slice(node: str, obj: Resource, deed: str) -> None:
+    if codec.to_tree(obj)["spec"].get("nodeName") != node:
+        _forbid(obj, f"can only {deed} ResourceSlice with the same NodeName as the requesting node")
+
+
+def _check_name(node: str, obj: Resource, what: str) -> None:
+    if obj.metadata.name != node:
+        _forbid(obj, f"can only access {what} with the same name as the requesting node")
+
+
+def _forbid(obj: Resource, why: str) -> NoReturn:
+    strategy = strategy_of(type(obj))
+    raise errors.forbidden(strategy.resource, obj.metadata.name, why, group=strategy.group)

@@ -1,0 +1,123 @@
+"""Who may give admission policies their parameters: those who may read them, as a policy's messages can tell them.
+
+By Kubernetes' rules: whoever writes a policy with a `paramKind` may `get` all objects of that kind, and whoever writes
+a binding with a `paramRef` may read what it names. Called with every object that is written (`context.Guard`).
+"""
+
+import msgspec
+
+from mooring.api import errors, field_errors
+from mooring.api.admissionregistration_v1 import (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    ParamKind,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import Scheme
+from mooring.apiserver.access.authz import Attributes, Authorizer
+from mooring.apiserver.messages import users
+from mooring.store.kv import Store
+
+_Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
+_Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
+_CHECKED = (
+    ValidatingAdmissionPolicy,
+    MutatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicyBinding,
+)
+"""The same in a form that is fast to ask for: every write is."""
+_GROUP = "admissionregistration.k8s.io"
+_ALL = "*"
+_SPEC = Path("spec")
+
+
+class PolicyParameterChecks:
+    """Refuses policies and bindings that would tell their author what they may not read."""
+
+    def __init__(self, store: Store, scheme: Scheme, authorizer: Authorizer) -> None:
+        self._store = store
+        self._scheme = scheme
+        self._authorizer = authorizer
+
+    def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
+        """Raises Invalid, as Kubernetes says it. Other kinds pass."""
+        if not isinstance(new, _CHECKED) or subresource or users.MASTERS in user.groups:
+            return
+        if isinstance(new, _Policy):
+            before = old.spec.param_kind if isinstance(old, _Policy) else None
+            if new.spec.param_kind is not None and new.spec.param_kind != before:
+                self._check_policy(user, new, new.spec.param_kind)
+        elif new.spec.param_ref is not None and not _reads_the_same(new, old):
+            self._check_binding(user, new)
+
+    def _check_policy(self, user: UserInfo, policy: _Policy, kind: ParamKind) -> None:
+        group, resource = self._resource(kind)
+        if not self._may(user, Attributes("get", group, resource, namespace=_ALL, name=_ALL)):
+            why = (
+                f'user {_shown(user)} must have "get" permission on all objects of the referenced paramKind '
+                f"(kind={kind.kind}, apiVersion={kind.api_version})"
+            )
+            raise _refusal(policy, "paramKind", why)
+
+    def _check_binding(self, user: UserInfo, binding: _Binding) -> None:
+        reference = binding.spec.param_ref
+        assert reference is not None  # noqa: S101 - just asked for
+        verb = "get" if reference.name else "list"
+        kind = self._param_kind(binding)
+        group, resource = (_ALL, _ALL) if kind is None else self._resource(kind)
+        if self._may(user, Attributes(verb, group, resource, namespace=reference.namespace, name=reference.name)):
+            return
+        why = f'user {_shown(user)} does not have "{verb}" permission on the object referenced by paramRef'
+        if kind is None:
+            why = (
+                f"unable to get policy {binding.spec.policy_name} to determine minimum required permissions and user "
+                f'{_shown(user)} does not have "{verb}" permission for all groups, versions and resources'
+            )
+        raise _refusal(binding, "paramRef", why)
+
+    def _param_kind(self, binding: _Binding) -> ParamKind | None:
+        """Of the policy that is bound; None where there is no such policy, or it has no parameters."""
+        is_validating = isinstance(binding, ValidatingAdmissionPolicyBinding)
+        plural = "validatingadmissionpolicies" if is_validating else "mutatingadmissionpolicies"
+        kv = self._store.peek(f"/registry/{plural}/{binding.spec.policy_name}")
+        return msgspec.json.decode(kv.value, type=_Stored).spec.param_kind if kv is not None else None
+
+    def _resource(self, kind: ParamKind) -> tuple[str, str]:
+        """The group and resource of a kind; all resources of the group while the kind is not known."""
+        found = self._scheme.kind(kind.api_version, kind.kind)
+        group = kind.api_version.rpartition("/")[0]
+        return group, found.plural if found is not None else _ALL
+
+    def _may(self, user: UserInfo, attributes: Attributes) -> bool:
+        return self._authorizer.authorize(user, attributes).allowed
+
+
+class _StoredSpec(msgspec.Struct, rename="camel"):
+    param_kind: ParamKind | None = None
+
+
+class _Stored(msgspec.Struct):
+    """What matters here of a stored policy, in any version."""
+
+    spec: _StoredSpec = msgspec.field(default_factory=_StoredSpec)
+
+
+def _reads_the_same(new: _Binding, old: Resource | None) -> bool:
+    if not isinstance(old, _Binding):
+        return False
+    return new.spec.param_ref == old.spec.param_ref and new.spec.policy_name == old.spec.policy_name
+
+
+def _shown(user: UserInfo) -> str:
+    """As Go prints a user."""
+    return f"&{{{user.username} {user.uid} [{' '.join(user.groups)}] map[]}}"
+
+
+def _refusal(obj: _Policy | _Binding, field: str, why: str) -> errors.Invalid:
+    problem = field_errors.forbidden(_SPEC.child(field), why)
+    return errors.invalid(type(obj).__name__, obj.metadata.name, [problem], group=_GROUP)

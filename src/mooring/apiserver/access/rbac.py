@@ -1,0 +1,274 @@
+"""Decides by roles and bindings, as Kubernetes' RBAC does: what no binding allows is not allowed.
+
+`RoleBook` is a snapshot of all roles and bindings, indexed by who they are for; `RbacAuthorizer` follows the store and
+makes a new book whenever one of them changes. Within a book, what a user may do with a resource in a namespace is
+worked out once. ClusterRoles with an aggregation rule have the rules of the roles that it selects at once, without
+waiting for a controller to copy them.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mooring.api import label_selector
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.rbac_v1 import (
+    AggregationRule,
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    Role,
+    RoleBinding,
+    RoleRef,
+    Subject,
+)
+from mooring.api.scheme import Scheme
+from mooring.apiserver.access.authz import Attributes, Decision
+from mooring.apiserver.messages import users
+from mooring.apiserver.registry.objects import Follower
+from mooring.store.kv import Store
+
+API_VERSION = "rbac.authorization.k8s.io/v1"
+_MEMO = 8192
+_MEMO_KEY = 4096
+EVERYTHING = [
+    PolicyRule(verbs=["*"], api_groups=["*"], resources=["*"]),
+    PolicyRule(verbs=["*"], non_resource_urls=["*"]),
+]
+
+
+class _Who(NamedTuple):
+    """A subject as requests name it: service accounts are users with a special name."""
+
+    is_group: bool
+    name: str
+
+
+class _Grant(msgspec.Struct, frozen=True):
+    """The rules that a subject has through one binding, and how to tell so."""
+
+    rules: Sequence[PolicyRule]
+    reason: str
+
+
+class _Decision(NamedTuple):
+    """What a user may do, apart from names: with any object (why), or with some (name → why)."""
+
+    any_name: str | None
+    names: dict[str, str]
+
+
+class RoleBook:
+    """Roles and bindings at one moment."""
+
+    def __init__(
+        self,
+        cluster_roles: Iterable[ClusterRole] = (),
+        cluster_role_bindings: Iterable[ClusterRoleBinding] = (),
+        roles: Iterable[Role] = (),
+        role_bindings: Iterable[RoleBinding] = (),
+    ) -> None:
+        self._cluster_roles = {role.metadata.name: role for role in cluster_roles}
+        self._roles = {(role.metadata.namespace, role.metadata.name): role for role in roles}
+        self._grants: dict[tuple[str, _Who], list[_Grant]] = defaultdict(list)
+        self._gathered: dict[str, list[PolicyRule]] = {}
+        self._memo: dict[tuple[Any, ...], _Decision] = {}
+        for cluster_role_binding in cluster_role_bindings:
+            self._add(cluster_role_binding)
+        for role_binding in role_bindings:
+            self._add(role_binding)
+
+    def rules_of(self, reference: RoleRef, namespace: str) -> list[PolicyRule] | None:
+        """The rules of the role that a binding in a namespace refers to; None when there is no such role."""
+        if reference.kind == "ClusterRole":
+            cluster_role = self._cluster_roles.get(reference.name)
+            return self.rules_of_cluster_role(cluster_role) if cluster_role else None
+        role = self._roles.get((namespace, reference.name))
+        return role.rules if role else None
+
+    def rules_of_cluster_role(self, role: ClusterRole) -> list[PolicyRule]:
+        """The role's own rules, and those that it gathers from others, worked out once in a book."""
+        if not role.aggregation_rule:
+            return role.rules
+        name = role.metadata.name
+        if name not in self._gathered:
+            self._gathered[name] = self._gather(role, role.aggregation_rule)
+        return self._gathered[name]
+
+    def _gather(self, role: ClusterRole, how: AggregationRule) -> list[PolicyRule]:
+        rules = {msgspec.json.encode(rule): rule for rule in role.rules}
+        for wanted in how.cluster_role_selectors:
+            selector = label_selector.from_label_selector(wanted)
+            for name in sorted(self._cluster_roles):
+                other = self._cluster_roles[name]
+                if other is not role and selector.matches(other.metadata.labels):
+                    rules |= {msgspec.json.encode(rule): rule for rule in other.rules}
+        return list(rules.values())
+
+    def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
+        if users.MASTERS in user.groups:
+            return EVERYTHING
+        return [rule for grant in self._grants_of(user, namespace) for rule in grant.rules]
+
+    def authorize(self, user: UserInfo, attributes: Attributes) -> Decision:
+        if users.MASTERS in user.groups:
+            return Decision(True)
+        if attributes.path:
+            return self._authorize_path(user, attributes)
+        decision = self._decision(user, attributes)
+        why = decision.any_name
+        if why is None and attributes.name:
+            why = decision.names.get(attributes.name)
+        return Decision(False) if why is None else Decision(True, why)
+
+    def _add(self, binding: ClusterRoleBinding | RoleBinding) -> None:
+        namespace = binding.metadata.namespace
+        rules = self.rules_of(binding.role_ref, namespace)
+        if rules is None:
+            return  # a binding may come before its role
+        kind = "RoleBinding" if namespace else "ClusterRoleBinding"
+        name = f"{namespace}/{binding.metadata.name}" if namespace else binding.metadata.name
+        for subject in binding.subjects:
+            role = f'{binding.role_ref.kind} "{binding.role_ref.name}"'
+            reason = f'RBAC: allowed by {kind} "{name}" of {role} to {subject.kind} "{_shown(subject)}"'
+            self._grants[namespace, _who(subject, namespace)].append(_Grant(rules, reason))
+
+    def _grants_of(self, user: UserInfo, namespace: str) -> Iterator[_Grant]:
+        whos = [_Who(False, user.username), *(_Who(True, group) for group in user.groups)]
+        for scope in ("", namespace) if namespace else ("",):
+            for who in whos:
+                yield from self._grants.get((scope, who), ())
+
+    def _authorize_path(self, user: UserInfo, attributes: Attributes) -> Decision:
+        for grant in self._grants_of(user, ""):
+            for rule in grant.rules:
+                if _has(rule.verbs, attributes.verb) and path_matches(rule.non_resource_urls, attributes.path):
+                    return Decision(True, grant.reason)
+        return Decision(False)
+
+    def _decision(self, user: UserInfo, attributes: Attributes) -> _Decision:
+        key = (
+            user.username,
+            *user.groups,
+            attributes.verb,
+            attributes.group,
+            attributes.resource,
+            attributes.subresource,
+            attributes.namespace,
+        )
+        if sum(map(len, key)) > _MEMO_KEY:
+            return self._judge(user, attributes)  # somebody's question, which is not worth its memory
+        found = self._memo.get(key)
+        if found is None:
+            if len(self._memo) >= _MEMO:
+                self._memo.clear()
+            found = self._memo[key] = self._judge(user, attributes)
+        return found
+
+    def _judge(self, user: UserInfo, attributes: Attributes) -> _Decision:
+        names: dict[str, str] = {}
+        for grant in self._grants_of(user, attributes.namespace):
+            for rule in grant.rules:
+                if not resource_matches(rule, attributes):
+                    continue
+                if not rule.resource_names:
+                    return _Decision(grant.reason, names)
+                names.update({name: grant.reason for name in rule.resource_names if name not in names})
+        return _Decision(None, names)
+
+
+def resource_matches(rule: PolicyRule, attributes: Attributes) -> bool:
+    """Whether a rule is about an action on a resource, apart from the object's name."""
+    if not (_has(rule.verbs, attributes.verb) and _has(rule.api_groups, attributes.group)):
+        return False
+    if _has(rule.resources, attributes.full_resource):
+        return True
+    return bool(attributes.subresource) and f"*/{attributes.subresource}" in rule.resources
+
+
+def path_matches(patterns: Sequence[str], path: str) -> bool:
+    """Whether a path is among those of a rule, in which a `*` at the end stands for the rest."""
+    return any(
+        pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern[:-1])) for pattern in patterns
+    )
+
+
+def _has(values: Sequence[str], wanted: str) -> bool:
+    return wanted in values or "*" in values
+
+
+def _who(subject: Subject, namespace: str) -> _Who:
+    if subject.kind == "ServiceAccount":
+        return _Who(False, users.service_account_name(subject.namespace or namespace, subject.name))
+    return _Who(subject.kind == "Group", subject.name)
+
+
+def _shown(subject: Subject) -> str:
+    return f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
+
+
+class RbacAuthorizer:
+    """Follows the roles and bindings in the store."""
+
+    def __init__(self, store: Store, scheme: Scheme) -> None:
+        self._cluster_roles = self._follow(store, scheme, ClusterRole)
+        self._cluster_role_bindings = self._follow(store, scheme, ClusterRoleBinding)
+        self._roles = self._follow(store, scheme, Role)
+        self._role_bindings = self._follow(store, scheme, RoleBinding)
+        self._book: RoleBook | None = None
+
+    @property
+    def book(self) -> RoleBook:
+        """Roles and bindings as they are now."""
+        if self._book is None:
+            self._book = RoleBook(
+                self._cluster_roles.objects.values(),
+                self._cluster_role_bindings.objects.values(),
+                self._roles.objects.values(),
+                self._role_bindings.objects.values(),
+            )
+        return self._book
+
+    def authorize(self, user: UserInfo, attributes: Attributes) -> Decision:
+        return self.book.authorize(user, attributes)
+
+    async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
+        """Roles and bindings are known at all times."""
+
+    def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
+        return self.book.rules(user, namespace)
+
+    @property
+    def synced(self) -> bool:
+        return all(each.synced.is_set() for each in self._followers)
+
+    async def run(self) -> None:
+        """Follow the store until it is closed."""
+        async with asyncio.TaskGroup() as group:
+            for each in self._followers:
+                group.create_task(each.run(), name="roles and bindings")
+
+    async def wait_for_sync(self) -> None:
+        for each in self._followers:
+            await each.synced.wait()
+
+    async def catch_up(self) -> None:
+        """Wait until everything that has been written counts: called after each write of a role or binding."""
+        for each in self._followers:
+            await each.catch_up()
+
+    @property
+    def _followers(self) -> tuple[Follower[Any], ...]:
+        return self._cluster_roles, self._cluster_role_bindings, self._roles, self._role_bindings
+
+    def _follow(self, store: Store, scheme: Scheme, object_type: type[Any]) -> Follower[Any]:
+        kind = scheme.kind(API_VERSION, object_type.__name__)
+        if kind is None:
+            raise ValueError(f"the scheme has no {object_type.__name__}, without which nobody could be let in")
+        return Follower(store, scheme, kind, self._outdate)
+
+    def _outdate(self) -> None:
+        self._book = None

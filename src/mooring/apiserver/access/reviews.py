@@ -1,0 +1,200 @@
+"""Answers what clients ask about users and rights: TokenReview, the four access reviews, and `token` of accounts.
+
+These kinds are questions: they are created and answered at once, and nothing is stored. The edge calls `handler_for`
+before it turns to the resources.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from mooring.admission import strategy as admission
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.registry import strategy_of
+from mooring.api import codec, errors
+from mooring.api.authentication_v1 import (
+    SelfSubjectReview,
+    SelfSubjectReviewStatus,
+    TokenRequest,
+    TokenReview,
+    TokenReviewStatus,
+    UserInfo,
+)
+from mooring.api.authorization_v1 import (
+    FieldSelectorAttributes,
+    LocalSubjectAccessReview,
+    NonResourceAttributes,
+    NonResourceRule,
+    ResourceAttributes,
+    ResourceRule,
+    SelfSubjectAccessReview,
+    SelfSubjectRulesReview,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+    SubjectAccessReviewStatus,
+    SubjectRulesReviewStatus,
+)
+from mooring.api.codec import FieldValidation
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import Scheme
+from mooring.apiserver.access.authn import Authenticator
+from mooring.apiserver.access.authz import Attributes, Authorizer, selected_node
+from mooring.apiserver.access.tokens import ISSUER, Recognised, ServiceAccountTokens
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.messages.routes import ResourceRoute
+from mooring.apiserver.output.formats import formatted
+from mooring.apiserver.registry.parameters import read_object
+from mooring.base.clock import Clock
+
+R = TypeVar("R", bound=Resource)
+Answer = Callable[[Request, ResourceRoute], Awaitable[Response]]
+_AUTHENTICATION = "authentication.k8s.io"
+_AUTHORIZATION = "authorization.k8s.io"
+
+
+class Reviews:
+    """All the questions and their answers."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        options: AdmissionOptions,
+        clock: Clock,
+        *,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        tokens: ServiceAccountTokens,
+        admit: Callable[[Request, ResourceRoute, TokenRequest], Awaitable[None]],
+    ) -> None:
+        self._scheme = scheme
+        self._options = options
+        self._clock = clock
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._tokens = tokens
+        self._admit = admit
+        self._answers: dict[tuple[str, str, str], Answer] = {
+            ("", "serviceaccounts", "token"): self._token,
+            (_AUTHENTICATION, "tokenreviews", ""): self._token_review,
+            (_AUTHENTICATION, "selfsubjectreviews", ""): self._self_subject_review,
+            (_AUTHORIZATION, "selfsubjectaccessreviews", ""): self._self_access,
+            (_AUTHORIZATION, "subjectaccessreviews", ""): self._access,
+            (_AUTHORIZATION, "localsubjectaccessreviews", ""): self._local_access,
+            (_AUTHORIZATION, "selfsubjectrulesreviews", ""): self._rules,
+        }
+
+    def handler_for(self, route: ResourceRoute) -> Answer | None:
+        """Who answers requests for a route; None if it is not one of these."""
+        return self._answers.get((route.kind.group, route.kind.plural, route.subresource))
+
+    async def _token(self, request: Request, route: ResourceRoute) -> Response:
+        kind = self._scheme.kind(f"{_AUTHENTICATION}/v1", "TokenRequest")
+        if kind is None:
+            raise errors.path_not_found()
+        wanted = self._read(request, route, TokenRequest, kind)
+        await self._admit(request, route, wanted)
+        await self._tokens.check_node(request.user, route.namespace, route.name, wanted)
+        return _created(request, await self._tokens.issue(route.namespace, route.name, wanted))
+
+    async def _token_review(self, request: Request, route: ResourceRoute) -> Response:
+        review = self._read(request, route, TokenReview)
+        found = await self._authenticator.review(review.spec.token, tuple(review.spec.audiences) or (ISSUER,))
+        review.spec.token = ""  # the answer need not repeat it
+        if isinstance(found, Recognised):
+            review.status = TokenReviewStatus(authenticated=True, user=found.user, audiences=[*found.audiences])
+        else:
+            review.status = TokenReviewStatus(error=found)
+        return _created(request, review)
+
+    async def _self_subject_review(self, request: Request, route: ResourceRoute) -> Response:
+        review = self._read(request, route, SelfSubjectReview)
+        review.status = SelfSubjectReviewStatus(user_info=request.user)
+        return _created(request, review)
+
+    async def _self_access(self, request: Request, route: ResourceRoute) -> Response:
+        review = self._read(request, route, SelfSubjectAccessReview)
+        attributes = _attributes(review.spec.resource_attributes, review.spec.non_resource_attributes)
+        review.status = await self._judge(request.user, attributes)
+        return _created(request, review)
+
+    async def _access(self, request: Request, route: ResourceRoute) -> Response:
+        review = self._read(request, route, SubjectAccessReview)
+        review.status = await self._judge_other(review.spec)
+        return _created(request, review)
+
+    async def _local_access(self, request: Request, route: ResourceRoute) -> Response:
+        review = self._read(request, route, LocalSubjectAccessReview)
+        review.status = await self._judge_other(review.spec)
+        return _created(request, review)
+
+    async def _rules(self, request: Request, route: ResourceRoute) -> Response:
+        review = self._read(request, route, SelfSubjectRulesReview)
+        if not review.spec.namespace:
+            raise errors.bad_request("no namespace on request")
+        rules = self._authorizer.rules(request.user, review.spec.namespace)
+        review.status = SubjectRulesReviewStatus(
+            resource_rules=[
+                ResourceRule(
+                    verbs=rule.verbs,
+                    api_groups=rule.api_groups,
+                    resources=rule.resources,
+                    resource_names=rule.resource_names,
+                )
+                for rule in rules
+                if rule.resources
+            ],
+            non_resource_rules=[
+                NonResourceRule(verbs=rule.verbs, non_resource_urls=rule.non_resource_urls)
+                for rule in rules
+                if rule.non_resource_urls
+            ],
+        )
+        return _created(request, review)
+
+    async def _judge_other(self, spec: SubjectAccessReviewSpec) -> SubjectAccessReviewStatus:
+        user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
+        return await self._judge(user, _attributes(spec.resource_attributes, spec.non_resource_attributes))
+
+    def _read(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
+        """The question in the body; raises BadRequest and Invalid."""
+        obj = read_object(request, kind or route.kind, FieldValidation.IGNORE).object
+        assert isinstance(obj, object_type)  # noqa: S101 - the route's kind has this type
+        obj.metadata.namespace = route.namespace
+        strategy = strategy_of(object_type)
+        strategy.default(obj)
+        problems = strategy.validate_create(obj, admission.Request(options=self._options, now=self._clock.now()))
+        if problems:
+            raise errors.invalid(obj.kind, obj.metadata.name, problems, group=strategy.group)
+        return obj
+
+    async def _judge(self, user: UserInfo, attributes: Attributes) -> SubjectAccessReviewStatus:
+        await self._authorizer.prepare(user, attributes)
+        decision = self._authorizer.authorize(user, attributes)
+        return SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
+
+
+def _created(request: Request, obj: Resource) -> Response:
+    accepted = request.accepted()
+    if accepted.shown_as:  # an answer has neither rows nor metadata worth showing alone
+        raise errors.not_acceptable(["application/json", "application/yaml"])
+    body, content_type = formatted(codec.encode(obj), accepted, request)
+    return Response(201, body, content_type)
+
+
+def _attributes(resource: ResourceAttributes | None, other: NonResourceAttributes | None) -> Attributes:
+    """The action that is asked about; admission has seen to it that there is one."""
+    if other:
+        return Attributes(verb=other.verb, path=other.path or "/")
+    asked = resource or ResourceAttributes()
+    what = (asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name)
+    return Attributes(*what, selected_node=_node_in(asked.field_selector))
+
+
+def _node_in(selector: FieldSelectorAttributes | None) -> str:
+    """The one node that a selector leaves, however it is written."""
+    if selector is None:
+        return ""
+    for each in selector.requirements:
+        if (each.key, each.operator, len(each.values)) == ("spec.nodeName", "In", 1):
+            return each.values[0]
+    return selected_node(selector.raw_selector)

@@ -1,0 +1,107 @@
+"""Signs certificates that were asked for and approved, with the authority of the data directory.
+
+It follows the CertificateSigningRequests of Kubernetes' signers for clients, for kubelets as clients and for kubelets
+as servers. A request that breaks its signer's rules gets the condition Failed. Where several servers share an authority
+each of them would sign, and the first to write wins; a kube-controller-manager with the authority's key comes first.
+Approving is the business of people and of a controller.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+
+from mooring.api import certificate_requests, errors, times
+from mooring.api.certificates_v1 import (
+    APPROVED,
+    FAILED,
+    CertificateSigningRequest,
+    CertificateSigningRequestCondition,
+)
+from mooring.api.scheme import Scheme
+from mooring.apiserver.access.pki import Pki
+from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.apiserver.registry.objects import Follower
+from mooring.base import logs
+from mooring.base.clock import Clock
+from mooring.store.kv import Store
+
+log = logs.get(__name__)
+
+_SHORTEST: Final = timedelta(minutes=10)
+_OTHERS_FIRST_SECONDS: Final = 1.0
+"""kube-controller-manager signs at once where it has the key, and would complain if it were too late."""
+
+
+class Signer:
+    """Signs what is approved, as long as it runs."""
+
+    def __init__(
+        self, store: Store, scheme: Scheme, calls: LoopbackClient, pki: Pki, clock: Clock, *, longest: timedelta
+    ) -> None:
+        kind = scheme.kind("certificates.k8s.io/v1", "CertificateSigningRequest")
+        if kind is None:
+            raise ValueError("the scheme has no CertificateSigningRequest")
+        self._changed = asyncio.Event()
+        self._requests: Follower[CertificateSigningRequest] = Follower(store, scheme, kind, self._changed.set)
+        self._calls = calls
+        self._pki = pki
+        self._clock = clock
+        self._longest = longest
+
+    async def run(self) -> None:
+        """Until the store is closed."""
+        async with asyncio.TaskGroup() as group:
+            follow = group.create_task(self._requests.run(), name="requests for certificates")
+            work = group.create_task(self._work(), name="signing of certificates")
+            follow.add_done_callback(lambda _: work.cancel())
+
+    async def _work(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            ready = [csr for csr in self._requests.objects.values() if _is_ready(csr)]
+            if ready:
+                await self._clock.sleep(_OTHERS_FIRST_SECONDS)
+            for csr in ready:
+                await self._sign(csr)
+
+    async def _sign(self, csr: CertificateSigningRequest) -> None:
+        latest = await self._calls.get(CertificateSigningRequest, csr.metadata.name)
+        if latest is None or not _is_ready(latest):
+            return
+        why = self._fill_in(latest)
+        try:
+            await self._calls.update_status(latest)
+        except (errors.Conflict, errors.NotFound):
+            return  # somebody else was faster; the change comes by
+        fields = {"name": csr.metadata.name, "signer": csr.spec.signer_name, "for": csr.spec.username, "why": why}
+        log.info("A certificate was %s", "refused" if why else "signed", extra={"fields": fields})
+
+    def _fill_in(self, csr: CertificateSigningRequest) -> str:
+        """Put the certificate into the request, or why there is none; returns why."""
+        request = certificate_requests.read(csr.spec.request)
+        why = certificate_requests.refusal(csr.spec.signer_name, request, csr.spec.usages) or ""
+        if why:
+            now = times.to_seconds(self._clock.now())
+            failed = CertificateSigningRequestCondition(
+                type=FAILED, status="True", reason="SignerValidationFailure", message=why, last_update_time=now
+            )
+            csr.status.conditions = [*csr.status.conditions, failed]
+        else:
+            csr.status.certificate = self._pki.signed(request, csr.spec.usages, _life(csr, self._longest))
+        return why
+
+
+def _is_ready(csr: CertificateSigningRequest) -> bool:
+    decided = {entry.type for entry in csr.status.conditions if entry.status == "True"}
+    return (
+        certificate_requests.is_known(csr.spec.signer_name)
+        and APPROVED in decided
+        and FAILED not in decided
+        and not csr.status.certificate
+    )
+
+
+def _life(csr: CertificateSigningRequest, longest: timedelta) -> timedelta:
+    seconds = csr.spec.expiration_seconds
+    return longest if seconds is None else min(longest, max(_SHORTEST, timedelta(seconds=seconds)))

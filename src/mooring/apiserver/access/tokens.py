@@ -1,0 +1,171 @@
+"""Tokens of service accounts: made by the `token` subresource, and recognised when a request carries one.
+
+A token is good while it is not expired, its service account is the one that it was made for (same uid), and the pod or
+secret that it is bound to is still there. Its signature is checked once and remembered for a while; whether the
+objects still exist is looked up each time, so that deleting one takes effect at once.
+"""
+
+import hashlib
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from mooring.api import errors, times
+from mooring.api.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus, UserInfo
+from mooring.api.core_v1 import Node, Pod, Secret, ServiceAccount
+from mooring.api.meta_v1 import Resource
+from mooring.apiserver.access import jwt
+from mooring.apiserver.access.nodes.audiences import audiences_of
+from mooring.apiserver.access.nodes.restriction import check_token
+from mooring.apiserver.messages import users
+from mooring.apiserver.registry.objects import Objects
+from mooring.base.clock import Clock
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+_CLAIM = "kubernetes.io"
+_DEFAULT_SECONDS = 3600
+_REMEMBERED = 4096
+_EXTRA = "authentication.kubernetes.io/"
+_BOUND: dict[str, type[Resource]] = {"Pod": Pod, "Secret": Secret, "Node": Node}
+
+
+class Recognised(msgspec.Struct, frozen=True):
+    """The user of a token, and which of the audiences asked for it is meant for."""
+
+    user: UserInfo
+    audiences: tuple[str, ...]
+
+
+class ServiceAccountTokens:
+    """Issues and recognises tokens, with the key of the data directory."""
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey, objects: Objects, clock: Clock) -> None:
+        self._key = key
+        self.public_key = key.public_key()
+        self._objects = objects
+        self._clock = clock
+        self._verified: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
+
+    async def issue(self, namespace: str, name: str, request: TokenRequest) -> TokenRequest:
+        """Fill in the answer to a TokenRequest; raises NotFound, BadRequest or Conflict."""
+        account = await self._objects.get(ServiceAccount, name, namespace)
+        if account is None:
+            raise errors.not_found("serviceaccounts", name)
+        seconds = request.spec.expiration_seconds or _DEFAULT_SECONDS
+        private = {"namespace": namespace, "serviceaccount": _reference(account)}
+        private |= await self._bound(request.spec.bound_object_ref, namespace, name)
+        now = self._clock.now()
+        expires = now + timedelta(seconds=seconds)
+        audiences = request.spec.audiences or [ISSUER]
+        claims = {
+            "aud": audiences,
+            "exp": int(expires.timestamp()),
+            "iat": int(now.timestamp()),
+            "nbf": int(now.timestamp()),
+            "iss": ISSUER,
+            "jti": str(uuid.uuid4()),
+            _CLAIM: private,
+            "sub": users.service_account_name(namespace, name),
+        }
+        request.spec.audiences, request.spec.expiration_seconds = audiences, seconds
+        request.status = TokenRequestStatus(
+            token=jwt.sign(self._key, claims), expiration_timestamp=times.to_seconds(expires)
+        )
+        request.metadata.name, request.metadata.namespace = name, namespace
+        request.metadata.creation_timestamp = times.to_seconds(now)
+        return request
+
+    async def check_node(self, user: UserInfo, namespace: str, name: str, request: TokenRequest) -> None:
+        """Raises Forbidden when a node asks for a token that no pod there needs. Other users pass."""
+        if users.node_name(user):
+            bound = request.spec.bound_object_ref
+            pod = await self._objects.get(Pod, bound.name, namespace) if bound and bound.kind == "Pod" else None
+            check_token(user, request, name, pod, await audiences_of(pod, self._objects) if pod else set())
+
+    async def recognise(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Recognised | str:
+        """Whose token this is, or why it is nobody's."""
+        claims = self._claims(token)
+        if isinstance(claims, str):
+            return claims
+        now = self._clock.now().timestamp()
+        if not claims.get("nbf", 0) <= now + 60 or now >= claims.get("exp", 0):
+            return "the token has expired or is not valid yet"
+        meant = tuple(audience for audience in audiences if audience in claims.get("aud", ()))
+        if claims.get("iss") != ISSUER or not meant:
+            return "the token is not meant for this server"
+        private = claims.get(_CLAIM) or {}
+        namespace, account = private.get("namespace", ""), private.get("serviceaccount") or {}
+        found = await self._objects.get(ServiceAccount, account.get("name", ""), namespace)
+        if found is None or found.metadata.uid != account.get("uid"):
+            return "the service account of the token does not exist any more"
+        for kind, object_type in _BOUND.items():
+            if object_type is Node and private.get("pod"):
+                continue  # where the pod runs is told, and binds nothing
+            if (bound := private.get(kind.lower())) and not await self._exists(object_type, bound, namespace):
+                return f"the {kind.lower()} that the token is bound to does not exist any more"
+        return Recognised(_user(namespace, account, private, claims), meant)
+
+    def _claims(self, token: str) -> dict[str, Any] | str:
+        digest = hashlib.sha256(token.encode()).digest()
+        if known := self._verified.get(digest):
+            self._verified.move_to_end(digest)
+            return known
+        try:
+            claims = jwt.verify(self.public_key, token)
+        except jwt.JwtError as error:
+            return str(error)
+        self._verified[digest] = claims
+        if len(self._verified) > _REMEMBERED:
+            self._verified.popitem(last=False)
+        return claims
+
+    async def _exists(self, object_type: type[Resource], bound: dict[str, str], namespace: str) -> bool:
+        found = await self._objects.get(object_type, bound.get("name", ""), "" if object_type is Node else namespace)
+        return found is not None and found.metadata.uid == bound.get("uid")
+
+    async def _bound(self, wanted: BoundObjectReference | None, namespace: str, account: str) -> dict[str, Any]:
+        """The claims about the object that limits a token's life."""
+        if wanted is None:
+            return {}
+        object_type = _BOUND.get(wanted.kind)
+        if object_type is None or wanted.api_version not in {"", "v1"}:
+            raise errors.bad_request(f"cannot bind token to object of type {wanted.api_version}/{wanted.kind}")
+        resource = f"{wanted.kind.lower()}s"
+        found = await self._objects.get(object_type, wanted.name, "" if object_type is Node else namespace)
+        if found is None:
+            raise errors.not_found(resource, wanted.name)
+        if wanted.uid and wanted.uid != found.metadata.uid:
+            why = f"the UID in the bound object reference ({wanted.uid}) does not match the UID in record"
+            raise errors.conflict(resource, wanted.name, why)
+        if isinstance(found, Pod) and (found.spec.service_account_name or "default") != account:
+            raise errors.bad_request(
+                f"cannot bind token for serviceaccount {account!r} to pod running with different serviceaccount name."
+            )
+        bound = {wanted.kind.lower(): _reference(found)}
+        if isinstance(found, Pod) and found.spec.node_name:
+            node = await self._objects.get(Node, found.spec.node_name)
+            bound |= {"node": _reference(node)} if node is not None else {}
+        return bound
+
+
+def _reference(obj: Resource) -> dict[str, str]:
+    return {"name": obj.metadata.name, "uid": obj.metadata.uid}
+
+
+def _user(namespace: str, account: dict[str, str], private: dict[str, Any], claims: dict[str, Any]) -> UserInfo:
+    user = users.authenticated(
+        users.service_account_name(namespace, account["name"]),
+        account["uid"],
+        users.service_account_groups(namespace),
+    )
+    user.extra[f"{_EXTRA}credential-id"] = [f"JTI={claims.get('jti', '')}"]
+    for kind in ("pod", "node"):
+        if bound := private.get(kind):
+            user.extra[f"{_EXTRA}{kind}-name"] = [bound.get("name", "")]
+            user.extra[f"{_EXTRA}{kind}-uid"] = [bound.get("uid", "")]
+    return user

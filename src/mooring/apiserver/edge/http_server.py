@@ -1,0 +1,619 @@
+"""The HTTP server: a protocol on httptools and uvloop, with what an API server needs.
+
+- `Protocol` puts the client's certificate into the scope, and gives up on clients that send headers too slowly or too
+  many of them, or that do not take what is sent to them.
+- A request that has come whole, as nearly all do, and is answered whole takes a short way (`FastExchange`), without
+  ASGI and without a parser if its headers have come before (``header_cache.py``).
+- `Cycle`, one request and its response in pieces, sends the head of a response together with the first piece of its
+  body: a record of TLS for each costs more than all the rest of HTTP.
+- Both let a request go over to another protocol: `Application` finds a function in the scope that answers 101 and
+  returns the bare connection (``connection.py``), with what the client has sent already.
+- Connections are accepted and enciphered by ``tls_transport.py``.
+- `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, and ends open
+  watches when it stops.
+"""
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast
+from typing import Protocol as Interface
+from urllib.parse import unquote
+
+import httptools
+
+from mooring.apiserver.edge.client import Client
+from mooring.apiserver.edge.exchanges import JOINED_BYTES, OLD, STATUS_LINE, Cycle, FastExchange
+from mooring.apiserver.edge.header_cache import HeaderCache
+from mooring.apiserver.edge.limits import Limits
+from mooring.apiserver.edge.pushing import Flow, Push
+from mooring.apiserver.edge.sending import (
+    CLIENT,
+    TAKE_OVER,
+    Receive,
+    Scope,
+    Send,
+    Stream,
+    date,
+    head_of,
+    headers_of,
+    known_lines,
+    lines_of,
+)
+from mooring.apiserver.edge.tls_transport import TlsListener
+from mooring.apiserver.messages.connection import CHUNK, Connection
+from mooring.apiserver.messages.exchange import Exchange
+from mooring.apiserver.messages.http import Request, Response, headers_by_name
+from mooring.base import logs
+
+log = logs.get(__name__)
+
+_TOO_LARGE = "431 Request Header Fields Too Large"
+_KEEP_ALIVE_SECONDS = 60
+_BACKLOG = 2048
+_HANG_UP_SECONDS = 0.1
+_IDLE_LOOK_SECONDS = 1.0
+_STOP_LOOK_SECONDS = 0.01
+_UNREAD_BYTES = 64 * 1024
+"""When so much of a body waits to be read by whoever answers, no more is received."""
+
+
+class ListenError(Exception):
+    """The address cannot be listened on. The message says why and what to do."""
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """A socket that listens on an address; raises ListenError."""
+    where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    try:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((address, port))
+            listening.listen(_BACKLOG)
+        except BaseException:
+            listening.close()
+            raise
+    except OSError as error:
+        raise ListenError(f"cannot listen on {where}: {_why(error)}") from error
+    except OverflowError:
+        raise ListenError(f"cannot listen on {where}: ports go from 0 to 65535") from None
+    listening.setblocking(False)
+    return listening
+
+
+def _why(error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "another program listens there already; stop it, or choose another --port"
+        case errno.EACCES:
+            return "this user may not use the port; choose one above 1023 with --port"
+        case errno.EADDRNOTAVAIL:
+            return "this machine has no such address; choose another --bind-address"
+    return error.strerror or str(error)
+
+
+def tls_context(certificate: Path, key: Path, client_authority: bytes) -> ssl.SSLContext:
+    """TLS 1.2 or newer. A client may present a certificate, which must then be signed by `client_authority` (PEM)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(cadata=client_authority.decode())
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+class Application(Interface):
+    """What the server hands requests to; ``requests/app.py`` implements it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that comes or goes in pieces, by ASGI."""
+        ...
+
+    async def answer(self, request: Request, query: bytes, client: Client) -> tuple[Exchange, Response]:
+        """Answer a request that has come whole. Never raises."""
+        ...
+
+    def count(self, exchange: Exchange, response: Response) -> None:
+        """Count and log a response, a stream when it has ended."""
+        ...
+
+    async def send(self, exchange: Exchange, response: Response, receive: Receive, send: Send) -> None:
+        """Send a response in messages of ASGI."""
+        ...
+
+
+class Protocol(asyncio.Protocol):
+    """One connection. What all connections of a server have in common is the class's, by `HttpServer`."""
+
+    __slots__ = (
+        "_awaited",
+        "_body",
+        "_client",
+        "_early",
+        "_header_bytes",
+        "_header_timer",
+        "_idle_since",
+        "_idle_timer",
+        "_in_headers",
+        "_is_between",
+        "_is_whole",
+        "_keeps_alive",
+        "_method",
+        "_pushing",
+        "_stall_timer",
+        "_too_large",
+        "_version",
+        "cycle",
+        "expect_100_continue",
+        "flow",
+        "headers",
+        "parser",
+        "pipeline",
+        "transport",
+        "url",
+    )
+    application: Application
+    connections: "set[Protocol]"
+    tasks: set[asyncio.Task[None]]
+    loop: asyncio.AbstractEventLoop
+    heads: HeaderCache
+    limits = Limits()
+    draining = False
+    """Whether the server is about to stop: every answer asks its client to come back on another connection."""
+    stopping = False
+    """Whether the server stops: who was still shaking hands then comes too late."""
+
+    def __init__(self) -> None:
+        self.cycle: Cycle | FastExchange | None = None
+        self.parser: Any = None
+        """Made when something comes, and forgotten while a watch lasts, behind which hardly ever something does."""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.url = b""
+        self.pipeline: deque[Cycle] | None = None
+        """Requests that came before the answer to the one before them."""
+        self.expect_100_continue = False
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
+        self._awaited = self._is_whole = self._keeps_alive = False
+        self._is_between = True
+        """Whether nothing of the next request has come yet."""
+        self._method, self._version, self._body = "", "", b""
+        self._header_bytes = 0
+        self._in_headers = True
+        self._too_large = False
+        self._early: bytearray | None = None
+        self._pushing: Push | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.connections.add(self)
+        self.transport = cast("asyncio.Transport", transport)
+        self.flow = Flow(self.transport)
+        connected = transport.get_extra_info("socket")
+        self._client = Client(_address(connected), transport.get_extra_info("peercert"))
+        self._expect_headers()
+        _keep_alive(connected)
+        if self.stopping:
+            self.shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio sets the signature
+        _cancel(self._stall_timer)
+        _cancel(self._header_timer)
+        _cancel(self._idle_timer)
+        self._idle_timer = None
+        self.connections.discard(self)
+        if self.cycle is not None:
+            if not self.cycle.response_complete:
+                self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.flow.resume_writing()
+        self.parser = None
+        if self._pushing:
+            self._pushing.lost()
+            self._pushing = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._early is not None:  # behind a request to change the protocol, which is not answered yet
+            self._early += data
+            if len(self._early) > CHUNK:
+                self.flow.pause_reading()
+            return
+        is_next = self._is_between and (self.cycle is None or self.cycle.response_complete)
+        if is_next and (asked := self.heads.read(data)) and self._takes(asked[0], len(data)):
+            self._go_on()
+            self._version, self._keeps_alive = "1.1", not self.draining
+            self._begin_whole(*asked)
+            return
+        if self.parser is None:
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # a request behind the last one
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._early = bytearray(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+            return
+        if self._awaited:
+            self._begin(data if is_next else b"")
+        if self._in_headers and not self.transport.is_closing():
+            if self._header_timer is None:
+                self._expect_headers()
+            self._header_bytes += len(data)
+            if self._header_bytes > self.limits.header_bytes:
+                self._too_large = True
+                self.send_400_response(_TOO_LARGE)
+
+    # -- called by the parser
+
+    def on_message_begin(self) -> None:
+        if self._awaited:
+            self._begin()
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+        self._header_bytes = 0
+        self._in_headers = True
+        self._is_between = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def _go_on(self) -> None:
+        """All headers of a request have come."""
+        self._in_headers = False
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def on_headers_complete(self) -> None:
+        self._go_on()
+        if len(self.url) + sum(map(len, chain.from_iterable(self.headers))) > self.limits.header_bytes:
+            self._too_large = True
+            raise ValueError(_TOO_LARGE)  # httptools stops, and `data_received` calls `send_400_response`
+        parser = self.parser
+        upgrades = parser.should_upgrade()  # behind such a request the parser does not go on
+        self._version = parser.get_http_version()
+        self._keeps_alive = not upgrades and not self.draining and parser.should_keep_alive() and self._version != OLD
+        self._method = parser.get_method().decode("ascii")
+        self._body, self._is_whole, self._awaited = b"", False, True
+        if upgrades or self.expect_100_continue:
+            self._begin()
+
+    def on_body(self, body: bytes) -> None:
+        if self._awaited:
+            self._body += body
+        elif isinstance(self.cycle, Cycle) and not self.cycle.response_complete:
+            self.cycle.body += body
+            if len(self.cycle.body) > _UNREAD_BYTES:
+                self.flow.pause_reading()
+            self.cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        self._is_between = True
+        if self._awaited:
+            self._is_whole = True
+        elif isinstance(self.cycle, Cycle) and not self.cycle.response_complete:
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
+
+    # -- requests
+
+    def _takes(self, request: Request, size: int) -> bool:
+        """Whether a request of a size is not too large."""
+        body = len(request.body)
+        return body <= self.limits.body_bytes and size - body <= self.limits.header_bytes
+
+    def _begin(self, data: bytes = b"") -> None:
+        """Begin to work on a request, of which all has come that comes for now: `data`, if it came in one piece."""
+        self._awaited = False
+        is_next = self.cycle is None or self.cycle.response_complete
+        path, query = self._address()
+        if is_next and self._is_whole and len(self._body) <= self.limits.body_bytes:
+            headers = headers_by_name(self.headers)
+            request = Request(method=self._method, path=path, headers=headers, body=self._body)
+            if data:
+                self.heads.learn(data, request)
+            self._begin_whole(request, query)
+            return
+        scope: dict[str, Any] = {"type": "http", "method": self._method, "path": path, "query_string": query}
+        scope |= {"headers": self.headers, "http_version": self._version, CLIENT: self._client}
+        if self.parser.should_upgrade():
+            scope[TAKE_OVER] = self._take_over
+        self.cycle = cycle = self._new_cycle(scope, keep_alive=self._keeps_alive)
+        cycle.body += self._body
+        cycle.more_body = not self._is_whole
+        if self._body or self._is_whole:
+            cycle.message_event.set()
+        if is_next:
+            self._start(cycle)
+        else:  # the client did not wait for the answer to its previous request
+            self.flow.pause_reading()
+            self.pipeline = self.pipeline or deque()
+            self.pipeline.append(cycle)
+
+    def _begin_whole(self, request: Request, query: bytes) -> None:
+        whole = FastExchange(self._version, keep_alive=self._keeps_alive)
+        self.cycle = whole
+        whole.task = self.loop.create_task(self._answer(request, query, whole))
+        self.tasks.add(whole.task)
+
+    def _start(self, cycle: Cycle) -> None:
+        task = self.loop.create_task(cycle.run(self.application))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
+    def _address(self) -> tuple[str, bytes]:
+        """The path and the query that are asked for; raises as httptools does."""
+        url = self.url
+        if url.startswith(b"/") and not url.startswith(b"//") and b"#" not in url:
+            raw, _, query = url.partition(b"?")
+        else:
+            parsed = httptools.parse_url(url)
+            raw, query = parsed.path, parsed.query or b""
+        path = raw.decode("ascii")
+        return (unquote(path) if "%" in path else path), query
+
+    def _new_cycle(self, scope: dict[str, Any], *, keep_alive: bool) -> Cycle:
+        expects = self.expect_100_continue
+        done = self.on_response_complete
+        return Cycle(scope, self.transport, self.flow, done, expect_100_continue=expects, keep_alive=keep_alive)
+
+    # -- the short way
+
+    async def _answer(self, request: Request, query: bytes, whole: FastExchange) -> None:
+        try:
+            exchange, response = await self.application.answer(request, query, self._client)
+            body = response.body
+            if isinstance(body, bytes) and len(body) <= JOINED_BYTES:
+                self.application.count(exchange, response)
+                if self.flow.write_paused and not whole.disconnected:
+                    await self.flow.drain()
+                if not whole.disconnected:
+                    self._send(exchange, response, body, whole)
+            elif isinstance(body, Stream) and (pushed := body.pushed) and exchange.request.method == "GET":
+                framed = whole.http_version != OLD
+                done = partial(self._pushed_all, whole)
+                push = Push(self.transport, self.flow, body, pushed, done, in_chunks=framed)
+                await self._push(exchange, response, push, whole)
+            else:
+                await self._send_in_pieces(exchange, response, whole)
+        except BaseException as error:
+            log.error("A response was not sent", exc_info=error)
+            self.transport.abort()
+            raise
+        finally:
+            self.tasks.discard(whole.task)
+            del whole.task
+
+    def _send(self, exchange: Exchange, response: Response, body: bytes, whole: FastExchange) -> None:
+        end = b"\r\n" if whole.keep_alive else b"connection: close\r\n\r\n"
+        shown = b"" if exchange.request.method == "HEAD" else body
+        head = head_of(exchange, response, len(body))
+        self.transport.write(b"".join((STATUS_LINE[response.status], known_lines((date(),)), head, end, shown)))
+        whole.response_complete = True
+        if whole.keep_alive:
+            self.on_response_complete()
+        else:
+            self.transport.close()
+
+    async def _push(self, exchange: Exchange, response: Response, push: Push, whole: FastExchange) -> None:
+        """Watches: their task ends when they have begun."""
+        self.application.count(exchange, response)
+        if self.transport.is_closing():
+            push.lost()
+            return
+        self._pushing = push
+        head = STATUS_LINE[response.status] + lines_of([date(), *headers_of(exchange, response)])
+        chunked = b"transfer-encoding: chunked\r\n" if push.in_chunks else b""
+        end = b"\r\n" if whole.keep_alive else b"connection: close\r\n\r\n"
+        self.transport.write(head + chunked + end)
+        if self.cycle is whole and not self._in_headers:  # nothing has come behind this request
+            self.parser = None
+            self.headers, self.url = [], b""
+        await push.run()
+
+    def _pushed_all(self, whole: FastExchange) -> None:
+        self._pushing = None
+        whole.response_complete = True
+        if whole.keep_alive:
+            self.on_response_complete()
+        else:
+            self.transport.close()
+
+    async def _send_in_pieces(self, exchange: Exchange, response: Response, whole: FastExchange) -> None:
+        """What is too long for one write, or has to wait for somebody."""
+        scope = {"method": exchange.request.method, "http_version": whole.http_version}
+        cycle = self._new_cycle(scope, keep_alive=whole.keep_alive)
+        cycle.disconnected, cycle.more_body, cycle.waiting_for_100_continue = whole.disconnected, False, False
+        if self.cycle is whole:
+            self.cycle = cycle
+
+        async def send(_: Any, receive: Any, send: Any) -> None:
+            await self.application.send(exchange, response, receive, send)
+
+        await cycle.run(send)
+
+    # -- connections without requests
+
+    def on_response_complete(self) -> None:
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start(self.pipeline.popleft())
+            return
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._look_after(self.limits.idle_seconds)
+
+    def _close_if_idle(self) -> None:
+        """Close the connection if it has been idle for long: a timer for many requests, and not one for each."""
+        self._idle_timer = None
+        if self.cycle is None or not self.cycle.response_complete or self.transport.is_closing():
+            return  # the end of the request sets it again
+        rest = self._idle_since + self.limits.idle_seconds - self.loop.time()
+        if self._header_timer is None and rest <= 0:
+            self.transport.close()
+        else:
+            self._look_after(max(rest, _IDLE_LOOK_SECONDS))
+
+    def _look_after(self, seconds: float) -> None:
+        self._idle_timer = self.loop.call_later(seconds, self._close_if_idle)
+
+    # -- the end, and other ends
+
+    def _take_over(self, headers: list[tuple[bytes, bytes]]) -> Connection | None:
+        """Answer 101 and give the connection away; None when the client has gone meanwhile."""
+        cycle = cast("Cycle", self.cycle)
+        if cycle.disconnected or self._early is None:
+            return None
+        cycle.response_started = cycle.response_complete = True
+        _cancel(self._stall_timer)
+        _cancel(self._idle_timer)
+        self.connections.discard(self)  # the server waits for its task instead
+        self.transport.write(cycle.head(101, [*cycle.default_headers, *headers]))
+        self.flow.resume_reading()
+        return Connection.over(self.transport, bytes(self._early), self.limits.stalled_seconds)
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what was wrong with a request that never reached the application, and hang up."""
+        line = _TOO_LARGE if self._too_large else "400 Bad Request"
+        body = (_TOO_LARGE if self._too_large else msg).encode()
+        head = (
+            f"HTTP/1.1 {line}\r\ncontent-type: text/plain\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def shutdown(self) -> None:
+        """The server stops: end the connection when its request is done, and do not wait for a farewell by TLS."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+        else:
+            self.cycle.keep_alive = False
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self.transport.is_closing() and not _is_unsent(self.transport):
+            self.transport.abort()
+        else:
+            self.loop.call_later(_HANG_UP_SECONDS, self._hang_up)
+
+    def pause_writing(self) -> None:
+        self.flow.pause_writing()
+        self._stall_timer = self.loop.call_later(self.limits.stalled_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self.flow.resume_writing()
+        _cancel(self._stall_timer)
+        self._stall_timer = None
+        if self._pushing:
+            self._pushing.body.tell()
+
+    def _expect_headers(self) -> None:
+        # `close` would wait half a minute more for a polite end of TLS, from whoever is that slow
+        self._header_timer = self.loop.call_later(self.limits.header_seconds, self.transport.abort)
+
+
+def _is_unsent(transport: asyncio.Transport) -> bool:
+    """Whether some of what was written to a connection that is being closed still has to be sent."""
+    try:
+        return transport.get_write_buffer_size() > 0
+    except AttributeError:  # asyncio's own transports lose what they write to when they are closed a second time
+        return False
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer:
+        timer.cancel()
+
+
+def _address(connection: socket.socket) -> str:
+    """Of the client; empty if it has gone already."""
+    try:
+        return str(connection.getpeername()[0])
+    except OSError:
+        return ""
+
+
+def _keep_alive(connection: Any) -> None:
+    """Ask the system to find out about clients that went away without a word."""
+    with suppress(OSError, AttributeError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_SECONDS)
+
+
+class HttpServer:
+    """An application behind TLS on a socket."""
+
+    def __init__(
+        self,
+        app: Application,
+        listening: socket.socket,
+        tls: ssl.SSLContext,
+        limits: Limits,
+        *,
+        before_stop: Callable[[], None],
+        grace_seconds: float = 30.0,
+    ) -> None:
+        self._socket = listening
+        self._tls = tls
+        self._before_stop = before_stop
+        self._grace_seconds = grace_seconds
+        self._is_hurried = False
+        self._listener: TlsListener | None = None
+        self.connections: set[Protocol] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        ours = {"application": app, "limits": limits, "heads": HeaderCache()}
+        ours |= {"connections": self.connections, "tasks": self._tasks}
+        self._protocol: type[Protocol] = type("Protocol", (Protocol,), ours)  # one of its own for each server
+
+    def start(self) -> None:
+        """Begin to accept connections."""
+        self._protocol.loop = asyncio.get_running_loop()
+        self._listener = TlsListener(self._socket, self._tls, self._protocol)
+
+    def drain(self) -> None:
+        """Go on, but let no client keep its connection, so that few are cut when the server stops."""
+        self._protocol.draining = True
+
+    async def stop(self) -> None:
+        """Take no more connections, end watches, let the other requests finish."""
+        self._protocol.stopping = True
+        if self._listener:
+            self._before_stop()
+            self._listener.close()
+        self._socket.close()
+        for connection in list(self.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(self._grace_seconds):
+                while (self.connections or self._tasks) and not self._is_hurried:  # noqa: ASYNC110 - at the end only
+                    await asyncio.sleep(_STOP_LOOK_SECONDS)
+        except TimeoutError:
+            log.warning("Requests were not done in time, and are ended", extra={"fields": {"count": len(self._tasks)}})
+            for task in self._tasks:
+                task.cancel()
+
+    def stop_at_once(self) -> None:
+        """Do not wait for requests any longer."""
+        self._is_hurried = True

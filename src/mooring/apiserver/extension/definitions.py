@@ -1,0 +1,257 @@
+"""Follows the definitions in the store: names and conditions are settled, kinds are learned and forgotten.
+
+Every server follows for itself, so that several on one etcd see each other's definitions; whoever is first writes a
+status, and the others find it written. Whoever writes a definition is answered when this server has taken it in. A
+server without definitions has one idle watch. Read next: ``names.py``.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from mooring.api import times
+from mooring.api.apiextensions_v1 import (
+    CLEANUP_FINALIZER,
+    ESTABLISHED,
+    TERMINATING,
+    CustomResourceDefinition,
+    CustomResourceDefinitionStatus,
+    holds,
+)
+from mooring.api.kinds import Kind
+from mooring.api.scheme import Scheme
+from mooring.apiserver.registry import Resources
+from mooring.apiserver.registry.definition_status import ended, progress, settled, usurpers, without_names
+from mooring.apiserver.registry.objects import Follower
+from mooring.apiserver.registry.stored import Stored
+from mooring.base import logs
+from mooring.base.clock import Clock
+from mooring.store.errors import StoreError
+from mooring.store.kv import Delete, Event, Put, Store
+
+if TYPE_CHECKING:
+    from mooring.api.custom_kinds import Learned
+
+log = logs.get(__name__)
+_RETRY_SECONDS = 1.0
+_LATE_SECONDS = 60.0
+"""How long a request may take that was read before its definition changed."""
+_ANY = 2**63
+"""After a change, objects of any revision may look as the schema wanted them before."""
+_Said = tuple[str, int, Any, bool]
+"""What of a definition its kinds depend on: uid, generation, names, and whether it is about to end."""
+
+
+class Definitions:
+    """The definitions of one server."""
+
+    def __init__(self, store: Store, scheme: Scheme, resources: Resources, clock: Clock) -> None:
+        kind = scheme.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+        self.kind: Kind | None = kind if kind is not None and scheme.is_served(kind) else None
+        self._store = store
+        self._scheme = scheme
+        self._resources = resources
+        self._clock = clock
+        self._served: dict[str, tuple[_Said, Learned]] = {}
+        self._settling: dict[str, asyncio.Task[None]] = {}
+        self._seen: dict[str, str] = {}
+        """Definitions that were looked at, with their resourceVersion."""
+        self._promised: dict[str, CustomResourceDefinition] = {}
+        """Definitions as they will be when their new status is seen: others must not get the same names."""
+        self._emptying: dict[str, asyncio.Task[None]] = {}
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._follower: Follower[CustomResourceDefinition] | None = None
+        if self.kind is not None:
+            self._stored = Stored(scheme, self.kind)
+            self._follower = Follower(store, scheme, self.kind, self._changed)
+
+    async def run(self) -> None:
+        """Follow until the store is closed."""
+        if self._follower is not None:
+            try:
+                await self._follower.run()
+            finally:
+                for task in (*self._settling.values(), *self._emptying.values(), *self._waiting.values()):
+                    task.cancel()
+
+    async def wait_for_sync(self) -> None:
+        if self._follower is not None:
+            await self._follower.synced.wait()
+
+    async def catch_up(self) -> None:
+        """Wait until what is in the store now is served here; for those who have just written, or ask for more."""
+        if self._follower is None:
+            return
+        await self._follower.catch_up()
+        if self._settling:
+            await asyncio.gather(*self._settling.values(), return_exceptions=True)
+            await self._follower.catch_up()
+
+    def named(self, name: str) -> CustomResourceDefinition | None:
+        """The definition of a name, as this server knows it."""
+        return self._follower.objects.get(name) if self._follower else None
+
+    # -- what changes
+
+    def _changed(self) -> None:
+        """Look at all definitions after some have changed."""
+        if self._follower is None:
+            return
+        found = self._follower.objects
+        for name in [name for name in self._served if name not in found]:
+            self._forget(name)
+        self._promised = {
+            name: promised
+            for name, promised in self._promised.items()
+            if name in found and found[name].metadata.resource_version == promised.metadata.resource_version
+        }
+        groups: dict[str, list[CustomResourceDefinition]] = {}
+        for definition in found.values():
+            groups.setdefault(definition.spec.group, []).append(definition)
+        news = [each for each in found.values() if self._seen.get(each.metadata.name) != each.metadata.resource_version]
+        self._seen = {name: definition.metadata.resource_version for name, definition in found.items()}
+        for definition in found.values():
+            self._look_at(definition, groups[definition.spec.group])
+        for definition in news:
+            group = groups[definition.spec.group]
+            for usurper in usurpers(definition, group):
+                self._settle(usurper, group, anew=True)
+
+    def _look_at(self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition]) -> None:
+        name = definition.metadata.name
+        if definition.metadata.deletion_timestamp is None:
+            if definition.spec.names != definition.status.accepted_names or not definition.status.conditions:
+                self._settle(definition, group)
+        elif CLEANUP_FINALIZER in definition.metadata.finalizers:
+            _start(self._emptying, name, self._clean_up(definition))
+        if holds(definition, ESTABLISHED):
+            self._serve(definition)
+        else:
+            self._forget(name)
+
+    def _settle(
+        self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition], *, anew: bool = False
+    ) -> None:
+        """Give a definition its names; `anew` takes back what it was given before."""
+        name = definition.metadata.name
+        others = [self._promised.get(other.metadata.name, other) for other in group if other is not definition]
+        status = settled(without_names(definition) if anew else definition, others, self._now())
+        if status != definition.status and name not in self._settling:
+            self._promised[name] = structs.replace(definition, status=status)
+            _start(self._settling, name, self._write_status(definition, status))
+
+    # -- serving
+
+    def _serve(self, definition: CustomResourceDefinition) -> None:
+        name = definition.metadata.name
+        said = _said(definition)
+        before = self._served.get(name)
+        if before is not None and before[0] == said:
+            return
+        from mooring.api.custom_kinds import kinds_of  # noqa: PLC0415 - servers without definitions never need it
+
+        changed = before is not None and before[0][:2] != said[:2]
+        learned = kinds_of(definition, revision=_ANY if changed else int(definition.metadata.resource_version))
+        self._forget(name)
+        self._scheme.learn(learned.versions, learned.storage)
+        self._resources.learn(learned.versions)
+        self._served[name] = (said, learned)
+        if changed:
+            self._start_waiting(name, learned)
+        log.info("Serving %s", name, extra={"fields": {"generation": definition.metadata.generation}})
+
+    def _start_waiting(self, name: str, learned: "Learned") -> None:
+        if waiting := self._waiting.pop(name, None):
+            waiting.cancel()
+        _start(self._waiting, name, self._wait_for_late_writes(learned))
+
+    async def _wait_for_late_writes(self, learned: "Learned") -> None:
+        """Requests that came before a change, here or at other servers, still write as the definition was then."""
+        await self._clock.sleep(_LATE_SECONDS)
+        with suppress(StoreError):
+            self._resources.expect_current(learned.versions, after=await self._store.revision())
+
+    def _forget(self, name: str) -> None:
+        served = self._served.pop(name, None)
+        if served is None:
+            return
+        learned = served[1]
+        self._scheme.forget(learned.storage.family)
+        self._resources.forget(learned.versions)
+
+    # -- writing
+
+    async def _write_status(self, definition: CustomResourceDefinition, status: CustomResourceDefinitionStatus) -> None:
+        """Write a status, unless the definition has changed meanwhile: then it is looked at again anyway."""
+
+        def change(found: CustomResourceDefinition) -> None:
+            found.status = status
+
+        name = definition.metadata.name
+        if not await self._write(name, change, expect=int(definition.metadata.resource_version)):
+            self._promised.pop(name, None)
+
+    async def _write(
+        self,
+        name: str,
+        change: Callable[[CustomResourceDefinition], None],
+        *,
+        expect: int | None = None,
+        uid: str | None = None,
+    ) -> bool:
+        """Change a definition in the store, if it is still the one that is meant; whether that was done."""
+        try:
+            kv = await self._store.get(self._stored.key("", name))
+            if kv is None or (expect is not None and kv.mod_revision != expect):
+                return False
+            found = self._stored.decode(kv.value, kv.mod_revision)
+            if not isinstance(found, CustomResourceDefinition) or uid not in {None, found.metadata.uid}:
+                return False
+            change(found)
+            if found.metadata.deletion_timestamp is not None and not found.metadata.finalizers:
+                return isinstance(await self._store.write(Delete(kv.key, expect=kv.mod_revision)), Event)
+            value = self._stored.encode(found)
+            if value == kv.value:
+                return True
+            return isinstance(await self._store.write(Put(kv.key, value, expect=kv.mod_revision)), Event)
+        except StoreError as error:
+            log.warning("A definition could not be written", extra={"fields": {"name": name, "why": str(error)}})
+            return False
+
+    async def _clean_up(self, gone: CustomResourceDefinition) -> None:
+        """Delete all objects of a kind whose definition is being deleted, then let the definition go.
+
+        Where another server was faster, the next definition of that name may be there already.
+        """
+        name, uid = gone.metadata.name, gone.metadata.uid
+        await self._write(name, lambda found: progress(found, self._now()), uid=uid)
+        while (found := self.named(name)) and found.metadata.uid == uid:
+            if CLEANUP_FINALIZER not in found.metadata.finalizers:
+                return
+            served = self._served.get(name)
+            is_empty = served is None or await self._resources.delete_all(served[1].storage)
+            end = partial(ended, now=self._now(), established=served is not None)
+            if is_empty and await self._write(name, end, uid=uid):
+                return
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    def _now(self) -> str:
+        return times.to_seconds(self._clock.now())
+
+
+def _start(tasks: dict[str, asyncio.Task[None]], name: str, work: Coroutine[Any, Any, None]) -> None:
+    """Begin some work on a definition, unless it is going on already."""
+    if name in tasks:
+        work.close()
+        return
+    task = tasks[name] = asyncio.create_task(work, name=f"definition {name}")
+    task.add_done_callback(lambda _: tasks.pop(name, None) if tasks.get(name) is task else None)
+
+
+def _said(definition: CustomResourceDefinition) -> _Said:
+    metadata = definition.metadata
+    return metadata.uid, metadata.generation, definition.status.accepted_names, holds(definition, TERMINATING)

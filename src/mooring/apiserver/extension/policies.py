@@ -1,0 +1,192 @@
+"""Policies of the cluster as a step of admission: they are followed in the store, and asked for every write.
+
+Whoever has written a policy is answered when this server has taken it in (`catch_up`). A server without bindings is
+idle, whatever policies there are. Parameters are read as this server knows them, each decoded once per version.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mooring.admission.policy.attributes import Attributes, Sort, Tree
+from mooring.admission.policy.reinvocation import Reinvocation
+from mooring.api import codec, errors
+from mooring.api.admissionregistration_v1 import DELETE
+from mooring.api.answer_limits import add_warning
+from mooring.api.kinds import Kind
+from mooring.api.label_selector import Selector
+from mooring.api.scheme import Scheme
+from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
+from mooring.apiserver.registry.objects import Follower
+from mooring.apiserver.registry.stored import Stored
+from mooring.base.bounded_cache import BoundedCache
+from mooring.store.kv import KeyValue, Store
+
+if TYPE_CHECKING:
+    from mooring.admission.policy.bound import Check
+    from mooring.admission.policy.mutating import MutatingPolicies
+    from mooring.admission.policy.validating import ValidatingPolicies
+    from mooring.constraints.celenv.authorizer import Decide
+
+GROUP = "admissionregistration.k8s.io"
+_KINDS = (
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+)
+_PARAMS_KNOWN = 4096
+_SORTS_KNOWN = 1024
+_COMPILED_AT_ONCE = 20
+
+
+class PolicyStep:
+    """The policies of one server."""
+
+    names = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
+
+    def __init__(self, store: Store, scheme: Scheme, decide: "Decide", metrics: AdmissionMetrics) -> None:
+        self._store = store
+        self._scheme = scheme
+        self.decide = decide
+        self._metrics = metrics
+        self._followers: dict[str, Follower[Any]] = {
+            name: Follower(store, scheme, kind, self._changed) for name, kind in _served(scheme)
+        }
+        self._trees: BoundedCache[str, tuple[int, Tree]] = BoundedCache(_PARAMS_KNOWN)
+        self._validating: ValidatingPolicies | None = None
+        self._mutating: MutatingPolicies | None = None
+        self._is_stale = False
+        self._compiled: set[tuple[bool, Sort]] = set()
+        self.is_idle = True
+
+    async def run(self) -> None:
+        """Follow until the store is closed."""
+        await asyncio.gather(*(each.run() for each in self._followers.values()))
+
+    async def wait_for_sync(self) -> None:
+        for each in self._followers.values():
+            await each.synced.wait()
+
+    async def catch_up(self) -> None:
+        """Wait until what is in the store now counts here."""
+        for each in self._followers.values():
+            await each.catch_up()
+
+    def _changed(self) -> None:
+        self._is_stale = True
+        self.is_idle = not any(self._objects(name) for name in _KINDS if name.endswith("Binding"))
+
+    def _objects(self, name: str) -> Mapping[str, Any]:
+        follower = self._followers.get(name)
+        return follower.objects if follower is not None else {}
+
+    def _refresh(self) -> None:
+        from mooring.admission.policy.mutating import MutatingPolicies  # noqa: PLC0415 - most servers have none
+        from mooring.admission.policy.validating import ValidatingPolicies  # noqa: PLC0415 - as above
+
+        everything = [[*self._objects(name).values()] for name in _KINDS]
+        self._mutating = MutatingPolicies(everything[0], everything[1], self._mutating)
+        self._validating = ValidatingPolicies(everything[2], everything[3], self._validating)
+        self._compiled.clear()
+        self._is_stale = False
+
+    def spares(self, sort: Sort, *, mutating: bool) -> bool:
+        if self._is_stale or self._validating is None or self._mutating is None:
+            return False
+        if mutating:
+            return sort.operation == DELETE or self._mutating.spares(sort)
+        return self._validating.spares(sort)
+
+    async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
+        if attributes.is_policy or attributes.operation == DELETE:
+            return
+        if self._is_stale:
+            self._refresh()
+        if self._mutating:
+            from mooring.apiserver.extension.patching import TreePatching  # noqa: PLC0415 - few servers need it
+
+            await self._compile(self._mutating, attributes)
+            checks: list[Check] = []
+            try:
+                self._mutating.mutate(attributes, self, TreePatching(self._scheme), reinvocation, checks=checks)
+            finally:
+                self._metrics.mutated(checks)
+
+    async def validate(self, attributes: Attributes) -> None:
+        if attributes.is_policy:
+            return
+        if self._is_stale:
+            self._refresh()
+        if not self._validating:
+            return
+        await self._compile(self._validating, attributes)
+        judgement = self._validating.judge(attributes, self)
+        if judgement.is_quiet:
+            return
+        from mooring.admission.policy.validating import refusal  # noqa: PLC0415 - see `_refresh`
+
+        self._metrics.validated(judgement.checks)
+        for text in judgement.warning_texts:
+            add_warning(attributes.warnings, text)
+        attributes.audit_annotations.update(judgement.audit_annotations)
+        refused = refusal(judgement, attributes)
+        if refused is not None:
+            raise refused
+
+    async def _compile(self, policies: "MutatingPolicies | ValidatingPolicies", attributes: Attributes) -> None:
+        """See to it that thousands of new policies keep nobody else waiting while the first request compiles them."""
+        place = (policies is self._mutating, attributes.sort)
+        if place in self._compiled:
+            return
+        for number, _ in enumerate(policies.compile(attributes), 1):
+            if number % _COMPILED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        if len(self._compiled) >= _SORTS_KNOWN:
+            self._compiled.clear()
+        self._compiled.add(place)
+
+    # -- what policies may know of the cluster
+
+    def namespace(self, name: str) -> Tree:
+        kv = self._store.peek(f"/registry/namespaces/{name}")
+        if kv is None:
+            raise errors.not_found("namespaces", name)
+        known = self._trees.get(kv.key)
+        if known is None or known[0] != kv.mod_revision:
+            from mooring.admission.policy.bound import namespace_tree  # noqa: PLC0415 - see `_refresh`
+
+            known = (kv.mod_revision, namespace_tree(msgspec.json.decode(kv.value)))
+            self._trees.put(kv.key, known)
+        return known[1]
+
+    def param_kind(self, api_version: str, kind: str) -> Kind | None:
+        found = self._scheme.kind(api_version, kind)
+        return found if found is not None and self._scheme.is_served(found) and found.stored else None
+
+    def named(self, kind: Kind, namespace: str, name: str) -> Tree | None:
+        kv = self._store.peek(Stored(self._scheme, kind).key(namespace, name))
+        return None if kv is None else self._tree(kv, kind)
+
+    def selected(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
+        stored = Stored(self._scheme, kind)
+        trees = (self._tree(kv, kind) for kv in self._store.peek_all(stored.prefix_of(namespace)))
+        return [each for each in trees if selector.matches(each["metadata"].get("labels") or {})]
+
+    def _tree(self, kv: KeyValue, kind: Kind) -> Tree:
+        """An object as JSON of a version; it is shared, and nobody changes it."""
+        place = f"{kind.api_version} {kv.key}"
+        known = self._trees.get(place)
+        if known is None or known[0] != kv.mod_revision:
+            obj = Stored(self._scheme, kind).decode(kv.value, kv.mod_revision)
+            known = (kv.mod_revision, codec.to_tree(self._scheme.convert(obj, kind)))
+            self._trees.put(place, known)
+        return known[1]
+
+
+def _served(scheme: Scheme) -> list[tuple[str, Kind]]:
+    """The kinds of policies that this server knows, each in its newest version."""
+    found = {kind.kind: scheme.hub(kind) for kind in scheme.served if kind.group == GROUP and kind.kind in _KINDS}
+    return [*found.items()]

@@ -1,0 +1,185 @@
+"""AdmissionReviews: what a webhook is told of a request, and how much of its answer is believed.
+
+`review_of` makes the question in the first version that both sides know, `answer_in` reads and checks the answer. What
+is wrong with an answer is a `WebhookError` in kube-apiserver's words; a refusal is no mistake, but an `Answer` that
+does not allow. Called by ``asking.py``.
+"""
+
+import base64
+import binascii
+import json
+from typing import Any
+
+import msgspec
+
+from mooring.admission.pipeline import new_uid
+from mooring.admission.policy.attributes import Attributes
+from mooring.admission.policy.evaluation import request_tree
+from mooring.admission.policy.matching import Match
+from mooring.admission.webhook_clients import REVIEWS
+from mooring.api import codec, errors
+from mooring.api.codec import DecodeError, FieldValidation
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import Status
+from mooring.apiserver.extension.webhooks.failures import WebhookError
+
+GROUP, KIND = "admission.k8s.io", "AdmissionReview"
+_INVALID = "received invalid webhook response: "
+_FAILED = "failed to call webhook: "
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A review that can be sent."""
+
+    version: str
+    uid: str
+    body: bytes
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a webhook has said, as far as it can be believed."""
+
+    allowed: bool
+    status: Status | None = None
+    """Why not."""
+    patch: bytes = b""
+    patch_type: str = ""
+    warnings: list[str] = msgspec.field(default_factory=list)
+    audit_annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def review_of(attributes: Attributes, match: Match, versions: list[str]) -> Question:
+    """The question to a webhook that knows some versions, of a request as it sees it; raises WebhookError."""
+    version = next((each for each in versions if each in REVIEWS), None)
+    if version is None:
+        known = f"webhook does not accept known AdmissionReview versions ({', '.join(REVIEWS)})"
+        raise WebhookError(f"could not create admission objects: {known}", 400)
+    uid = new_uid()
+    told = {
+        "uid": uid,
+        **request_tree(attributes, match),
+        "object": attributes.object_tree(match.kind),
+        "oldObject": attributes.old_tree(match.kind),
+        "options": attributes.options,
+    }
+    review = {"kind": KIND, "apiVersion": f"{GROUP}/{version}", "request": told}
+    return Question(version, uid, json.dumps(review).encode())
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    uid: str | None = None
+    allowed: bool | None = None
+    status: msgspec.Raw = msgspec.Raw()
+    patch: str | None = None
+    patch_type: str | None = None
+    audit_annotations: dict[str, str] | None = None
+    warnings: list[str] | None = None
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    """As much of an answer as is looked at; webhooks like to send the question back."""
+
+    kind: str = ""
+    api_version: str = ""
+    response: _Response | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Review)
+
+
+def answer_in(body: bytes, question: Question, *, mutating: bool) -> Answer:
+    """What an answer says; raises WebhookError."""
+    review = _decoded(body)
+    _check_type(review, question.version)
+    response = review.response
+    if response is None:
+        raise WebhookError(f"{_INVALID}webhook response was absent")
+    patch, patch_type = _patch(response), response.patch_type or ""
+    if question.version == "v1":
+        _check(review, response, question)
+        _check_patch(response, patch, mutating=mutating)
+    else:
+        patch_type = "JSONPatch" if patch else ""
+    return Answer(
+        allowed=bool(response.allowed),
+        status=_status(response.status),
+        patch=patch if mutating else b"",
+        patch_type=patch_type,
+        warnings=response.warnings or [],
+        audit_annotations=response.audit_annotations or {},
+    )
+
+
+def _decoded(body: bytes) -> _Review:
+    try:
+        return _DECODER.decode(body)
+    except msgspec.ValidationError as error:
+        raise WebhookError(f"{_FAILED}{error}") from None
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise WebhookError(f"{_FAILED}couldn't get version/kind; json parse error: {error}") from None
+
+
+def _check_type(review: _Review, version: str) -> None:
+    """An answer that says what it is must be a review, in the version of the question."""
+    if not review.kind and not review.api_version:
+        return
+    group, _, given = review.api_version.rpartition("/")
+    if review.kind != KIND or group != GROUP or given not in REVIEWS:
+        what = f'no kind "{review.kind}" is registered for version "{review.api_version}"'
+        raise WebhookError(f"{_FAILED}{what}")
+    if given != version:
+        raise WebhookError(f"{_FAILED}converting ({given}.{KIND}) to ({version}.{KIND}): unknown conversion")
+
+
+def _check(review: _Review, response: _Response, question: Question) -> None:
+    """An answer in v1 must be one to this very question."""
+    if response.uid != question.uid:
+        got = response.uid or ""
+        raise WebhookError(f'{_INVALID}expected response.uid="{question.uid}", got "{got}"')
+    if not review.kind:
+        wanted = f"{GROUP}/{question.version}, Kind={KIND}"
+        raise WebhookError(f"{_INVALID}expected webhook response of {wanted}, got /, Kind=")
+
+
+def _check_patch(response: _Response, patch: bytes, *, mutating: bool) -> None:
+    """In v1 a patch and its type belong together, and whoever only validates has neither."""
+    if not mutating:
+        for name, is_there in (("patch", bool(patch)), ("patchType", response.patch_type is not None)):
+            if is_there:
+                raise WebhookError(f"{_INVALID}validating webhook may not return response.{name}")
+        return
+    if patch and response.patch_type is None:
+        raise WebhookError(f"{_INVALID}webhook returned response.patch but not response.patchType")
+    if not patch and response.patch_type is not None:
+        raise WebhookError(f"{_INVALID}webhook returned response.patchType but not response.patch")
+    if response.patch_type == "":
+        raise WebhookError(f'{_INVALID}webhook returned invalid response.patchType of ""')
+
+
+def _patch(response: _Response) -> bytes:
+    try:
+        return base64.b64decode(response.patch or "", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise WebhookError(f"{_FAILED}response.patch is no base64: {error}") from None
+
+
+def _status(raw: msgspec.Raw) -> Status | None:
+    tree: Any = msgspec.json.decode(raw) if bytes(raw) else None
+    if tree is None:
+        return None
+    try:
+        return codec.from_tree(tree, Status, FieldValidation.IGNORE)[0]
+    except DecodeError as error:
+        raise WebhookError(f"{_FAILED}response.status cannot be read: {error}") from None
+
+
+def refusal(name: str, status: Status | None) -> StatusError:
+    """What the client is told when a webhook does not allow its request."""
+    status = status or Status()
+    by = f'admission webhook "{name}" denied the request'
+    why = status.message or status.reason
+    status.kind, status.api_version = "Status", "v1"
+    status.message = f"{by}: {why}" if why else f"{by} without explanation"
+    status.code = max(status.code, 400)
+    status.status = status.status if status.status not in ("", "Success") else "Failure"
+    return errors.from_status(status)

@@ -1,0 +1,197 @@
+"""Tells clients what is served: `/api`, `/apis` and what lies below them, one by one and all in one document.
+
+The documents are made from the scheme, so that what is shown is what is served. Each is made when it is first asked
+for, and again after custom kinds have come or gone. Clients that have one already (`If-None-Match`) are told `304`.
+"""
+
+import base64
+import hashlib
+from collections.abc import Callable
+
+from mooring.api import codec
+from mooring.api.apidiscovery_v2 import (
+    APIGroupDiscovery,
+    APIGroupDiscoveryList,
+    APIResourceDiscovery,
+    APISubresourceDiscovery,
+    APIVersionDiscovery,
+)
+from mooring.api.kinds import GroupVersion, Kind, Subresource
+from mooring.api.meta_v1 import (
+    APIGroup,
+    APIGroupList,
+    APIResource,
+    APIResourceList,
+    APIVersions,
+    GroupVersionForDiscovery,
+    GroupVersionKind,
+    ObjectMeta,
+    TypeMeta,
+)
+from mooring.api.scheme import Scheme
+from mooring.apiserver.messages.http import JSON, Accepted, Request, Response
+from mooring.apiserver.output.formats import formatted
+
+_GROUP = "apidiscovery.k8s.io"
+_VERSIONS = ("v2", "v2beta1")
+_LIST = "APIGroupDiscoveryList"
+
+
+class Discovery:
+    """The discovery documents of a scheme."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+        self._documents: dict[str, tuple[bytes, str]] = {}
+        self._changes = scheme.changes
+
+    def handle(self, request: Request) -> Response | None:
+        """The answer; None if the path is no document of discovery."""
+        if self._changes != self._scheme.changes:
+            self._documents.clear()
+            self._changes = self._scheme.changes
+        path = request.path.rstrip("/")
+        make = self._maker(path)
+        if make is None:
+            return None
+        accepted = request.accepted()
+        if path in {"/api", "/apis"} and _is_aggregated(accepted):
+            return self._aggregated(request, accepted, core=path == "/api")
+        return self._response(request, path, make)
+
+    def _maker(self, path: str) -> Callable[[], TypeMeta] | None:
+        scheme = self._scheme
+        match path.split("/"):
+            case ["", "api"]:
+                return self._core
+            case ["", "apis"]:
+                return self._groups
+            case ["", "apis", group] if group and group in scheme.groups:
+                return lambda: self._group(group, whole=True)
+            case ["", "api", version] if version in scheme.versions(""):
+                return lambda: self._resources(GroupVersion("", version))
+            case ["", "apis", group, version] if group and version in scheme.versions(group):
+                return lambda: self._resources(GroupVersion(group, version))
+        return None
+
+    def _response(self, request: Request, key: str, make: Callable[[], TypeMeta], content_type: str = JSON) -> Response:
+        if key not in self._documents:
+            body = codec.encode(make())
+            self._documents[key] = body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
+        body, tag = self._documents[key]
+        headers = {"etag": tag, "vary": "Accept"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(304, b"", content_type, headers)
+        if content_type == JSON:
+            body, content_type = formatted(body, request.accepted(), request)
+        return Response(200, body, content_type, headers)
+
+    # -- one by one
+
+    def _core(self) -> APIVersions:
+        return APIVersions(kind="APIVersions", versions=[*self._scheme.versions("")])
+
+    def _groups(self) -> APIGroupList:
+        groups = [self._group(group) for group in self._scheme.groups if group]
+        return APIGroupList(kind="APIGroupList", api_version="v1", groups=groups)
+
+    def _group(self, group: str, *, whole: bool = False) -> APIGroup:
+        versions = [
+            GroupVersionForDiscovery(group_version=f"{group}/{version}", version=version)
+            for version in self._scheme.versions(group)
+        ]
+        found = APIGroup(name=group, versions=versions, preferred_version=versions[0])
+        if whole:
+            found.kind, found.api_version = "APIGroup", "v1"
+        return found
+
+    def _resources(self, where: GroupVersion) -> APIResourceList:
+        resources = []
+        for kind in self._scheme.resources(*where):
+            resources.append(_resource(kind, self._scheme))
+            resources += (_subresource(kind, each) for each in kind.subresources)
+        return APIResourceList(
+            kind="APIResourceList", api_version="v1", group_version=where.api_version, resources=resources
+        )
+
+    # -- all in one
+
+    def _aggregated(self, request: Request, accepted: Accepted, *, core: bool) -> Response:
+        version = accepted.version
+        content_type = f"{JSON};g={_GROUP};v={version};as={_LIST}"
+
+        def make() -> APIGroupDiscoveryList:
+            groups = [group for group in self._scheme.groups if (group == "") == core]
+            return APIGroupDiscoveryList(
+                kind=_LIST, api_version=f"{_GROUP}/{version}", items=[self._group_discovery(group) for group in groups]
+            )
+
+        return self._response(request, f"{version} {'core' if core else 'groups'}", make, content_type)
+
+    def _group_discovery(self, group: str) -> APIGroupDiscovery:
+        versions = [
+            APIVersionDiscovery(
+                version=version,
+                freshness="Current",
+                resources=[_resource_discovery(kind) for kind in self._scheme.resources(group, version)],
+            )
+            for version in self._scheme.versions(group)
+        ]
+        return APIGroupDiscovery(metadata=ObjectMeta(name=group), versions=versions)
+
+
+def _is_aggregated(accepted: Accepted) -> bool:
+    return accepted.group == _GROUP and accepted.shown_as == _LIST and accepted.version in _VERSIONS
+
+
+def _resource(kind: Kind, scheme: Scheme) -> APIResource:
+    return APIResource(
+        name=kind.plural,
+        singular_name=kind.singular,
+        namespaced=kind.namespaced,
+        kind=kind.kind,
+        verbs=[*kind.verbs],
+        short_names=[*kind.short_names],
+        categories=[*kind.categories],
+        storage_version_hash=_storage_hash(scheme.storage(kind)) if kind.stored else "",
+    )
+
+
+def _subresource(kind: Kind, subresource: Subresource) -> APIResource:
+    found = APIResource(
+        name=f"{kind.plural}/{subresource.name}",
+        namespaced=kind.namespaced,
+        kind=subresource.kind or kind.kind,
+        verbs=[*subresource.verbs],
+    )
+    if subresource.group_version and subresource.group_version != kind.group_version:
+        found.group, found.version = subresource.group_version
+    return found
+
+
+def _storage_hash(kind: Kind) -> str:
+    digest = hashlib.sha256(f"{kind.group}/{kind.version}/{kind.kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
+
+
+def _resource_discovery(kind: Kind) -> APIResourceDiscovery:
+    return APIResourceDiscovery(
+        resource=kind.plural,
+        response_kind=GroupVersionKind(group=kind.group, version=kind.version, kind=kind.kind),
+        scope="Namespaced" if kind.namespaced else "Cluster",
+        singular_resource=kind.singular,
+        verbs=[*kind.verbs],
+        short_names=[*kind.short_names],
+        categories=[*kind.categories],
+        subresources=[_subresource_discovery(kind, each) for each in kind.subresources],
+    )
+
+
+def _subresource_discovery(kind: Kind, subresource: Subresource) -> APISubresourceDiscovery:
+    group, version = subresource.group_version or kind.group_version
+    name = subresource.kind or kind.kind
+    return APISubresourceDiscovery(
+        subresource=subresource.name,
+        response_kind=GroupVersionKind(group=group, version=version, kind=name),
+        verbs=[*subresource.verbs],
+    )

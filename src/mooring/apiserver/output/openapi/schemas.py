@@ -1,0 +1,226 @@
+"""Schemas of API types, made from the structs, their docstrings and their merge annotations.
+
+A `Schemas` collects the definitions that the schemas it has made refer to. Names are those of Kubernetes
+(`io.k8s.api.core.v1.Pod`), because clients look for some of them. A struct that serves several versions of a group gets
+a definition for each. OpenAPI v2 and v3 differ in where definitions stand and in how a reference is given a
+description; that is all that `Dialect` knows.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import msgspec
+
+from mooring.api.base import Merge, Object, is_required, merge_of
+from mooring.api.kinds import GroupVersion, Kind
+from mooring.api.meta_v1 import ListMeta, ObjectMeta, Resource, ResourceList
+from mooring.api.openapi_docs import descriptions
+from mooring.api.quantity import Quantity
+from mooring.apiserver.output.openapi import custom
+
+Schema = dict[str, Any]
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_INT32 = 2**31 - 1
+PATCH = f"{_META}.Patch"
+STATUS = f"{_META}.Status"
+
+
+class Dialect(Enum):
+    """A version of OpenAPI, by where its definitions stand."""
+
+    V2 = "#/definitions/"
+    V3 = "#/components/schemas/"
+
+    def reference(self, name: str, description: str = "", *, default: bool = False) -> Schema:
+        plain = {"$ref": self.value + name}
+        if self is Dialect.V2:
+            return {**plain, "description": description} if description else plain
+        if not description and not default:
+            return plain
+        found: Schema = {"allOf": [plain]}
+        if default:
+            found["default"] = {}
+        return {**found, "description": description} if description else found
+
+
+class Schemas:
+    """Makes schemas for one document."""
+
+    def __init__(self, dialect: Dialect, kinds: Iterable[Kind]) -> None:
+        self.definitions: dict[str, Schema] = {}
+        self._dialect = dialect
+        self._pending: set[str] = set()
+        self._kinds: dict[tuple[str, type], list[Kind]] = {}
+        for kind in kinds:
+            if kind.custom:
+                continue
+            for shown in (kind.type, kind.list_type):
+                if shown:
+                    self._kinds.setdefault((self.name(shown, kind.group_version), shown), []).append(kind)
+
+    def name(self, cls: type[Object], where: GroupVersion) -> str:
+        """What the definition of a struct is called when it is reached from a group-version."""
+        package, _, version = cls.__module__.removeprefix("mooring.api.").partition(".")[0].rpartition("_")
+        if package == "meta":
+            return f"{_META}.{cls.__name__}"
+        if package == _package(where.group):
+            version = where.version
+        return f"io.k8s.api.{package}.{version}.{cls.__name__}"
+
+    def of(self, cls: type[Object], where: GroupVersion, description: str = "", *, default: bool = False) -> Schema:
+        """A reference to a struct, whose definition is made unless it is there already."""
+        name = self.name(cls, where)
+        if name not in self.definitions and name not in self._pending:
+            self._pending.add(name)
+            self.definitions[name] = self._definition(name, cls, where)
+            self._pending.discard(name)
+        return self._dialect.reference(name, description, default=default)
+
+    def of_custom(self, kind: Kind, *, is_list: bool = False) -> Schema:
+        """A reference to a custom kind, or to a list of its objects."""
+        name, v2 = custom.name_of(kind, is_list=is_list), self._dialect is Dialect.V2
+        if name not in self.definitions:
+            about = descriptions(ResourceList if is_list else Resource)["metadata"]
+            metadata = self.of(ListMeta if is_list else ObjectMeta, kind.group_version, about)
+            if is_list:
+                item = self.of_custom(kind)
+                self.definitions[name] = custom.list_of(kind, item, metadata, v2=v2)
+            else:
+                self.definitions[name] = custom.definition_of(kind, metadata, v2=v2)
+        return self._dialect.reference(name)
+
+    def patch(self) -> Schema:
+        """A reference to what can be sent in a PATCH."""
+        about = "Patch is provided to give a concrete name and type to the Kubernetes PATCH request body."
+        self.definitions.setdefault(PATCH, {"description": about, "type": "object"})
+        return self._dialect.reference(PATCH)
+
+    def _definition(self, name: str, cls: type[Object], where: GroupVersion) -> Schema:
+        texts = descriptions(cls)
+        properties: dict[str, Schema] = {}
+        required: list[str] = []
+        for field in msgspec.structs.fields(cls):
+            schema = self._field(field, where, texts.get(field.name, ""))
+            properties[field.encode_name] = schema
+            if is_required(field):
+                required.append(field.encode_name)
+        found: Schema = {"description": cls.__doc__ or "", "type": "object"}
+        if required:
+            found["required"] = sorted(required)
+        if properties:
+            found["properties"] = dict(sorted(properties.items()))
+        if cls.__merge__ and cls.__merge__.kind == "atomic":
+            found["x-kubernetes-map-type"] = "atomic"
+        if kinds := self._kinds.get((name, cls)):
+            found["x-kubernetes-group-version-kind"] = [_gvk(kind, is_list=cls is kind.list_type) for kind in kinds]
+        return found
+
+    def _field(self, field: msgspec.structs.FieldInfo, where: GroupVersion, description: str) -> Schema:
+        always = field.default_factory is not msgspec.NODEFAULT
+        schema = self._type(field.type, where, description, default=always)
+        merge = merge_of(field)
+        kind = schema.get("type")
+        if kind == "array":
+            schema |= _list_marks(merge)
+        elif kind == "object" and merge and merge.kind == "atomic":
+            schema["x-kubernetes-map-type"] = "atomic"
+        if merge and merge.patch_key and kind == "array":
+            schema["x-kubernetes-patch-merge-key"] = merge.patch_key
+        if merge and merge.patch_strategies:
+            schema["x-kubernetes-patch-strategy"] = ",".join(merge.patch_strategies)
+        return schema
+
+    def _type(self, annotation: Any, where: GroupVersion, description: str = "", *, default: bool = False) -> Schema:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            base, *marks = get_args(annotation)
+            return _bounded(self._type(base, where, description, default=default), marks)
+        if origin in (Union, UnionType):
+            options = [option for option in get_args(annotation) if option is not NoneType]
+            if set(options) == {int, float}:
+                return {"description": description, "type": "number", "format": "double"}
+            if len(options) > 1 and any(isinstance(each, type) and issubclass(each, Object) for each in options):
+                return {"description": description}
+            if len(options) > 1:
+                return self._shared(_INT_OR_STRING, description)
+            return self._type(options[0], where, description)
+        if isinstance(annotation, type) and issubclass(annotation, Object):
+            return self.of(annotation, where, description, default=default)
+        if annotation is Quantity:
+            return self._shared(_QUANTITY, description)
+        schema = self._plain(annotation, origin, where)
+        return {"description": description, **schema} if description else schema
+
+    def _plain(self, annotation: Any, origin: Any, where: GroupVersion) -> Schema:
+        if origin is list:
+            return {"type": "array", "items": self._item(get_args(annotation)[0], where)}
+        if origin is dict:
+            return {"type": "object", "additionalProperties": self._item(get_args(annotation)[1], where)}
+        return dict(_PLAIN.get(annotation, {"type": "object"}))
+
+    def _item(self, annotation: Any, where: GroupVersion) -> Schema:
+        schema = self._type(annotation, where, default=True)
+        if self._dialect is Dialect.V3 and schema.get("type") == "string":
+            schema["default"] = ""
+        return schema
+
+    def _shared(self, name: str, description: str) -> Schema:
+        self.definitions.setdefault(name, dict(_SHARED[self._dialect][name]))
+        return self._dialect.reference(name, description)
+
+
+_PLAIN: dict[Any, Schema] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer", "format": "int64"},
+    float: {"type": "number", "format": "double"},
+    bytes: {"type": "string", "format": "byte"},
+}
+_TEXTS = {
+    _QUANTITY: 'A fixed-point number such as "100m", "1.5" or "2Gi"; the suffix says the unit.',
+    _INT_OR_STRING: 'A number, or a text such as "25%".',
+}
+_SHARED: dict[Dialect, dict[str, Schema]] = {
+    Dialect.V2: {
+        _QUANTITY: {"description": _TEXTS[_QUANTITY], "type": "string"},
+        _INT_OR_STRING: {"description": _TEXTS[_INT_OR_STRING], "type": "string", "format": "int-or-string"},
+    },
+    Dialect.V3: {
+        _QUANTITY: {"description": _TEXTS[_QUANTITY], "oneOf": [{"type": "string"}, {"type": "number"}]},
+        _INT_OR_STRING: {
+            "description": _TEXTS[_INT_OR_STRING],
+            "format": "int-or-string",
+            "oneOf": [{"type": "integer"}, {"type": "string"}],
+        },
+    },
+}
+
+
+def gvk(group_version: GroupVersion, kind: str) -> Schema:
+    return {"group": group_version.group, "kind": kind, "version": group_version.version}
+
+
+def _gvk(kind: Kind, *, is_list: bool) -> Schema:
+    return gvk(kind.group_version, kind.list_kind if is_list else kind.kind)
+
+
+def _package(group: str) -> str:
+    return group.partition(".")[0] or "core"
+
+
+def _bounded(schema: Schema, marks: Iterable[Any]) -> Schema:
+    for mark in marks:
+        if isinstance(mark, msgspec.Meta) and mark.le == _INT32 and schema.get("type") == "integer":
+            return {**schema, "format": "int32"}
+    return schema
+
+
+def _list_marks(merge: Merge | None) -> Schema:
+    kind = merge.kind if merge else "atomic"
+    if merge and kind == "map":
+        return {"x-kubernetes-list-map-keys": [*merge.keys], "x-kubernetes-list-type": "map"}
+    return {"x-kubernetes-list-type": "set" if kind == "set" else "atomic"}

@@ -1,0 +1,63 @@
+"""Tables of custom kinds: the name, then the columns that the definition gives, or the age where it gives none."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from mooring.api.apiextensions_v1 import CustomResourceColumnDefinition, CustomResourceDefinitionVersion
+from mooring.api.meta_v1 import TableColumnDefinition
+from mooring.apiserver.output.tables.json_path import compile_path
+from mooring.apiserver.output.tables.printer import Printer, age, text
+
+_AGE = CustomResourceColumnDefinition(
+    name="Age",
+    type="date",
+    description="How long ago the object was created.",
+    json_path=".metadata.creationTimestamp",
+)
+
+
+def printer_of(version: CustomResourceDefinitionVersion) -> Printer:
+    """The table of one version of a kind."""
+    columns = version.additional_printer_columns or [_AGE]
+    paths = [compile_path(column.json_path) for column in columns]
+
+    def cells(tree: dict[str, Any]) -> list[Any]:
+        found = [path(tree) for path in paths]
+        return [
+            tree["metadata"]["name"],
+            *(_cell(values, column) for values, column in zip(found, columns, strict=True)),
+        ]
+
+    return Printer((text("Name"), *map(_column, columns)), cells, read=msgspec.json.decode)
+
+
+def _column(column: CustomResourceColumnDefinition) -> TableColumnDefinition:
+    about = column.description or f"Custom resource definition column (in JSONPath format): {column.json_path}"
+    return TableColumnDefinition(
+        name=column.name, type=column.type, format=column.format, description=about, priority=column.priority
+    )
+
+
+def _cell(values: list[Any], column: CustomResourceColumnDefinition) -> Any:
+    """The first value, as the column's type shows it; of several texts all."""
+    if not values or values[0] is None:
+        return None
+    value = values[0]
+    match column.type:
+        case "integer":
+            return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "number":
+            return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "date":
+            return age(value) if isinstance(value, str) else "<unknown>"
+    return ",".join(map(_shown, values)) if len(values) > 1 else _shown(value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

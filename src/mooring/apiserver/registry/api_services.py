@@ -1,0 +1,140 @@
+"""The APIServices of what this server serves itself: written when somebody looks, and anew when kinds come or go.
+
+A server that nobody asks about APIServices stores none. Those of other servers can be written and read, and say that
+they are not available: requests are not passed on. Called by the edge before any request about APIServices.
+"""
+
+import asyncio
+
+from mooring.api import errors, times
+from mooring.api.apiregistration_v1 import (
+    AVAILABLE,
+    APIService,
+    APIServiceCondition,
+    APIServiceSpec,
+    APIServiceStatus,
+)
+from mooring.api.kinds import GroupVersion
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.scheme import Scheme
+from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.base.clock import Clock
+
+GROUP = "apiregistration.k8s.io"
+AUTOMATIC = "kube-aggregator.kubernetes.io/automanaged"
+_BUILT_IN, _CUSTOM = "onstart", "true"
+_GROUPS = {
+    "": 18000,
+    "apps": 17800,
+    "events.k8s.io": 17750,
+    "authentication.k8s.io": 17700,
+    "authorization.k8s.io": 17600,
+    "autoscaling": 17500,
+    "batch": 17400,
+    "certificates.k8s.io": 17300,
+    "networking.k8s.io": 17200,
+    "policy": 17100,
+    "rbac.authorization.k8s.io": 17000,
+    "storage.k8s.io": 16800,
+    "apiextensions.k8s.io": 16700,
+    "admissionregistration.k8s.io": 16700,
+    "scheduling.k8s.io": 16600,
+    "coordination.k8s.io": 16500,
+    "node.k8s.io": 16300,
+    "discovery.k8s.io": 16200,
+    "resource.k8s.io": 16200,
+    "flowcontrol.apiserver.k8s.io": 16100,
+    "storagemigration.k8s.io": 15800,
+}
+"""Kubernetes' own numbers; clients prefer the highest."""
+_OF_CUSTOM, _CUSTOM_VERSION = 1000, 100
+_VERSIONS = {
+    GroupVersion("", "v1"): 1,
+    GroupVersion("autoscaling", "v2"): 30,
+    GroupVersion("resource.k8s.io", "v1"): 21,
+    GroupVersion("resource.k8s.io", "v1beta2"): 15,
+    GroupVersion("flowcontrol.apiserver.k8s.io", "v1"): 21,
+    GroupVersion("admissionregistration.k8s.io", "v1beta1"): 12,
+}
+_STABLE, _OTHER = 15, 9
+
+
+class ApiServices:
+    """Keeps what is stored about this server's own groups and versions true."""
+
+    def __init__(self, calls: LoopbackClient, scheme: Scheme, clock: Clock) -> None:
+        self._calls = calls
+        self._scheme = scheme
+        self._clock = clock
+        self._kept = -1
+        """The state of the scheme (`changes`) for which they were last written."""
+        self._writing = asyncio.Lock()
+
+    async def keep(self) -> None:
+        """Write those that are missing and delete those of kinds that are gone, together: somebody waits for it."""
+        if self._kept == self._scheme.changes:
+            return
+        async with self._writing:
+            now = self._scheme.changes
+            wanted = {each.metadata.name: each for each in self._wanted()}
+            found = {each.metadata.name: each for each in await self._calls.list(APIService)}
+            gone = [found[name] for name in found.keys() - wanted.keys()]
+            await asyncio.gather(
+                *(self._write(each) for name, each in wanted.items() if name not in found),
+                *(self._delete(each) for each in gone if AUTOMATIC in each.metadata.labels),
+            )
+            self._kept = now
+
+    async def judge(self) -> None:
+        """Say of the others that this server passes nothing on to them."""
+        for each in await self._calls.list(APIService):
+            if each.spec.service is not None and not each.status.conditions:
+                each.status = APIServiceStatus(conditions=[self._unavailable()])
+                try:
+                    await self._calls.update_status(each)
+                except (errors.Conflict, errors.NotFound):
+                    continue  # somebody has changed it: the next one who looks says it
+
+    def _wanted(self) -> list[APIService]:
+        custom = {kind.group_version for kind in self._scheme.served if kind.custom}
+        every = [
+            GroupVersion(group, version) for group in self._scheme.groups for version in self._scheme.versions(group)
+        ]
+        return [_local(each, is_custom=each in custom) for each in every if each.group != GROUP]
+
+    async def _write(self, service: APIService) -> None:
+        try:
+            await self._calls.create(service)
+        except errors.AlreadyExists:
+            return  # another server was faster
+
+    async def _delete(self, service: APIService) -> None:
+        try:
+            await self._calls.delete(service)
+        except errors.NotFound:
+            return
+
+    def _unavailable(self) -> APIServiceCondition:
+        return APIServiceCondition(
+            type=AVAILABLE,
+            status="False",
+            reason="NotAggregated",
+            message="this server passes no requests on to other API servers",
+            last_transition_time=times.to_seconds(self._clock.now()),
+        )
+
+
+def _local(where: GroupVersion, *, is_custom: bool) -> APIService:
+    """What is said about a version that this server serves."""
+    usual = _CUSTOM_VERSION if is_custom else _STABLE if where.version == "v1" else _OTHER
+    return APIService(
+        metadata=ObjectMeta(
+            name=f"{where.version}.{where.group}", labels={AUTOMATIC: _CUSTOM if is_custom else _BUILT_IN}
+        ),
+        spec=APIServiceSpec(
+            group=where.group,
+            version=where.version,
+            group_priority_minimum=_GROUPS.get(where.group, _OF_CUSTOM),
+            version_priority=_VERSIONS.get(where, usual),
+        ),
+    )

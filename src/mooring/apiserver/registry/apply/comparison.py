@@ -1,0 +1,170 @@
+"""Which fields two trees differ in, and which fields a tree names, by the schema of their type.
+
+`compare` is what decides who owns a field after a write; `named` is what an applied configuration claims. Both go down
+to the fields of structs, the keys of maps, the items of keyed lists and the values of sets; everything else is one
+field however large it is.
+"""
+
+from typing import Any
+
+import msgspec
+
+from mooring.apiserver.registry.apply import field_set
+from mooring.apiserver.registry.apply.field_set import SELF, Fields
+from mooring.apiserver.registry.patch.schema import Node
+
+Sinks = tuple[Fields, Fields, Fields]
+"""Where to put what was added, modified and removed."""
+
+_ABSENT: Any = object()
+_HOLDERS = (dict, list)
+_KEY_DEFAULTS = {"protocol": "TCP"}
+"""Keys of lists that may be left out, with their defaults (ports of containers and services)."""
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """The fields that are only in the new tree, different in both, and only in the old tree."""
+
+    added: Fields
+    modified: Fields
+    removed: Fields
+    changed: Fields
+    """What was added or modified."""
+
+    def touches(self, fields: Fields) -> bool:
+        """Whether something in a set may have changed: what has no part of the object in common with it has not."""
+        return not (fields.keys().isdisjoint(self.changed) and fields.keys().isdisjoint(self.removed))
+
+
+class MissingKeyError(ValueError):
+    """An item of a keyed list lacks one of its keys."""
+
+
+def compare(old: dict[str, Any], new: dict[str, Any], node: Node) -> Comparison:
+    """What has changed between two objects."""
+    added, modified, removed = sinks = _nothing()
+    _compare_maps(old, new, node, sinks)
+    return Comparison(added, modified, removed, field_set.union(added, modified))
+
+
+def _nothing() -> Sinks:
+    return {}, {}, {}
+
+
+def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) -> None:
+    """Put into the sinks (added, modified, removed) what is different about one element."""
+    added, modified, removed = sinks
+    if old is _ABSENT:
+        added[element] = whole(new, node)
+        return
+    if new is _ABSENT:
+        removed[element] = whole(old, node)
+        return
+    if old == new and type(old) is type(new):
+        return
+    below = _nothing()
+    if node is None or node.is_atomic or type(old) is not type(new):
+        modified[element] = {}
+    elif isinstance(new, dict):
+        _compare_maps(old, new, node, below)
+    elif isinstance(new, list):
+        _compare_lists(old, new, node, below)
+    else:
+        modified[element] = {}
+    for sink, found in zip(sinks, below, strict=True):
+        if found:
+            sink[element] = found
+
+
+def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: Sinks) -> None:
+    added, _, removed = sinks
+    for name, value in new.items():
+        before, after = old.get(name), value
+        if before == after:
+            continue
+        if after is None:
+            after = _empty_like(before)
+        elif before is None:
+            before = _empty_like(after) if name in old else _ABSENT
+        if before is _ABSENT:
+            added[f"f:{name}"] = whole(after, node.child(name)) if after.__class__ in _HOLDERS else {}
+        elif after is _ABSENT:
+            removed[f"f:{name}"] = whole(before, node.child(name)) if before.__class__ in _HOLDERS else {}
+        else:
+            _compare(f"f:{name}", before, after, node.child(name), sinks)
+    for name, before in old.items():
+        if before is not None and name not in new:
+            removed[f"f:{name}"] = whole(before, node.child(name)) if before.__class__ in _HOLDERS else {}
+
+
+def _empty_like(value: Any) -> Any:
+    """What null stands for beside a value: a field that is there, with nothing in it."""
+    return type(value)() if isinstance(value, dict | list) else _ABSENT
+
+
+def _compare_lists(old: list[Any], new: list[Any], node: Node, sinks: Sinks) -> None:
+    before, after = _by_element(old, node), _by_element(new, node)
+    for element in dict.fromkeys((*before, *after)):
+        ours, theirs = before.get(element, []), after.get(element, [])
+        if len(ours) <= 1 and len(theirs) <= 1:
+            left = ours[0] if ours else _ABSENT
+            right = theirs[0] if theirs else _ABSENT
+            _compare(element, left, right, node.item, sinks)
+        elif ours != theirs:  # keys that occur twice cannot be told apart: they count as one field
+            sinks[1][element] = {}
+
+
+def _by_element(items: list[Any], node: Node) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for each in items:
+        found.setdefault(element_of(each, node), []).append(each)
+    return found
+
+
+def element_of(each: Any, node: Node, *, strict: bool = False) -> str:
+    """The path element of an item of a keyed list or of a set. With `strict`, a missing key is an error."""
+    names = node.keys
+    if not names:
+        return field_set.value(each)
+    found = each if isinstance(each, dict) else {}
+    keys = []
+    for name in names:
+        key = found.get(name)
+        if key is None:
+            key = _KEY_DEFAULTS.get(name)
+        if key is None and strict:
+            raise MissingKeyError(f'an item of a list with keys omits the key field "{name}"')
+        keys.append(key)
+    return field_set.item(names, tuple(keys))
+
+
+def whole(value: Any, node: Node | None) -> Fields:
+    """All of a value that has come or gone: every field in it, and everything that holds fields."""
+    if node is None or node.is_atomic or not value or value.__class__ not in _HOLDERS:
+        return {}
+    result: Fields = {SELF: {}}
+    if isinstance(value, dict):
+        for name, child in value.items():
+            if child is not None:
+                below = node.child(name) if child.__class__ in _HOLDERS else None  # spare a call for every leaf
+                result[f"f:{name}"] = whole(child, below) if below else {}
+    else:
+        for each in value:
+            result[element_of(each, node)] = whole(each, node.item)
+    return result
+
+
+def named(value: Any, node: Node | None) -> Fields:
+    """The fields that a configuration names: leaves, items of lists and keys of maps. Raises MissingKeyError."""
+    if node is None or node.is_atomic or not isinstance(value, dict | list) or not value:
+        return {}
+    result: Fields = {}
+    if isinstance(value, dict):
+        for name, child in value.items():
+            found = named(child, node.child(name))
+            result[field_set.field(name)] = {SELF: {}, **found} if found and node.shape == "map" else found
+        return result
+    for each in value:
+        found = named(each, node.item)
+        result[element_of(each, node, strict=True)] = {SELF: {}, **found} if found else {}
+    return result

@@ -1,0 +1,550 @@
+"""Keeps `metadata.managedFields`: which manager owns which fields, after every create, update, patch and apply.
+
+A manager owns what it last wrote. Whoever changes a field by an update or a patch takes it from the others; whoever
+*applies* gets a conflict instead, unless it forces, and loses (and removes) what it no longer names. Entries are told
+apart by manager, operation, version and subresource. Called by ``resources/writing.py``.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from mooring.api import codec, errors, times
+from mooring.api.codec import DecodeError, FieldValidation, TooLargeError
+from mooring.api.json_tree import Members
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import ManagedFieldsEntry, ObjectMeta, Resource, StatusCause
+from mooring.api.quoting import quoted
+from mooring.api.scheme import Scheme
+from mooring.api.struct_times import WrongTimeError, put_times
+from mooring.api.yaml_documents import repeated_keys
+from mooring.apiserver.registry.apply import field_set
+from mooring.apiserver.registry.apply.comparison import Comparison, MissingKeyError, compare, named, whole
+from mooring.apiserver.registry.apply.field_set import Fields, difference, intersection, ordered, union
+from mooring.apiserver.registry.apply.merging import merge, prune
+from mooring.apiserver.registry.patch.schema import Node, schema_of
+from mooring.base.bounded_cache import BoundedCache
+
+APPLY, UPDATE = "Apply", "Update"
+MAX_UPDATE_MANAGERS = 10
+_ANCIENT = "ancient-changes"
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_FIELDS_TYPE = "FieldsV1"
+_OWNED_BY_SERVER = frozenset(
+    {"name", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"}
+)
+_REMEMBERED, _REMEMBERED_BYTES = 512, 16 * 1024
+_NO_METADATA = ObjectMeta()
+_NOBODY = ManagedFieldsEntry()
+_SERVERS_OWN = {
+    name: getattr(_NO_METADATA, name)
+    for name, told in zip(ObjectMeta.__struct_fields__, ObjectMeta.__struct_encode_fields__, strict=True)
+    if told in _OWNED_BY_SERVER
+}
+"""What is left of those fields in a tree: nothing, for they have their defaults."""
+Tree = dict[str, Any]
+_TEXT = re.compile(rb'":"[^"]+"')
+"""The value of a field that is a text, in JSON without escapes."""
+_SEEMING = b'":":'
+"""A name that looks like what stands between others and their values."""
+_UNKNOWN = re.compile(r'unknown field "([^"]*)"')
+
+
+class Manager(msgspec.Struct, frozen=True):
+    """Who writes, through which subresource, and when."""
+
+    name: str
+    subresource: str
+    now: datetime
+
+
+class FieldManagers:
+    """Knows the versions of kinds, since every entry names fields in its own."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+        self._empty: BoundedCache[Kind, Tree] = BoundedCache(_REMEMBERED)
+        self._created: BoundedCache[tuple[Kind, type, bytes], Fields] = BoundedCache(_REMEMBERED)
+
+    def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
+        """Let the creator own what the object has (still without what admission adds)."""
+        fields = self._fields_of_new(kind, self._scheme.convert(obj, kind))
+        mine = _entry(manager, UPDATE, kind, fields)
+        if not obj.metadata.managed_fields:
+            obj.metadata.managed_fields = [mine] if fields else []
+            return
+        others = [entry for entry in obj.metadata.managed_fields if _identity(entry) != _identity(mine)]
+        obj.metadata.managed_fields = _in_order([*others, mine] if fields else others)
+
+    @staticmethod
+    def forgets(new: Resource) -> bool:
+        """Whether a client asks, with one empty entry, to forget who owns what; then there are no entries left."""
+        if len(new.metadata.managed_fields) != 1 or new.metadata.managed_fields[0] != _NOBODY:
+            return False
+        new.metadata.managed_fields = []
+        return True
+
+    def update(self, kind: Kind, old: Resource, new: Resource, manager: Manager) -> None:
+        """Let whoever changed fields own them, and nobody else."""
+        given = new.metadata.managed_fields or old.metadata.managed_fields
+        new.metadata.managed_fields = list(given)
+        trees = _Trees(self, kind, old, new, manager.subresource)
+        change = trees.comparison(kind)
+        if not (change.changed or change.removed):
+            return
+        mine = _entry(manager, UPDATE, kind, {})
+        entries = _without_losses(given, trees, except_for=_identity(mine))
+        before = _find(given, _identity(mine))
+        owned = difference(union(_fields(before), change.changed), change.removed)
+        if owned:
+            entries.append(_renewed(before, mine, owned))
+        new.metadata.managed_fields = _in_order(_capped(entries))
+
+    def read_config(
+        self, body: bytes, kind: Kind, namespace: str, name: str, validation: FieldValidation = FieldValidation.IGNORE
+    ) -> Tree:
+        """The configuration in the body of an apply, with values as the server writes them; raises BadRequest."""
+        try:
+            documents = codec.read_yaml(body)
+            if len(documents) != 1 or not isinstance(documents[0].tree, dict):
+                raise DecodeError("expected one object")
+            config = _without_nulls(documents[0].tree)
+            typed, _ = codec.from_tree(config, kind.type, FieldValidation.STRICT)
+        except TooLargeError as error:
+            raise errors.request_entity_too_large(str(error)) from None
+        except DecodeError as error:
+            subject = f"{namespace}/{name}; {kind.api_version}, Kind={kind.kind}"
+            raise errors.bad_request(f"failed to create typed patch object ({subject}): {_typed(error)}") from None
+        if validation is FieldValidation.STRICT and _has_repeated(documents[0].tree):
+            problem = "\n  ".join(["yaml: unmarshal errors:", *repeated_keys(body)])
+            raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {problem}")
+        _check_config(typed, kind, namespace, name)
+        tree: Tree = _canonical(config, codec.to_tree(typed))
+        tree.update(apiVersion=kind.api_version, kind=kind.kind)
+        tree["metadata"] = {**tree.get("metadata", {}), "name": name}
+        if namespace:
+            tree["metadata"]["namespace"] = namespace
+        return tree
+
+    def applier(self, kind: Kind, config: Tree, manager: Manager, *, force: bool) -> "Applier":
+        return Applier(self, kind, config, manager, force=force)
+
+    def tree(self, obj: Resource, kind: Kind, subresource: str) -> Tree:
+        """The fields of an object that can have an owner, in a version."""
+        found = self._scheme.convert(obj, kind)
+        if kind.custom:
+            return relevant(codec.to_tree(found), kind, subresource)
+        return _tree_of(found, _own_metadata(found), kind, subresource)
+
+    def trees(self, old: Resource, new: Resource, kind: Kind, subresource: str) -> tuple[Tree, Tree]:
+        """As `tree`, of an object before and after a change; without metadata where that is the same."""
+        if kind.custom:
+            return self.tree(old, kind, subresource), self.tree(new, kind, subresource)
+        before, after = self._scheme.convert(old, kind), self._scheme.convert(new, kind)
+        was, now = _own_metadata(before), _own_metadata(after)
+        if was == now:
+            was = now = _NO_METADATA
+        return _tree_of(before, was, kind, subresource), _tree_of(after, now, kind, subresource)
+
+    def object_of(self, tree: Tree, kind: Kind) -> Resource:
+        """The object in the newest version that a tree in another says; raises BadRequest for a wrong time."""
+        typed = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
+        try:
+            put_times(typed)
+        except WrongTimeError as error:
+            raise errors.bad_request(f"failed to convert the applied object: {error}") from None
+        return self._scheme.convert(typed, self._scheme.hub(kind))
+
+    def whole_tree(self, obj: Resource, kind: Kind) -> Tree:
+        tree: Tree = codec.to_tree(self._scheme.convert(obj, kind))
+        return tree
+
+    def version_of(self, entry: ManagedFieldsEntry, kind: Kind) -> Kind | None:
+        """The kind in the version of an entry; None for one that is unknown here."""
+        if entry.api_version == kind.api_version:
+            return kind
+        return self._scheme.kind(entry.api_version, kind.kind)
+
+    def _fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
+        """All fields of a new object. Those that are made of one template have the same, but for their metadata."""
+        if len(self._empty_tree(kind)) == 1:  # nothing but metadata is always there
+            shape = _shape(codec.encode(obj))
+            return self._remembered(kind, obj, shape, lambda: of_small(codec.to_tree(obj), kind))
+        metadata = structs.replace(obj.metadata, name="")  # which nobody owns
+        rest = structs.replace(obj, metadata=_NO_METADATA)
+        found = {
+            **self._added(kind, metadata, {"metadata": {}}, lambda tree: {"metadata": _ownable(tree)}),
+            **self._added(kind, rest, self._empty_tree(kind), lambda tree: relevant(tree, kind, "")),
+        }
+        return dict(sorted(found.items()))
+
+    def _added(self, kind: Kind, part: Any, empty: Tree, ownable: Callable[[Tree], Tree]) -> Fields:
+        """What a part of a new object has beside what is always there."""
+        content = codec.encode(part)
+        told = content if _has_text(empty) else _shape(content) or content
+
+        def added() -> Fields:
+            return compare(empty, ownable(codec.to_tree(part)), schema_of(kind.type)).added
+
+        return self._remembered(kind, part, told, added)
+
+    def _remembered(self, kind: Kind, part: Any, told: bytes | None, found: Callable[[], Fields]) -> Fields:
+        """What is found in a part of an object, in order, or was found before in one of which the same is told.
+
+        The answer is shared, and not to be changed.
+        """
+        if told is None or len(told) > _REMEMBERED_BYTES:
+            return ordered(found())
+        key = kind, type(part), told
+        fields = self._created.get(key)
+        if fields is None:
+            fields = ordered(found())
+            self._created.put(key, fields)
+        return fields
+
+    def _empty_tree(self, kind: Kind) -> Tree:
+        """What an object has before anybody has written anything: the fields that are always there."""
+        empty = self._empty.get(kind)
+        if empty is None:
+            empty = relevant(codec.to_tree(kind.type()), kind, "")
+            self._empty.put(kind, empty)
+        return empty
+
+
+class Applier:
+    """One configuration on its way into one object."""
+
+    def __init__(self, managers: FieldManagers, kind: Kind, config: Tree, manager: Manager, *, force: bool) -> None:
+        self._managers = managers
+        self._kind = kind
+        self._config = config
+        self._manager = manager
+        self._force = force
+        self._node = schema_of(kind.type)
+        try:
+            self._claimed = named(_without_empty_metadata(relevant(config, kind, manager.subresource)), self._node)
+        except MissingKeyError as error:
+            raise errors.bad_request(f"failed to create typed patch object: {error}") from None
+
+    def create(self) -> Resource:
+        """The object that the configuration alone makes."""
+        obj = self._managers.object_of(self._config, self._kind)
+        obj.metadata.managed_fields = [self._entry()] if self._claimed else []
+        return obj
+
+    def change(self, old: Resource) -> Resource:
+        """The old object with the configuration applied; raises Conflict."""
+        kind, mine = self._kind, self._entry()
+        entries = list(old.metadata.managed_fields) or [self._before_first_apply(old)]
+        before = _find(entries, _identity(mine))
+        others = [entry for entry in entries if entry is not before]
+        live = self._managers.whole_tree(old, kind)
+        config = relevant(self._config, kind, self._manager.subresource)
+        result = merge(live, config, self._node)
+        if before:
+            result = self._pruned(result, before, [*others, mine])
+        new = self._managers.object_of(result, kind)
+        trees = _Trees(self._managers, kind, old, new, self._manager.subresource)
+        if not self._force:
+            _check_conflicts(others, trees)
+        change = trees.comparison(kind)
+        if change.changed or change.removed:
+            others = _without_losses(others, trees)
+        if self._claimed:
+            others.append(_renewed(before, mine, self._claimed))
+        new.metadata.managed_fields = _in_order(others)
+        wanted = self._config["metadata"].get("resourceVersion")
+        new.metadata.resource_version = wanted or old.metadata.resource_version
+        return new
+
+    def _pruned(self, result: Tree, before: ManagedFieldsEntry, owners: Iterable[ManagedFieldsEntry]) -> Tree:
+        """Without what this manager applied last time, no longer names, and nobody else owns."""
+        version = self._managers.version_of(before, self._kind) or self._kind
+        same = version.type is self._kind.type
+        tree = result if same else self._managers.whole_tree(self._managers.object_of(result, self._kind), version)
+        kept: Fields = {}
+        for entry in owners:
+            theirs = self._managers.version_of(entry, self._kind)
+            if theirs is not None and theirs.type is version.type:
+                kept = union(kept, _fields(entry))
+        pruned: Tree = prune(tree, schema_of(version.type), _fields(before), kept)
+        if same:
+            return pruned
+        hub = self._managers.object_of({**pruned, "apiVersion": version.api_version}, version)
+        return self._managers.whole_tree(hub, self._kind)
+
+    def _entry(self) -> ManagedFieldsEntry:
+        return _entry(self._manager, APPLY, self._kind, ordered(self._claimed))
+
+    def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
+        """An object that nobody has owned so far belongs to whoever wrote it before."""
+        tree = self._managers.tree(old, self._kind, "")
+        manager = Manager(_BEFORE_FIRST_APPLY, "", self._manager.now)
+        return _entry(manager, UPDATE, self._kind, ordered(field_set.below(whole(tree, self._node))))
+
+
+class _Trees:
+    """What has changed between two objects, in each version that somebody asks for."""
+
+    def __init__(self, managers: FieldManagers, kind: Kind, old: Resource, new: Resource, subresource: str) -> None:
+        self._managers = managers
+        self._kind = kind
+        self._old = old
+        self._new = new
+        self._subresource = subresource
+        self._found: dict[type, Comparison] = {}
+
+    def comparison(self, kind: Kind) -> Comparison:
+        found = self._found.get(kind.type)
+        if found is None:
+            old, new = self._managers.trees(self._old, self._new, kind, self._subresource)
+            found = self._found[kind.type] = compare(old, new, schema_of(kind.type))
+        return found
+
+    def comparison_for(self, entry: ManagedFieldsEntry) -> Comparison | None:
+        kind = self._managers.version_of(entry, self._kind)
+        return self.comparison(kind) if kind else None
+
+
+def _own_metadata(obj: Resource) -> ObjectMeta:
+    """What of an object's metadata can have an owner."""
+    return structs.replace(obj.metadata, **_SERVERS_OWN)
+
+
+def _tree_of(obj: Resource, metadata: ObjectMeta, kind: Kind, subresource: str) -> Tree:
+    """The part of a typed object that a write can own: what it cannot own need not become a tree first."""
+    if subresource == "status" and (status := getattr(obj, "status", None)) is not None:
+        return {"metadata": codec.to_tree(metadata), "status": codec.to_tree(status)}
+    return relevant(codec.to_tree(structs.replace(obj, metadata=metadata)), kind, subresource)
+
+
+def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
+    """The part of an object that a write can own: not its type and identity, not what the write cannot change."""
+    metadata = _ownable(tree.get("metadata", {}))
+    left_out = {"apiVersion", "kind", "metadata"}
+    if subresource == "status":
+        kept = {"status": tree["status"]} if "status" in tree else {}
+        return {"metadata": metadata, **kept}
+    if kind.has_status:
+        left_out.add("status")
+    return {"metadata": metadata, **{name: value for name, value in tree.items() if name not in left_out}}
+
+
+def of_small(tree: Tree, kind: Kind) -> Fields:
+    """As `compare` finds them, all fields of an object of which nothing was there before but empty metadata."""
+    node, parts = schema_of(kind.type), relevant(tree, kind, "")
+    owned = _whole_parts(parts.pop("metadata"), node.child("metadata"))
+    found = _whole_parts(parts, node)
+    return {"f:metadata": owned, **found} if owned else found
+
+
+def _whole_parts(parts: Tree, node: Node | None) -> Fields:
+    return {
+        f"f:{name}": whole(value, node.child(name) if node else None)
+        for name, value in parts.items()
+        if value is not None
+    }
+
+
+def _shape(content: bytes) -> bytes | None:
+    """What of JSON the owners of its fields depend on: all but what texts say. None where that is not so easily told.
+
+    Items of lists may be told apart by what they say.
+    """
+    if content.find(b"[") >= 0 or content.find(b"\\") >= 0 or content.find(_SEEMING) >= 0:
+        return None
+    return _TEXT.sub(b'":', content)
+
+
+def _has_text(tree: Tree) -> bool:
+    """Whether a tree has a text that is not empty."""
+    return any(
+        _has_text(value) if isinstance(value, dict) else isinstance(value, str) and value for value in tree.values()
+    )
+
+
+def _ownable(metadata: Tree) -> Tree:
+    return {name: value for name, value in metadata.items() if name not in _OWNED_BY_SERVER}
+
+
+def _without_losses(
+    entries: Iterable[ManagedFieldsEntry], trees: _Trees, except_for: tuple[str, ...] | None = None
+) -> list[ManagedFieldsEntry]:
+    """The entries without what somebody else has changed or removed. An entry that owns nothing more goes."""
+    kept = []
+    for entry in entries:
+        if except_for is not None and _identity(entry) == except_for:
+            continue
+        change = trees.comparison_for(entry)
+        owned = _fields(entry)
+        if change is None or not change.touches(owned):
+            kept.append(entry)
+            continue
+        left = difference(difference(owned, change.changed), change.removed)
+        if left == owned:
+            kept.append(entry)
+        elif left:
+            kept.append(_with_fields(entry, left))
+    return kept
+
+
+def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _Trees) -> None:
+    conflicts: list[tuple[str, str]] = []
+    for entry in others:
+        change = trees.comparison_for(entry)
+        if change:
+            lost = intersection(_fields(entry), change.changed)
+            conflicts += [(_shown(entry), path) for path in sorted(field_set.paths(lost))]
+    if not conflicts:
+        return
+    causes = [
+        StatusCause(reason="FieldManagerConflict", message=f"conflict with {manager}", field=path)
+        for manager, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        manager, path = conflicts[0]
+        raise errors.apply_conflict(causes, f"Apply failed with 1 conflict: conflict with {manager}: {path}")
+    by_manager: dict[str, list[str]] = {}
+    for manager, path in sorted(conflicts):
+        by_manager.setdefault(manager, []).append(path)
+    texts = ["\n- ".join((f"conflicts with {manager}:", *paths)) for manager, paths in by_manager.items()]
+    raise errors.apply_conflict(causes, f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(texts))
+
+
+def _shown(entry: ManagedFieldsEntry) -> str:
+    text = quoted(entry.manager)
+    if entry.subresource:
+        text += f" with subresource {quoted(entry.subresource)}"
+    return f"{text} using {entry.api_version}" if entry.operation == UPDATE else text
+
+
+def _without_empty_metadata(tree: Tree) -> Tree:
+    """Everybody names the object's metadata, if only to say which object it is: that alone claims nothing."""
+    return tree if tree["metadata"] else {name: value for name, value in tree.items() if name != "metadata"}
+
+
+def _check_config(config: Resource, kind: Kind, namespace: str, name: str) -> None:
+    if config.metadata.managed_fields:
+        raise errors.bad_request("metadata.managedFields must be nil")
+    if (config.api_version, config.kind) != (kind.api_version, kind.kind):
+        raise errors.bad_request(
+            f"the applied object is {config.api_version or 'of no version'} {config.kind or 'of no kind'}, "
+            f"but was sent to {kind.api_version} {kind.kind}"
+        )
+    if config.metadata.name not in {"", name}:
+        raise errors.bad_request(
+            f"the name of the object ({config.metadata.name}) does not match the name on the URL ({name})"
+        )
+    if config.metadata.namespace not in {"", namespace}:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def _typed(error: DecodeError) -> str:
+    """Unknown fields in the words of those who own fields; other mistakes as they are."""
+    text = str(error)
+    unknown = [f".{path}: field not declared in schema" for path in _UNKNOWN.findall(text)]
+    if not unknown or not text.startswith("strict decoding error: "):
+        return text
+    return unknown[0] if len(unknown) == 1 else "\n  ".join(["errors:", *unknown])
+
+
+def _has_repeated(value: Any) -> bool:
+    """Whether an object somewhere in a tree was written with a field twice."""
+    if isinstance(value, dict):
+        return isinstance(value, Members) or any(map(_has_repeated, value.values()))
+    return isinstance(value, list) and any(map(_has_repeated, value))
+
+
+def _without_nulls(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {name: _without_nulls(value) for name, value in tree.items() if value is not None}
+    return [_without_nulls(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def _canonical(config: Any, typed: Any) -> Any:
+    """The configuration with its values as the server writes them (`1000m` becomes `1`), and no more fields."""
+    if isinstance(config, dict) and isinstance(typed, dict):
+        return {name: _canonical(value, typed[name]) if name in typed else value for name, value in config.items()}
+    if isinstance(config, list) and isinstance(typed, list):
+        return [_canonical(ours, theirs) for ours, theirs in zip(config, typed, strict=True)]
+    return typed
+
+
+def _identity(entry: ManagedFieldsEntry) -> tuple[str, ...]:
+    """What tells entries apart. Those who apply keep one entry whatever version they use."""
+    version = "" if entry.operation == APPLY else entry.api_version
+    return entry.manager, entry.operation, entry.subresource, version
+
+
+def _find(entries: Iterable[ManagedFieldsEntry], identity: tuple[str, ...]) -> ManagedFieldsEntry | None:
+    return next((entry for entry in entries if _identity(entry) == identity), None)
+
+
+def _fields(entry: ManagedFieldsEntry | None) -> Fields:
+    return (entry.fields_v1 or {}) if entry else {}
+
+
+def _entry(manager: Manager, operation: str, kind: Kind, fields: Fields) -> ManagedFieldsEntry:
+    return ManagedFieldsEntry(
+        manager=manager.name,
+        operation=operation,
+        api_version=kind.api_version,
+        time=times.to_seconds(manager.now),
+        fields_type=_FIELDS_TYPE,
+        fields_v1=fields,
+        subresource=manager.subresource,
+    )
+
+
+def _renewed(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned: Fields) -> ManagedFieldsEntry:
+    """The entry with what it owns now; its time stays as long as that does not change."""
+    if before is not None and before.fields_v1 == owned and before.api_version == mine.api_version:
+        return before
+    return _with_fields(mine, owned)
+
+
+def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntry:
+    return ManagedFieldsEntry(
+        manager=entry.manager,
+        operation=entry.operation,
+        api_version=entry.api_version,
+        time=entry.time,
+        fields_type=_FIELDS_TYPE,
+        fields_v1=ordered(fields),
+        subresource=entry.subresource,
+    )
+
+
+def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
+    """At most so many managers that update: the oldest ones of a version become one."""
+    if len(entries) <= MAX_UPDATE_MANAGERS:
+        return entries
+    updates = sorted((entry for entry in entries if entry.operation == UPDATE), key=lambda entry: entry.time or "")
+    surplus = len(updates) - MAX_UPDATE_MANAGERS
+    if surplus <= 0:
+        return entries
+    ancient: dict[str, ManagedFieldsEntry] = {}
+    for entry in updates[: surplus + 1]:
+        known = ancient.get(entry.api_version)
+        owned = union(_fields(known), _fields(entry))
+        ancient[entry.api_version] = _with_fields(
+            ManagedFieldsEntry(manager=_ANCIENT, operation=UPDATE, api_version=entry.api_version, time=entry.time),
+            owned,
+        )
+    merged = {id(entry) for entry in updates[: surplus + 1]}
+    return [*ancient.values(), *(entry for entry in entries if id(entry) not in merged)]
+
+
+def _in_order(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
+    """Those who apply first, then by age, as Kubernetes lists them."""
+    return sorted(entries, key=_place)
+
+
+def _place(entry: ManagedFieldsEntry) -> tuple[bool, str, str, str, str]:
+    return entry.operation == UPDATE, entry.time or "", entry.manager, entry.api_version, entry.subresource

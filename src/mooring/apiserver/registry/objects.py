@@ -1,0 +1,112 @@
+"""Objects as the server's own parts need them: read one by one, or followed as they change."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import Scheme
+from mooring.apiserver.registry.stored import Stored
+from mooring.base import logs
+from mooring.store.errors import Closed, RevisionError, StoreError
+from mooring.store.kv import KeyValue, Store
+
+log = logs.get(__name__)
+R = TypeVar("R", bound=Resource)
+_RETRY_SECONDS = 1.0
+
+
+class Objects:
+    """Reads objects of any stored kind."""
+
+    def __init__(self, store: Store, scheme: Scheme) -> None:
+        self._store = store
+        self._scheme = scheme
+        self._known: dict[type[Resource], Stored] = {}
+
+    async def get(self, object_type: type[R], name: str, namespace: str = "") -> R | None:
+        """The object of that name; None if there is none."""
+        stored = self._stored(object_type)
+        kv = await self._store.get(stored.key(namespace, name))
+        return cast("R", stored.decode(kv.value, kv.mod_revision)) if kv else None
+
+    async def list(self, object_type: type[R], namespace: str = "") -> list[R]:
+        """All objects of a kind, of one namespace or of all."""
+        stored = self._stored(object_type)
+        page = await self._store.range(stored.prefix_of(namespace))
+        return [cast("R", stored.decode(kv.value, kv.mod_revision)) for kv in page.items]
+
+    def _stored(self, object_type: type[Resource]) -> Stored:
+        found = self._known.get(object_type)
+        if found is None:
+            found = self._known[object_type] = Stored(self._scheme, self._scheme.hub_of(object_type))
+        return found
+
+
+class Follower(Generic[R]):
+    """All objects of a kind, kept up to date by a watch. `changed` is called after every batch of changes."""
+
+    def __init__(
+        self, store: Store, scheme: Scheme, kind: Kind, changed: Callable[[], None], namespace: str = ""
+    ) -> None:
+        self.objects: dict[str, R] = {}
+        """By key: `namespace/name`, or the name alone."""
+        self.synced = asyncio.Event()
+        self._store = store
+        self._stored = Stored(scheme, kind)
+        self._prefix = self._stored.prefix_of(namespace)
+        self._changed = changed
+        self._revision = 0
+        self._progress = asyncio.Event()
+
+    async def run(self) -> None:
+        """List, then watch; list again when the store has forgotten how to go on. Ends when the store is closed."""
+        while True:
+            try:
+                page = await self._store.range(self._prefix)
+                self.objects = {self._name(kv.key): self._decoded(kv) for kv in page.items}
+                self._advance(page.revision)
+                self.synced.set()
+                await self._follow(page.revision)
+            except RevisionError:
+                continue
+            except Closed:
+                return
+            except StoreError as error:
+                log.warning("The store cannot be followed", extra={"fields": {"why": str(error)}})
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _follow(self, revision: int) -> None:
+        with self._store.watch(self._prefix, after=revision) as watcher:
+            while True:
+                batch = await watcher.next()
+                for event in batch.events:
+                    if event.current:
+                        self.objects[self._name(event.key)] = self._decoded(event.current)
+                    else:
+                        self.objects.pop(self._name(event.key), None)
+                if batch.events:
+                    self._advance(batch.revision)
+
+    def _advance(self, revision: int) -> None:
+        self._revision = revision
+        self._changed()
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    async def catch_up(self) -> None:
+        """Wait until all that is in the store now has been taken in; for whoever has just written something."""
+        page = await self._store.range(self._prefix)
+        present = {self._name(kv.key): str(kv.mod_revision) for kv in page.items}
+        while self._revision < page.revision and present != self._versions():
+            await self._progress.wait()
+
+    def _versions(self) -> dict[str, str]:
+        return {name: obj.metadata.resource_version for name, obj in self.objects.items()}
+
+    def _decoded(self, kv: KeyValue) -> R:
+        return cast("R", self._stored.decode(kv.value, kv.mod_revision))
+
+    def _name(self, key: str) -> str:
+        return key.removeprefix(self._stored.prefix)

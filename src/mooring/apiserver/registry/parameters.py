@@ -1,0 +1,219 @@
+"""The options of writes, from the query or, for deletions, from the body; and the objects in request bodies.
+
+Called by ``writing.py`` and ``deleting.py``. What is wrong with an option is told in Kubernetes' words.
+"""
+
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from mooring.api import codec, errors, field_errors
+from mooring.api.codec import DecodeError, FieldValidation, TooLargeError, Unsupported
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import DeleteOptions, Resource, TypeMeta
+from mooring.api.protobuf import MEDIA_TYPE as PROTOBUF
+from mooring.api.struct_times import WrongTimeError, put_times
+from mooring.apiserver.messages.http import JSON, YAML, Request
+
+CONSUMED = (JSON, YAML)
+"""The formats that bodies can have."""
+
+MAX_MANAGER = 128
+_YAML_TYPES = frozenset({YAML, "text/yaml", "application/x-yaml", "application/apply-patch+yaml"})
+_POLICIES = ("Background", "Foreground", "Orphan")
+_VALIDATIONS = [each.value for each in (FieldValidation.IGNORE, FieldValidation.STRICT, FieldValidation.WARN)]
+T = TypeVar("T", bound=TypeMeta)
+
+
+class WriteOptions(msgspec.Struct, frozen=True):
+    """What the query of a create, update or patch says."""
+
+    dry_run: bool = False
+    manager: str = ""
+    """Who owns what is written: `fieldManager`, else the first word of the User-Agent."""
+    validation: FieldValidation = FieldValidation.WARN
+    force: bool = False
+
+
+def write_options(request: Request, options_kind: str, *, is_apply: bool = False) -> WriteOptions:
+    """The options in a query; raises Invalid."""
+    if not request.query and not is_apply:
+        return _without_query(request.user_agent)
+    wrong = _dry_run_errors(list(request.query.get("dryRun", ())))
+    manager = request.parameter("fieldManager")
+    wrong += _manager_errors(manager, required=is_apply)
+    if options_kind == "PatchOptions" and "force" in request.query and not is_apply:
+        wrong.append(field_errors.forbidden(Path("force"), "may not be specified for non-apply patch"))
+    validation = request.parameter("fieldValidation")
+    if validation and validation not in _VALIDATIONS:
+        wrong.append(field_errors.not_supported(Path("fieldValidation"), validation, _VALIDATIONS))
+    if wrong:
+        raise errors.invalid(options_kind, "", wrong, group="meta.k8s.io")
+    return WriteOptions(
+        dry_run="dryRun" in request.query,
+        manager=manager or manager_of(request.user_agent),
+        validation=FieldValidation(validation) if validation else FieldValidation.WARN,
+        force=request.flag("force"),
+    )
+
+
+def options_tree(request: Request, options_kind: str) -> dict[str, Any]:
+    """The options in a query as policies and webhooks are told of them. They are shared: do not change them."""
+    if not request.query:
+        return _options_without_query(options_kind)
+    tree: dict[str, Any] = {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
+    if "dryRun" in request.query:
+        tree["dryRun"] = [*request.query["dryRun"]]
+    for name in ("fieldManager", "fieldValidation"):
+        if given := request.parameter(name):
+            tree[name] = given
+    return tree
+
+
+@lru_cache(maxsize=8)
+def _options_without_query(options_kind: str) -> dict[str, Any]:
+    return {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
+
+
+@lru_cache(maxsize=256)
+def _without_query(user_agent: str) -> WriteOptions:
+    return WriteOptions(manager=manager_of(user_agent))
+
+
+def manager_of(user_agent: str) -> str:
+    """The program that a User-Agent names: `kubectl` of `kubectl/v1.32.4 (linux/amd64)`."""
+    name = user_agent.partition("/")[0]
+    printable = "".join(char for char in name if char.isprintable())
+    return printable.encode()[:MAX_MANAGER].decode(errors="ignore") or "unknown"
+
+
+def delete_options(request: Request) -> DeleteOptions:
+    """How something is to be deleted: as the body says, else as the query says. Raises Invalid and BadRequest."""
+    options = _delete_options_of_body(request) if request.body.strip() else _delete_options_of_query(request)
+    wrong = _dry_run_errors(options.dry_run)
+    if options.propagation_policy is not None and options.propagation_policy not in _POLICIES:
+        supported = [*_POLICIES, "nil"]
+        wrong.append(field_errors.not_supported(Path("propagationPolicy"), options.propagation_policy, supported))
+    if options.propagation_policy is not None and options.orphan_dependents is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        wrong.append(field_errors.invalid(Path("propagationPolicy"), options.propagation_policy, detail))
+    if wrong:
+        raise errors.invalid("DeleteOptions", "", wrong, group="meta.k8s.io")
+    return options
+
+
+def _delete_options_of_body(request: Request) -> DeleteOptions:
+    options = read_body(request, DeleteOptions, "DeleteOptions", "meta.k8s.io/v1", FieldValidation.IGNORE).object
+    if options.kind not in {"", "DeleteOptions"}:
+        raise errors.bad_request(f"decoded object cannot be converted to DeleteOptions: it is a {options.kind}")
+    return options
+
+
+def _delete_options_of_query(request: Request) -> DeleteOptions:
+    options = DeleteOptions(dry_run=list(request.query.get("dryRun", ())))
+    seconds = request.parameter("gracePeriodSeconds")
+    if seconds:
+        try:
+            options.grace_period_seconds = int(seconds)
+        except ValueError:
+            raise errors.bad_request(f'gracePeriodSeconds: "{seconds[:40]}" is not a number') from None
+    if "orphanDependents" in request.query:
+        options.orphan_dependents = request.flag("orphanDependents")
+    options.propagation_policy = request.parameter("propagationPolicy") or None
+    return options
+
+
+def read_body(
+    request: Request, cls: type[T], kind: str, api_version: str, validation: FieldValidation
+) -> codec.Decoded[T]:
+    """The body as an object of a type, JSON or YAML by its Content-Type; raises BadRequest and the like."""
+    media_type = request.content_type
+    try:
+        if media_type in _YAML_TYPES:
+            return codec.decode_yaml(request.body, cls, validation)
+        if media_type in {"", JSON}:
+            return codec.decode(request.body, cls, validation)
+        if media_type == PROTOBUF:
+            return codec.decode_protobuf(request.body, cls, validation)
+    except TooLargeError as error:
+        raise errors.request_entity_too_large(str(error)) from None
+    except DecodeError as error:
+        raise _wrong_body(request, kind, api_version, error) from None
+    except Unsupported:
+        pass  # kinds that are newer than the table of protobuf's numbers
+    raise errors.unsupported_media_type(CONSUMED)
+
+
+def read_object(request: Request, kind: Kind, validation: FieldValidation) -> codec.Decoded[Resource]:
+    """The object that is written, in the version of the path; raises BadRequest when it is another kind's."""
+    decoded = read_body(request, kind.type, kind.kind, kind.api_version, validation)
+    check_object(decoded.object, kind)
+    return decoded
+
+
+def check_object(obj: Resource, kind: Kind) -> None:
+    """Put type and times as the server writes them; raises BadRequest when they are wrong."""
+    check_type(obj, kind)
+    try:
+        put_times(obj)
+    except WrongTimeError as error:
+        said = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
+        raise errors.bad_request(said) from None
+
+
+def check_type(obj: TypeMeta, kind: Kind) -> None:
+    """Fill in apiVersion and kind where they are missing; raises BadRequest when they are not those of the path."""
+    obj.kind = obj.kind or kind.kind
+    obj.api_version = obj.api_version or kind.api_version
+    if obj.api_version != kind.api_version:
+        raise errors.bad_request(
+            f"the API version in the data ({obj.api_version}) does not match the expected API version "
+            f"({kind.api_version})"
+        )
+    if obj.kind != kind.kind and kind.custom:
+        name = obj.metadata.name if isinstance(obj, Resource) else ""
+        wrong = field_errors.invalid(Path("kind"), obj.kind, f"must be {kind.kind}")
+        raise errors.invalid(obj.kind, name, [wrong], group=kind.group)
+    if obj.kind != kind.kind:
+        why = f"converting ({kind.version}.{obj.kind}) to ({kind.group or 'core'}.{kind.kind}): unknown conversion"
+        raise errors.bad_request(f'{obj.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def _wrong_body(request: Request, kind: str, api_version: str, error: DecodeError) -> errors.BadRequest:
+    """An object of another kind is called that, rather than a list of fields that this kind does not have."""
+    given = kind
+    try:
+        meta = _TYPE_META.decode(request.body)
+        given = meta.kind or kind
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    version = api_version.rpartition("/")[2]
+    return errors.bad_request(f'{given} in version "{version}" cannot be handled as a {kind}: {error}')
+
+
+class _TypeMeta(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+
+
+_TYPE_META = msgspec.json.Decoder(_TypeMeta)
+
+
+def _dry_run_errors(values: list[str]) -> list[FieldError]:
+    if all(value == "All" for value in values):
+        return []
+    return [field_errors.not_supported(Path("dryRun"), values, ["All"])]
+
+
+def _manager_errors(manager: str, *, required: bool) -> list[FieldError]:
+    path = Path("fieldManager")
+    if required and not manager:
+        return [field_errors.required(path, "is required for apply patch")]
+    if len(manager.encode()) > MAX_MANAGER:
+        return [field_errors.too_long(path, MAX_MANAGER)]
+    if not manager.isprintable():
+        return [field_errors.invalid(path, manager, "should only contain printable characters")]
+    return []

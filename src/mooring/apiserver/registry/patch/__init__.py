@@ -1,0 +1,74 @@
+"""Patches: from a request body to a function that changes the JSON tree of an object.
+
+- `json_patch`: operations on paths (`application/json-patch+json`).
+- `merge_patch`: an object put over another (`application/merge-patch+json`).
+- `strategic`: the same with lists merged by keys (`application/strategic-merge-patch+json`), which `schema` tells.
+
+Server-side apply is in ``mooring.apiserver.registry.apply``. Called by ``resources/writing.py``.
+"""
+
+from collections.abc import Callable
+from itertools import chain, repeat
+from typing import Any
+
+import msgspec
+
+from mooring.api import errors as api_errors
+from mooring.api.codec import DecodeError, TooLargeError, read_json
+from mooring.api.kinds import Kind
+from mooring.apiserver.registry.patch.errors import Inapplicable, PatchError
+from mooring.apiserver.registry.patch.json_patch import apply, check_operations, is_shallow
+from mooring.apiserver.registry.patch.merge_patch import merged
+from mooring.apiserver.registry.patch.schema import schema_of
+from mooring.apiserver.registry.patch.strategic import merge_object
+
+__all__ = ["MEDIA_TYPES", "Inapplicable", "PatchError", "Patcher", "patcher_for"]
+
+MEDIA_TYPES = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+CUSTOM_MEDIA_TYPES = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+)
+"""Custom kinds have no keys for a strategic merge."""
+
+
+class Patcher(msgspec.Struct, frozen=True):
+    """A patch that was read."""
+
+    apply: Callable[[Any], Any]
+    """Takes the tree of an object, which it may change, and returns that of the patched one; raises PatchError."""
+    is_plain: bool
+    """Whether it has no field twice, and leaves objects that nest no deeper than input may."""
+
+
+def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
+    """The patch in a request; raises BadRequest and UnsupportedMediaType."""
+    if kind.custom and media_type not in CUSTOM_MEDIA_TYPES[:2]:
+        raise api_errors.unsupported_media_type(CUSTOM_MEDIA_TYPES)
+    if media_type not in MEDIA_TYPES[:3]:
+        raise api_errors.unsupported_media_type(MEDIA_TYPES)
+    try:
+        patch, is_plain = read_json(body)
+        if media_type == "application/json-patch+json":
+            check_operations(patch)
+        elif not isinstance(patch, dict):
+            raise PatchError("a merge patch is an object")
+    except TooLargeError as error:
+        raise api_errors.request_entity_too_large(str(error)) from None
+    except (DecodeError, PatchError) as error:
+        raise api_errors.bad_request(f"error decoding patch: {error}") from None
+    # Values of a patch become part of what they are put into: when somebody else was faster and it is made anew, the
+    # body is read anew, which costs less than a copy every time.
+    fresh = chain((patch,), (read_json(again)[0] for again in repeat(body)))
+    if media_type == "application/json-patch+json":
+        return Patcher(lambda tree: apply(next(fresh), tree), is_plain and is_shallow(patch))
+    if media_type == "application/merge-patch+json":
+        return Patcher(lambda tree: merged(tree, next(fresh)), is_plain)
+    node = schema_of(kind.type)
+    return Patcher(lambda tree: merge_object(tree, next(fresh), node), is_plain)

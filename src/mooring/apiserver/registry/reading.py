@@ -1,0 +1,214 @@
+"""Reading objects: `get` and `list`, with paging and the rules of resource versions."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Sequence
+
+import msgspec
+
+from mooring.api import errors, resource_version
+from mooring.api.meta_v1 import ListMeta, StatusCause
+from mooring.api.resource_version import ListVersion, ResourceVersionError
+from mooring.apiserver.messages.http import PROTOBUF, Response
+from mooring.apiserver.output.formats import is_plain_json
+from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.selection import Selection
+from mooring.apiserver.registry.views import in_turns, respond, view_for
+from mooring.store.errors import Compacted, FutureRevision
+from mooring.store.kv import KeyValue
+
+_MOST = 2**31
+"""More than there can be; etcd's own arithmetic ends at 2^63."""
+_SCAN = 500
+"""How many keys are looked at in one go while a page is filled by a selector."""
+
+_CONTINUE_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+_LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
+
+
+class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv", "start": "start"}):
+    """A continue token: the key behind which to go on, and the revision to read at (-1: the newest)."""
+
+    revision: int
+    start: str
+    version: str = "meta.k8s.io/v1"
+
+
+class _Page(msgspec.Struct):
+    items: list[KeyValue]
+    revision: int
+    last_key: str = ""
+    """Where to go on; empty when nothing follows."""
+    remaining: int | None = None
+
+
+class Reading:
+    """`get` and `list`."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
+
+    async def get(self, call: Call) -> Response:
+        wanted = parse_version(call.request.parameter("resourceVersion"))
+        kv = await self._context.find(call)
+        await self._check_not_in_the_future(wanted)
+        return respond(call, view_for(self._context, call).object(kv.value, kv.mod_revision))
+
+    async def list(self, call: Call) -> Response:
+        request = call.request
+        view = view_for(self._context, call)
+        selection = self._context.selections.of(request, call.kind, call.stored)
+        wanted = list_version(call)
+        page = await self._page(call, selection, wanted)
+        if call.stored.asks:
+            await call.stored.prepare([kv.value for kv in page.items], call.kind)
+        metadata = ListMeta(resource_version=str(page.revision))
+        if page.last_key:
+            metadata.continue_ = _encode_token(_Token(page.revision, page.last_key.removeprefix(call.stored.prefix)))
+            metadata.remaining_item_count = page.remaining if selection.is_everything else None
+        if call.accepted.format == "protobuf":
+            return Response(200, await view.protobuf_list(page.items, metadata), PROTOBUF, warnings=call.warnings)
+        if is_plain_json(call.accepted, request):
+            return Response(200, in_turns(view.pieces(page.items, metadata)), warnings=call.warnings)
+        return respond(call, view.list(page.items, metadata))
+
+    async def selected(self, call: Call, selection: Selection) -> Sequence[KeyValue]:
+        """Every object that a collection request selects, now: for deletecollection."""
+        page = await self._scan(call, selection, after_key="", limit=0, revision=None)
+        return page.items
+
+    async def _page(self, call: Call, selection: Selection, wanted: ListVersion) -> _Page:
+        limit = _limit(call)
+        token = _decode_token(call.request.parameter("continue"))
+        if token:
+            return await self._continued(call, selection, token, limit)
+        if wanted.version and not wanted.exact:
+            await self._check_not_in_the_future(wanted.version)
+        revision = wanted.version if wanted.exact else None
+        try:
+            return await self._scan(call, selection, after_key="", limit=limit, revision=revision)
+        except Compacted:
+            raise errors.expired(_LIST_TOO_OLD) from None
+        except FutureRevision as error:
+            raise too_large_version(error.requested, error.current) from None
+
+    async def _continued(self, call: Call, selection: Selection, token: _Token, limit: int) -> _Page:
+        after_key = call.stored.prefix + token.start
+        revision = token.revision if token.revision > 0 else None
+        try:
+            return await self._scan(call, selection, after_key=after_key, limit=limit, revision=revision)
+        except Compacted:
+            expired = errors.expired(_CONTINUE_TOO_OLD)
+            expired.status.metadata.continue_ = _encode_token(_Token(-1, token.start))
+            raise expired from None
+        except FutureRevision:
+            raise errors.bad_request("continue key is not valid: it is from the future") from None
+
+    async def _scan(
+        self, call: Call, selection: Selection, *, after_key: str, limit: int, revision: int | None
+    ) -> _Page:
+        """The first `limit` matching objects behind a key (0: all)."""
+        store, stored = self._context.store, call.stored
+        namespace = call.namespace or (selection.one_namespace() or "" if stored.hub.namespaced else "")
+        prefix = stored.prefix_of(namespace)
+        name = selection.one_name()
+        if name is not None and revision is None and not after_key and (namespace or not stored.hub.namespaced):
+            now = await store.revision()
+            kv = await store.get(stored.key(namespace, name)) if name else None
+            if kv and selection.asks:
+                await stored.prepare([kv.value], call.kind)
+            return _Page([kv] if kv and selection.matches(kv) else [], now)
+        found: list[KeyValue] = []
+        step = limit if selection.is_everything else limit and max(limit, _SCAN)
+        while True:
+            page = await store.range(prefix, after_key=after_key, limit=step, revision=revision)
+            if selection.is_everything:
+                last = page.items[-1].key if page.remaining else ""
+                return _Page(page.items, page.revision, last, page.remaining)
+            if selection.asks:
+                await stored.prepare([kv.value for kv in page.items], call.kind)
+            for index, kv in enumerate(page.items):
+                if index % _SCAN == _SCAN - 1:
+                    await asyncio.sleep(0)  # others have their turn, and the deadline of the request counts
+                if selection.matches(kv):
+                    found.append(kv)
+                    remaining = page.remaining + len(page.items) - index - 1
+                    if limit and len(found) == limit and remaining:
+                        return _Page(found, page.revision, kv.key, remaining)
+            if not page.remaining:
+                return _Page(found, page.revision)
+            revision, after_key = page.revision, page.items[-1].key
+
+    async def _check_not_in_the_future(self, wanted: int) -> None:
+        if wanted:
+            current = await self._context.store.revision()
+            if wanted > current:
+                raise too_large_version(wanted, current)
+
+
+def list_version(call: Call) -> ListVersion:
+    """What the parameters of a list ask for; raises Invalid and BadRequest."""
+    request = call.request
+    version, match = request.parameter("resourceVersion"), request.parameter("resourceVersionMatch")
+    token = request.parameter("continue")
+    initial_events = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None
+    wrong = resource_version.validate_list(version, match, token, send_initial_events=initial_events)
+    if wrong:
+        raise errors.invalid("ListOptions", "", wrong, group="meta.k8s.io")
+    if token and version not in {"", "0"}:
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
+    try:
+        return resource_version.for_list(version, match, token)
+    except ResourceVersionError as error:
+        raise errors.bad_request(str(error)) from None
+
+
+def parse_version(text: str) -> int:
+    """A resource version from a query; raises BadRequest."""
+    try:
+        return resource_version.parse(text)
+    except ResourceVersionError as error:
+        raise errors.bad_request(str(error)) from None
+
+
+def too_large_version(wanted: int, current: int) -> errors.Timeout:
+    """The server has not got there yet: the client should come back."""
+    error = errors.timeout(f"Too large resource version: {wanted}, current: {current}", retry_after_seconds=1)
+    if error.status.details is not None:
+        error.status.details.causes = [
+            StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
+        ]
+    return error
+
+
+def _limit(call: Call) -> int:
+    text = call.request.parameter("limit")
+    if not text:
+        return 0
+    try:
+        return min(max(int(text), 0), _MOST)
+    except ValueError:
+        raise errors.bad_request(f'limit: "{text[:40]}" is not a number') from None
+
+
+def _encode_token(token: _Token) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def _decode_token(text: str) -> _Token | None:
+    if not text:
+        return None
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        token = msgspec.json.decode(data, type=_Token)
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise errors.bad_request("continue key is not valid: it was not made by this server") from None
+    if token.version != "meta.k8s.io/v1" or not token.start or token.start.startswith("/"):
+        raise errors.bad_request("continue key is not valid: it was not made by this server")
+    return token

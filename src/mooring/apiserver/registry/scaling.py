@@ -1,0 +1,192 @@
+"""The `scale` subresource: how many replicas something has, in the same words for every kind that has any."""
+
+from typing import Any, Protocol, cast
+
+from mooring.api import codec, errors, field_errors, label_selector
+from mooring.api.apiextensions_v1 import CustomResourceSubresourceScale
+from mooring.api.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
+from mooring.api.base import copy_of
+from mooring.api.codec import DecodeError
+from mooring.api.core_v1 import ReplicationController
+from mooring.api.dynamic import Dynamic, value_at, with_value
+from mooring.api.field_path import Path
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.apiserver.messages.http import Response
+from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
+from mooring.apiserver.registry.patch import PatchError, patcher_for
+from mooring.apiserver.registry.views import respond
+from mooring.apiserver.registry.writing import APPLY, Change, View, Writing
+
+_GROUP, _VERSION = "autoscaling", "v1"
+_IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
+
+
+class _Scalable(Protocol):
+    """What all kinds with a scale have."""
+
+    metadata: ObjectMeta
+    spec: Any
+    status: Any
+
+
+class Scaling:
+    """`get`, `update` and `patch` of a scale."""
+
+    def __init__(self, context: HandlerContext, writing: Writing) -> None:
+        self._context = context
+        self._writing = writing
+        kind = context.scheme.kind(f"{_GROUP}/{_VERSION}", "Scale")
+        assert kind is not None, "the scheme always has Scale"  # noqa: S101 - kinds.py lists it
+        self._kind: Kind = kind
+
+    async def get(self, call: Call) -> Response:
+        kv = await self._context.find(call)
+        obj, paths = call.stored.decode(kv.value, kv.mod_revision), _paths(call.kind)
+        if isinstance(obj, Dynamic) and paths and value_at(obj.content, paths.spec_replicas_path) is None:
+            raise errors.internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
+        return respond(call, codec.encode(scale_of(obj, paths)))
+
+    async def update(self, call: Call) -> Response:
+        options = write_options(call.request, "UpdateOptions")
+        decoded = read_body(call.request, Scale, "Scale", self._kind.api_version, options.validation)
+        call.warn(*decoded.warnings)
+        check_type(decoded.object, self._kind)
+        return await self._change(call, options, _scaled_by(lambda _: decoded.object, _paths(call.kind)))
+
+    async def patch(self, call: Call) -> Response:
+        is_apply = call.request.content_type == APPLY
+        options = write_options(call.request, "PatchOptions", is_apply=is_apply)
+        if is_apply:
+            return await self._change(call, options, self._applied(call, options), managed_already=True)
+        patcher = patcher_for(call.request.content_type, call.request.body, self._kind)
+
+        def patched(scale: Scale) -> Scale:
+            try:
+                decoded, warnings = codec.from_tree(patcher.apply(codec.to_tree(scale)), Scale, options.validation)
+            except PatchError as error:
+                raise error.status(self._kind, call.name) from None
+            except DecodeError as error:
+                raise errors.bad_request(f"error decoding patch: {error}") from None
+            call.warn(*warnings)
+            check_type(decoded, self._kind)
+            return decoded
+
+        return await self._change(call, options, _scaled_by(patched, _paths(call.kind)))
+
+    def _applied(self, call: Call, options: WriteOptions) -> Change:
+        """What an applied scale means for the object: a configuration of it that names nothing but its replicas."""
+        scale = self._writing.read_config(call, self._kind)
+        replicas = {name: count for name, count in scale.get("spec", {}).items() if name == "replicas"}
+        _check_replicas(call.name, replicas.get("replicas", 0))
+        metadata = {name: text for name, text in scale["metadata"].items() if name in _IDENTITY}
+        config = {"apiVersion": call.kind.api_version, "kind": call.kind.kind, "metadata": metadata, "spec": replicas}
+        paths = _paths(call.kind)
+        if paths is not None:
+            del config["spec"]
+            config = with_value(config, paths.spec_replicas_path, replicas["replicas"]) if replicas else config
+        applier = self._writing.applier(call, options, config)
+
+        def applied(old: Resource) -> Resource:
+            new = applier.change(old)
+            _set_replicas(new, _replicas(new, paths), paths)  # one that is not said is 0, whatever the default
+            return new
+
+        return applied
+
+    async def _change(
+        self, call: Call, options: WriteOptions, change: Change, *, managed_already: bool = False
+    ) -> Response:
+        paths = _paths(call.kind)
+
+        def into(obj: Resource, scale: Resource | None) -> None:
+            if isinstance(scale, Scale):
+                _set_replicas(obj, scale.spec.replicas, paths)
+
+        view = View(self._kind, lambda obj: scale_of(obj, paths), into)
+        written = await self._writing.change(
+            call, options, change, subresource="", managed_already=managed_already, view=view
+        )
+        if call.stored.asks:
+            await call.stored.prepare([written.value], call.kind)
+        obj = call.stored.decode(written.value, written.revision)
+        return respond(call, codec.encode(scale_of(obj, paths)))
+
+
+def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None) -> Scale:
+    """The scale of an object; `paths` say where a custom one keeps it."""
+    metadata = ObjectMeta(
+        name=obj.metadata.name,
+        namespace=obj.metadata.namespace,
+        uid=obj.metadata.uid,
+        resource_version=obj.metadata.resource_version,
+        creation_timestamp=obj.metadata.creation_timestamp,
+    )
+    return Scale(
+        kind="Scale",
+        api_version=f"{_GROUP}/{_VERSION}",
+        metadata=metadata,
+        spec=ScaleSpec(replicas=_replicas(obj, paths)),
+        status=_status(obj, paths),
+    )
+
+
+def _replicas(obj: Resource, paths: CustomResourceSubresourceScale | None) -> int:
+    if isinstance(obj, Dynamic) and paths is not None:
+        return _number_at(obj, paths.spec_replicas_path)
+    return cast("_Scalable", obj).spec.replicas or 0
+
+
+def _status(obj: Resource, paths: CustomResourceSubresourceScale | None) -> ScaleStatus:
+    if isinstance(obj, Dynamic) and paths is not None:
+        selector = value_at(obj.content, paths.label_selector_path) if paths.label_selector_path else ""
+        return ScaleStatus(replicas=_number_at(obj, paths.status_replicas_path), selector=str(selector or ""))
+    return ScaleStatus(replicas=cast("_Scalable", obj).status.replicas, selector=_selector(obj))
+
+
+def _number_at(obj: Dynamic, path: str) -> int:
+    found = value_at(obj.content, path)
+    return found if isinstance(found, int) else 0
+
+
+def _paths(kind: Kind) -> CustomResourceSubresourceScale | None:
+    """Where a custom kind keeps what its scale shows."""
+    subresources = kind.custom.version.subresources if kind.custom else None
+    return subresources.scale if subresources else None
+
+
+def _selector(obj: Resource) -> str:
+    selector = cast("_Scalable", obj).spec.selector
+    if isinstance(obj, ReplicationController):
+        return str(label_selector.from_labels(selector or {}))
+    return str(label_selector.from_label_selector(selector))
+
+
+def _scaled_by(change: Any, paths: CustomResourceSubresourceScale | None) -> Change:
+    """The change of an object that a change of its scale means."""
+
+    def scaled(old: Resource) -> Resource:
+        scale: Scale = change(scale_of(old, paths))
+        if paths is None:  # the schema of a custom kind says what it allows
+            _check_replicas(old.metadata.name, scale.spec.replicas)
+        new = copy_of(old)
+        _set_replicas(new, scale.spec.replicas, paths)
+        new.metadata.resource_version = scale.metadata.resource_version or old.metadata.resource_version
+        new.metadata.uid = scale.metadata.uid or old.metadata.uid
+        return new
+
+    return scaled
+
+
+def _set_replicas(obj: Resource, replicas: int, paths: CustomResourceSubresourceScale | None) -> None:
+    if isinstance(obj, Dynamic) and paths is not None:
+        obj.content = with_value(obj.content, paths.spec_replicas_path, replicas)
+    else:
+        cast("_Scalable", obj).spec.replicas = replicas
+
+
+def _check_replicas(name: str, replicas: int) -> None:
+    if replicas < 0:
+        wrong = field_errors.invalid(Path("spec", "replicas"), replicas, "must be greater than or equal to 0")
+        raise errors.invalid("Scale", name, [wrong], group=_GROUP)

@@ -1,0 +1,148 @@
+"""Cluster IPs: which networks there are, and which addresses of them are taken.
+
+ServiceCIDR objects name the networks. An address is taken by whoever creates the IPAddress of that name; creating what
+is there fails, so that no two servers take the same one.
+"""
+
+import random
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from uuid import uuid4
+
+from mooring.api import times
+from mooring.api.core_v1 import Service
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.networking_v1 import IPAddress, IPAddressSpec, ParentReference, ServiceCIDR
+from mooring.apiserver.registry.context import HandlerContext
+from mooring.apiserver.registry.facts import Collection
+from mooring.store.kv import Delete, Event, Put
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+FAMILY_LABEL, MANAGED_BY = "ipaddress.kubernetes.io/ip-family", "ipaddress.kubernetes.io/managed-by"
+MANAGER = "ipallocator.k8s.io"
+_LARGEST = 2**32
+"""Of larger networks only so many addresses are given out."""
+_GUESSES = 16
+
+
+class TakenError(Exception):
+    """An address cannot be had; the message says why, in Kubernetes' words."""
+
+
+class FullError(Exception):
+    """There is no address left."""
+
+
+class ClusterAddresses:
+    """Takes and releases addresses."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
+        scheme = context.scheme
+        address, cidr = (scheme.kind("networking.k8s.io/v1", name) for name in ("IPAddress", "ServiceCIDR"))
+        assert address is not None, "the scheme always has it"  # noqa: S101 - kinds.py lists it
+        assert cidr is not None, "the scheme always has it"  # noqa: S101 - as above
+        self.stored = context.stored(address)
+        networks = context.stored(cidr)
+        self._networks = Collection(context.store, networks.prefix, ServiceCIDR, _networks)
+
+    def networks(self, family: str) -> list[Network]:
+        """The networks of a family that addresses may come from, the oldest first."""
+        return [network for network in self._networks.summary() if family_of(network) == family]
+
+    async def take(self, text: str, service: Service, *, dry_run: bool) -> None:
+        """Take a certain address; raises TakenError."""
+        address = ip_address(text)
+        networks = self.networks(family_of(address))
+        if not any(address in network and _is_given(address, network) for network in networks):
+            raise TakenError("the provided network does not match the current range")
+        if not await self._claim(address, service, dry_run=dry_run):
+            raise TakenError("provided IP is already allocated")
+
+    async def take_any(self, family: str, service: Service, *, dry_run: bool) -> str:
+        """Take an address of a family; raises FullError."""
+        for network in self.networks(family):
+            for address in _candidates(network):
+                if self._context.store.peek(self._key(address)) is None and await self._claim(
+                    address, service, dry_run=dry_run
+                ):
+                    return str(address)
+        raise FullError("range is full")
+
+    async def release(self, text: str, service: Service) -> None:
+        """Let an address go that a Service had."""
+        kv = await self._context.store.get(self._key(ip_address(text)))
+        if kv is None:
+            return
+        found = self.stored.decode(kv.value, kv.mod_revision)
+        if isinstance(found, IPAddress) and found.spec.parent_ref == parent_of(service):
+            await self._context.store.write(Delete(kv.key, expect=kv.mod_revision))
+
+    async def _claim(self, address: Address, service: Service, *, dry_run: bool) -> bool:
+        key = self._key(address)
+        if dry_run:
+            return await self._context.store.get(key) is None
+        value = self.stored.encode(self._object(address, service))
+        return isinstance(await self._context.store.write(Put(key, value, expect=0)), Event)
+
+    def _key(self, address: Address) -> str:
+        return self.stored.key("", str(address))
+
+    def _object(self, address: Address, service: Service) -> IPAddress:
+        meta = ObjectMeta(
+            name=str(address),
+            uid=str(uuid4()),
+            creation_timestamp=times.to_seconds(self._context.clock.now()),
+            labels={FAMILY_LABEL: family_of(address), MANAGED_BY: MANAGER},
+        )
+        hub = self.stored.hub
+        spec = IPAddressSpec(parent_ref=parent_of(service))
+        return IPAddress(kind=hub.kind, api_version=hub.api_version, metadata=meta, spec=spec)
+
+
+def family_of(place: Address | Network) -> str:
+    return f"IPv{place.version}"
+
+
+def parent_of(service: Service) -> ParentReference:
+    """How an address names its Service."""
+    return ParentReference(resource="services", namespace=service.metadata.namespace, name=service.metadata.name)
+
+
+def _networks(cidrs: list[ServiceCIDR]) -> list[Network]:
+    usable = [
+        cidr
+        for cidr in cidrs
+        if cidr.metadata.deletion_timestamp is None
+        and not any(state.type == "Ready" and state.status == "False" for state in cidr.status.conditions)
+    ]
+    usable.sort(key=lambda cidr: (cidr.metadata.creation_timestamp or "", cidr.metadata.name))
+    return list(dict.fromkeys(ip_network(text) for cidr in usable for text in cidr.spec.cidrs))
+
+
+def _span(network: Network) -> tuple[int, int]:
+    """The first address that is given, and how many: not the network's own, nor the broadcast address."""
+    count = network.num_addresses - (2 if network.version == 4 else 1)
+    return int(network.network_address) + 1, max(min(count, _LARGEST), 0)
+
+
+def _is_given(address: Address, network: Network) -> bool:
+    first, _ = _span(network)
+    last = int(network.broadcast_address) - (network.version == 4)
+    return first <= int(address) <= last
+
+
+def _candidates(network: Network) -> Iterator[Address]:
+    """Addresses to try: by chance from the upper part, then all; the lower part, which people choose from, last."""
+    first, count = _span(network)
+    if not count:
+        return
+    kind = IPv4Address if network.version == 4 else IPv6Address
+    lower = 0 if count <= 16 else min(max(16, count // 16), 256)
+    for _ in range(_GUESSES):
+        yield kind(first + random.randrange(lower, count))  # noqa: S311 - not a secret
+    for offset in range(lower, count):
+        yield kind(first + offset)
+    for offset in range(lower):
+        yield kind(first + offset)

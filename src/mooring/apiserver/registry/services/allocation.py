@@ -1,0 +1,153 @@
+"""What a Service gets when it is written: cluster IPs for its families, node ports, a port for health checks.
+
+    reservation = await allocation.reserve(new, old, dry_run=False)   # fills in what `new` lacks; raises Invalid
+    ...                                                                # the Service is written
+    await reservation.commit()                                         # or `undo`, if it was not
+
+Which families a Service has is decided in admission (``admission/service_families.py``).
+"""
+
+import msgspec
+
+from mooring.admission.service import needs_health_check
+from mooring.admission.service_families import is_headless
+from mooring.api import errors, field_errors
+from mooring.api.core_v1 import Service
+from mooring.api.field_path import Path
+from mooring.apiserver.registry.context import HandlerContext
+from mooring.apiserver.registry.services.addresses import ClusterAddresses, FullError, TakenError
+from mooring.apiserver.registry.services.ports import NodePorts, PortError
+
+_SPEC = Path("spec")
+
+
+class Reservation(msgspec.Struct):
+    """What was taken for a Service, and what it has no use for any more."""
+
+    allocation: "ServiceAllocation"
+    service: Service
+    taken: list[str] = msgspec.field(default_factory=list)
+    taken_ports: list[int] = msgspec.field(default_factory=list)
+    left: list[str] = msgspec.field(default_factory=list)
+    left_ports: list[int] = msgspec.field(default_factory=list)
+
+    async def commit(self) -> None:
+        """The Service was written: let go what it does not have any more."""
+        await self._release(self.left, self.left_ports)
+
+    async def undo(self) -> None:
+        """The Service was not written: let go what was taken for it."""
+        await self._release(self.taken, self.taken_ports)
+
+    async def _release(self, addresses: list[str], ports: list[int]) -> None:
+        for address in addresses:
+            await self.allocation.addresses.release(address, self.service)
+        await self.allocation.ports.release(ports)
+
+
+class ServiceAllocation:
+    """Gives Services what they need, of this cluster's networks and ports."""
+
+    def __init__(self, context: HandlerContext, ports: range) -> None:
+        self.addresses = ClusterAddresses(context)
+        self.ports = NodePorts(context, ports)
+
+    async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reservation:
+        """Take what a Service lacks, and write it into its spec; raises a `StatusError` if that is not to be had."""
+        made = Reservation(self, new)
+        try:
+            await self._reserve_addresses(made, new, old, dry_run=dry_run)
+            await self._reserve_ports(made, new, old, dry_run=dry_run)
+        except BaseException:
+            await made.undo()
+            raise
+        return Reservation(self, new) if dry_run else made
+
+    async def released(self, service: Service) -> None:
+        """A Service is gone: let go all that it had."""
+        await Reservation(self, service, taken=addresses_of(service), taken_ports=sorted(ports_of(service))).undo()
+
+    async def _reserve_addresses(self, made: Reservation, new: Service, old: Service | None, *, dry_run: bool) -> None:
+        had = addresses_of(old) if old else []
+        spec = new.spec
+        if spec.type != "ExternalName" and not is_headless(spec):
+            given = [*spec.cluster_ips, *[""] * (len(spec.ip_families) - len(spec.cluster_ips))]
+            for index, address in enumerate(given):
+                if address in had:
+                    continue
+                taken = await self._take(address, spec.ip_families[index], new, dry_run=dry_run)
+                given[index] = taken
+                made.taken += [] if dry_run else [taken]
+            spec.cluster_ips, spec.cluster_ip = given, given[0] if given else ""
+        made.left = [address for address in had if address not in addresses_of(new)]
+
+    async def _take(self, address: str, family: str, service: Service, *, dry_run: bool) -> str:
+        name = service.metadata.name
+        try:
+            if not address:
+                return await self.addresses.take_any(family, service, dry_run=dry_run)
+            await self.addresses.take(address, service, dry_run=dry_run)
+        except FullError as error:
+            raise errors.internal_error(f'failed to allocate a serviceIP for Service "{name}": {error}') from None
+        except TakenError as error:
+            detail = f"failed to allocate IP {address}: {error}"
+            wrong = field_errors.invalid(_SPEC.child("clusterIPs"), service.spec.cluster_ips, detail)
+            raise errors.invalid("Service", name, [wrong]) from None
+        return address
+
+    async def _reserve_ports(self, made: Reservation, new: Service, old: Service | None, *, dry_run: bool) -> None:
+        had, spec = ports_of(old) if old else set(), new.spec
+        needs_port, needs_check = _missing(new), needs_health_check(spec) and not spec.health_check_node_port
+        wanted = ports_of(new) - had
+        if wanted or needs_port or needs_check:
+            try:
+                others = await self.ports.take(sorted(wanted), len(needs_port) + needs_check, dry_run=dry_run)
+            except PortError as error:
+                raise _refused(new, error) from None
+            made.taken_ports += [] if dry_run else [*wanted, *others]
+            if needs_check:
+                spec.health_check_node_port = others.pop()
+            for number, port in zip(needs_port, others, strict=True):
+                for each in spec.ports:
+                    if each.port == number and not each.node_port:
+                        each.node_port = port
+        made.left_ports = sorted(had - ports_of(new))
+
+
+def _missing(service: Service) -> list[int]:
+    """The ports that still need a node port. Those of one number share one, whatever their protocols."""
+    spec = service.spec
+    allocates = spec.type == "NodePort" or (
+        spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is not False
+    )
+    if not allocates:
+        return []
+    given = {port.port: port.node_port for port in spec.ports if port.node_port}
+    for port in spec.ports:
+        if not port.node_port and port.port in given:
+            port.node_port = given[port.port]
+    return list(dict.fromkeys(port.port for port in spec.ports if not port.node_port))
+
+
+def addresses_of(service: Service) -> list[str]:
+    """The addresses that a Service holds."""
+    spec = service.spec
+    if spec.type == "ExternalName" or is_headless(spec):
+        return []
+    return [address for address in spec.cluster_ips if address]
+
+
+def ports_of(service: Service) -> set[int]:
+    """The node ports that a Service holds."""
+    spec = service.spec
+    ports = {port.node_port for port in spec.ports if port.node_port}
+    return ports | ({spec.health_check_node_port} if spec.health_check_node_port else set())
+
+
+def _refused(service: Service, error: PortError) -> errors.StatusError:
+    spec = service.spec
+    if error.port == spec.health_check_node_port:
+        return errors.internal_error(f"failed to allocate requested HealthCheck NodePort {error.port}: {error}")
+    index = next(index for index, port in enumerate(spec.ports) if port.node_port == error.port)
+    here = _SPEC.child("ports").index(index).child("nodePort")
+    return errors.invalid("Service", service.metadata.name, [field_errors.invalid(here, error.port, str(error))])

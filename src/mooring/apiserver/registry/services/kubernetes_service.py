@@ -1,0 +1,250 @@
+"""The Service `default/kubernetes`: how everything in a cluster finds the API server.
+
+The server keeps it itself, from the moment it listens: the Service, its Endpoints and its EndpointSlice, looked at
+again every ten seconds. Where several servers share a store, each keeps a Lease in `kube-system` with its address;
+those whose Lease is fresh are the endpoints. ``server.py`` runs one.
+"""
+
+import asyncio
+import hashlib
+import ipaddress
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import msgspec
+
+from mooring.api import discovery_v1, errors, times
+from mooring.api.coordination_v1 import Lease, LeaseSpec
+from mooring.api.core_v1 import (
+    EndpointAddress,
+    EndpointPort,
+    Endpoints,
+    EndpointSubset,
+    Service,
+    ServicePort,
+    ServiceSpec,
+)
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.apiserver.registry.loopback_client import LoopbackClient
+from mooring.base import logs
+from mooring.base.clock import Clock
+
+log = logs.get(__name__)
+
+NAMESPACE, NAME = "default", "kubernetes"
+_LEAVING_SECONDS = 5.0
+INTERVAL_SECONDS = 10.0
+_LEASE_SECONDS = 30
+_LEASES = "kube-system"
+_IDENTITY = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
+_ADDRESS = "mooring.dev/advertise-address"
+"""On a Lease: where its server can be reached."""
+_SOMEWHERE = "192.0.2.1"
+"""An address that nobody has: asking which way leads there sends nothing."""
+
+
+class Place(msgspec.Struct, frozen=True, order=True):
+    """Where a server can be reached."""
+
+    port: int
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.address} {self.port}"
+
+
+class KubernetesService:
+    """Keeps the Service of one server. `own` is where it can be reached, None if only from this machine."""
+
+    def __init__(
+        self, calls: LoopbackClient, clock: Clock, own: Place | None, cluster_ip: str, *, is_shared: bool
+    ) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._own = own
+        self._cluster_ip = cluster_ip
+        self._is_shared = is_shared
+        self._turn = asyncio.Lock()
+        self._has_left = False
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            async with self._turn:
+                try:
+                    if not self._has_left:
+                        await self.reconcile()
+                except errors.StatusError as error:
+                    log.warning("The Service kubernetes cannot be kept", extra={"fields": {"why": str(error)}})
+            await self._clock.sleep(INTERVAL_SECONDS)
+
+    async def reconcile(self) -> None:
+        """Bring Service, Endpoints and EndpointSlice to where they should be."""
+        if self._own is None:
+            await self._keep_service(0)
+            return
+        await self._keep_service(self._own.port)
+        places = await self._places(self._own)
+        first = min(places)
+        # One Service has one target port; servers with another one are left out until they agree.
+        addresses = sorted({place.address for place in places if place.port == first.port})
+        await self._keep(_endpoints(addresses, first.port))
+        await self._keep(_slice(addresses, first.port))
+
+    async def leave(self) -> None:
+        """Say that this server can no longer be reached, where there are others who can.
+
+        What it is at work on is done first: given up half-way, the address of the Service would be taken by nobody.
+        """
+        self._has_left = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_SECONDS), self._turn:
+                pass
+        if self._is_shared and self._own is not None:
+            with suppress(errors.StatusError):
+                await self._calls.delete(_lease(self._own, self._clock.now()))
+
+    async def _keep_service(self, target: int) -> None:
+        """Only the first server decides; what somebody has changed stays, as in Kubernetes."""
+        if await self._calls.get(Service, NAME, NAMESPACE) is None:
+            with suppress(errors.AlreadyExists):
+                await self._calls.create(_service(self._cluster_ip, target))
+
+    async def _places(self, own: Place) -> list[Place]:
+        if not self._is_shared:
+            return [own]
+        now = self._clock.now()
+        await self._keep(_lease(own, now))
+        places = [own]
+        for lease in await self._calls.list(Lease, _LEASES):
+            place = _place(lease)
+            if place is not None and _is_fresh(lease, now):
+                places.append(place)
+            elif place is not None:
+                with suppress(errors.StatusError):
+                    await self._calls.delete(lease)
+        return places
+
+    async def _keep(self, wanted: Resource) -> None:
+        meta = wanted.metadata
+        found = await self._calls.get(type(wanted), meta.name, meta.namespace)
+        try:
+            if found is None:
+                await self._calls.create(wanted)
+            elif completed := _completed(found, wanted):
+                await self._calls.update(completed)
+        except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
+            return  # another server is at work on it; next time
+
+
+def advertised(address: str, bound: str, port: int) -> Place | None:
+    """Where a server can be reached that listens on `bound`; `address` is what the administrator says, if anything."""
+    if address:
+        return Place(port, address)
+    if not _is_local(bound):
+        return Place(port, bound)
+    outgoing = _outgoing_address()
+    return Place(port, outgoing) if outgoing else None
+
+
+def _outgoing_address() -> str:
+    """The address of this machine on the way out; empty if there is none."""
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.connect((_SOMEWHERE, 9))
+        found: str = asking.getsockname()[0]
+        if not _is_local(found):
+            return found
+    return ""
+
+
+def _is_local(address: str) -> bool:
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return address == "localhost"
+    return ip.is_loopback or ip.is_unspecified
+
+
+# -- the objects
+
+
+def _service(cluster_ip: str, target: int) -> Service:
+    port = ServicePort(name="https", protocol="TCP", port=443, target_port=target or 443)
+    return Service(
+        metadata=ObjectMeta(
+            name=NAME, namespace=NAMESPACE, labels={"component": "apiserver", "provider": "kubernetes"}
+        ),
+        spec=ServiceSpec(
+            type="ClusterIP",
+            cluster_ip=cluster_ip,
+            ip_family_policy="SingleStack",
+            session_affinity="None",
+            ports=[port],
+        ),
+    )
+
+
+def _endpoints(addresses: Sequence[str], port: int) -> Endpoints:
+    return Endpoints(
+        metadata=ObjectMeta(name=NAME, namespace=NAMESPACE, labels={"endpointslice.kubernetes.io/skip-mirror": "true"}),
+        subsets=[
+            EndpointSubset(
+                addresses=[EndpointAddress(ip=address) for address in addresses],
+                ports=[EndpointPort(name="https", port=port, protocol="TCP")],
+            )
+        ],
+    )
+
+
+def _slice(addresses: Sequence[str], port: int) -> discovery_v1.EndpointSlice:
+    ready = discovery_v1.EndpointConditions(ready=True)
+    return discovery_v1.EndpointSlice(
+        metadata=ObjectMeta(name=NAME, namespace=NAMESPACE, labels={"kubernetes.io/service-name": NAME}),
+        address_type="IPv6" if ":" in addresses[0] else "IPv4",
+        endpoints=[discovery_v1.Endpoint(addresses=[address], conditions=ready) for address in addresses],
+        ports=[discovery_v1.EndpointPort(name="https", port=port, protocol="TCP")],
+    )
+
+
+def _lease(own: Place, now: datetime) -> Lease:
+    name = f"apiserver-{hashlib.sha256(str(own).encode()).hexdigest()[:16]}"
+    return Lease(
+        metadata=ObjectMeta(name=name, namespace=_LEASES, labels=dict(_IDENTITY), annotations={_ADDRESS: str(own)}),
+        spec=LeaseSpec(
+            holder_identity=name, lease_duration_seconds=_LEASE_SECONDS, renew_time=times.to_microseconds(now)
+        ),
+    )
+
+
+def _place(lease: Lease) -> Place | None:
+    """Where a server says that it is; None for Leases of others."""
+    address, _, port = lease.metadata.annotations.get(_ADDRESS, "").partition(" ")
+    return Place(int(port), address) if port.isdecimal() and len(port) < 6 else None
+
+
+def _is_fresh(lease: Lease, now: datetime) -> bool:
+    try:
+        renewed = times.parse(lease.spec.renew_time or "")
+    except times.TimeError:
+        return False
+    return now < renewed + timedelta(seconds=_LEASE_SECONDS)
+
+
+def _completed(found: Resource, wanted: Resource) -> Resource | None:
+    """What is stored, with the content that is wanted; None if it has it."""
+    same_labels = wanted.metadata.labels.items() <= found.metadata.labels.items()
+    match found, wanted:
+        case Endpoints() as old, Endpoints() as new:
+            same = old.subsets == new.subsets
+            old.subsets = new.subsets
+        case discovery_v1.EndpointSlice() as old, discovery_v1.EndpointSlice() as new:
+            same = (old.endpoints, old.ports) == (new.endpoints, new.ports)
+            old.endpoints, old.ports = new.endpoints, new.ports
+        case Lease() as old, Lease() as new:
+            same, old.spec = False, new.spec
+        case _:
+            return None
+    found.metadata.labels = {**found.metadata.labels, **wanted.metadata.labels}
+    return None if same and same_labels else found

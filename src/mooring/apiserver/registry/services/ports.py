@@ -1,0 +1,119 @@
+"""Node ports: a bit for each of them in one object, which every change replaces by compare-and-swap."""
+
+import random
+from collections.abc import Collection, Iterable, Sequence
+from uuid import uuid4
+
+from mooring.api import errors, times
+from mooring.api.core_v1 import RangeAllocation
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.apiserver.registry.context import HandlerContext
+from mooring.store.kv import Event, KeyValue, Put
+
+NAME = "servicenodeports"
+_ATTEMPTS = 100
+
+
+class PortError(Exception):
+    """A port cannot be had; the message says why, in Kubernetes' words."""
+
+    def __init__(self, port: int, why: str) -> None:
+        super().__init__(why)
+        self.port = port
+
+
+class NodePorts:
+    """The ports of all nodes that lead to Services."""
+
+    def __init__(self, context: HandlerContext, ports: range) -> None:
+        self._context = context
+        self.ports = ports
+        kind = context.scheme.kind("v1", "RangeAllocation")
+        assert kind is not None, "the scheme always has it"  # noqa: S101 - kinds.py lists it
+        self._stored = context.stored(kind)
+        self._key = self._stored.key("", NAME)
+
+    async def take(self, wanted: Collection[int], number: int, *, dry_run: bool) -> list[int]:
+        """Take certain ports, and as many others as are asked for; returns the others. Raises PortError."""
+        for port in wanted:
+            if port not in self.ports:
+                last = self.ports[-1]
+                why = "provided port is not in the valid range. The range of valid ports is "
+                raise PortError(port, f"{why}{self.ports[0]}-{last}")
+        for _ in range(_ATTEMPTS):
+            kv = await self._context.store.get(self._key)
+            used = self.used(kv)
+            for port in wanted:
+                if port in used:
+                    raise PortError(port, "provided port is already allocated")
+            others = self._choose(used | set(wanted), number)
+            if dry_run or await self._write(kv, used | {*wanted, *others}):
+                return others
+        raise errors.internal_error("the node ports change all the time: try again")
+
+    async def release(self, ports: Iterable[int]) -> None:
+        """Let ports go."""
+        gone = set(ports)
+        while gone:
+            kv = await self._context.store.get(self._key)
+            used = self.used(kv)
+            if not used & gone or await self._write(kv, used - gone):
+                return
+
+    async def replace(self, used: Collection[int]) -> None:
+        """Write which ports are used, whatever was written before; for repair."""
+        kv = await self._context.store.get(self._key)
+        wanted = {port for port in used if port in self.ports}
+        if kv is None or self.used(kv) != wanted or self._decoded(kv).range != self._range:
+            await self._write(kv, wanted)
+
+    async def current(self) -> set[int]:
+        return self.used(await self._context.store.get(self._key))
+
+    def used(self, kv: KeyValue | None) -> set[int]:
+        """The ports that are taken."""
+        if kv is None:
+            return set()
+        found = self._decoded(kv)
+        first = int(found.range.partition("-")[0] or 0)
+        bits = int.from_bytes(found.data, "little")
+        return {first + index for index in range(bits.bit_length()) if bits >> index & 1}
+
+    def _decoded(self, kv: KeyValue) -> RangeAllocation:
+        found = self._stored.decode(kv.value, kv.mod_revision)
+        assert isinstance(found, RangeAllocation), "the key is its own"  # noqa: S101 - says what is known
+        return found
+
+    @property
+    def _range(self) -> str:
+        return f"{self.ports[0]}-{self.ports[-1]}"
+
+    async def _write(self, kv: KeyValue | None, used: Collection[int]) -> bool:
+        bits = sum(1 << (port - self.ports[0]) for port in used if port in self.ports)
+        hub = self._stored.hub
+        found = RangeAllocation(
+            kind=hub.kind,
+            api_version=hub.api_version,
+            metadata=self._decoded(kv).metadata if kv else self._metadata(),
+            range=self._range,
+            data=bits.to_bytes(len(self.ports) // 8 + 1, "little"),
+        )
+        put = Put(self._key, self._stored.encode(found), expect=kv.mod_revision if kv else 0)
+        return isinstance(await self._context.store.write(put), Event)
+
+    def _metadata(self) -> ObjectMeta:
+        now = times.to_seconds(self._context.clock.now())
+        return ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
+
+    def _choose(self, used: Collection[int], number: int) -> list[int]:
+        """Ports by chance, from the upper part while there are some: people choose from the lower one."""
+        if not number:
+            return []
+        count = len(self.ports)
+        lower = 0 if count <= 16 else min(max(16, count // 32), 128)
+        free: Sequence[int] = [port for port in self.ports[lower:] if port not in used]
+        if len(free) < number:
+            free = [*free, *(port for port in self.ports[:lower] if port not in used)][:number]
+        if len(free) < number:
+            raise errors.internal_error("failed to allocate a nodePort: range is full")
+        return random.sample(free, number)

@@ -1,0 +1,95 @@
+"""`/healthz`, `/livez` and `/readyz`: whether the server lives, and whether clients should come.
+
+Each is a list of checks; a check has a path of its own (`/readyz/store`). `?verbose` lists them all, `?exclude=name`
+leaves some out. Why a check failed is logged, and not told to whoever asks. A server without its store is alive, but
+not ready: `store_answers` asks the store, which may be frozen and keep every request waiting, with a short deadline.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import isawaitable
+
+from mooring.api import errors
+from mooring.apiserver.messages.http import Request, Response
+from mooring.base import logs
+from mooring.store.errors import StoreError
+from mooring.store.kv import Store
+
+log = logs.get(__name__)
+Check = Callable[[], str | Awaitable[str | None] | None]
+"""None when all is well, else what is wrong."""
+PROBE_SECONDS = 2.0
+"""How long a store may take to answer before the server counts as not ready, as kube-apiserver has it."""
+_OTHER_NAMES = {"etcd": "store", "etcd-readiness": "store", "poststarthook/rbac/bootstrap-roles": "roles"}
+"""Names that kube-apiserver has for these checks, and that probes ask for."""
+_TEXT = "text/plain; charset=utf-8"
+
+
+def ping() -> str | None:
+    """That this was called is the proof."""
+    return None
+
+
+async def store_answers(store: Store) -> str | None:
+    """Whether the store tells its revision in time."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            await store.revision()
+    except TimeoutError:
+        return f"the store did not answer within {PROBE_SECONDS:g} s"
+    except StoreError as error:
+        return str(error)
+    return None
+
+
+class Health:
+    """The checks of a server."""
+
+    def __init__(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
+        lives = {"ping": ping, **live}
+        readies = {**lives, **ready}
+        self._checks: dict[str, dict[str, Check]] = {"healthz": readies, "livez": lives, "readyz": readies}
+
+    async def handle(self, request: Request) -> Response | None:
+        """The answer; None if the path is another's."""
+        parts = request.path.strip("/").split("/", 1)
+        checks = self._checks.get(parts[0])
+        if checks is None:
+            return None
+        if len(parts) > 1:
+            name = _OTHER_NAMES.get(parts[1], parts[1])
+            if name not in checks:
+                raise errors.path_not_found()
+            return await _answer(name, {name: checks[name]}, (), verbose=request.flag("verbose"), single=True)
+        exclude = [_OTHER_NAMES.get(name, name) for name in request.query.get("exclude", ())]
+        return await _answer(parts[0], checks, exclude, verbose=request.flag("verbose"))
+
+
+async def _answer(
+    name: str, checks: Mapping[str, Check], exclude: Sequence[str], *, verbose: bool, single: bool = False
+) -> Response:
+    lines, failed = [], []
+    for check, run in checks.items():
+        if check in exclude:
+            lines.append(f"[+]{check} excluded: ok")
+            continue
+        found = run()
+        problem = await found if isawaitable(found) else found
+        if problem is None:
+            lines.append(f"[+]{check} ok")
+        else:
+            failed.append(check)
+            lines.append(f"[-]{check} failed: reason withheld")
+            if logs.once((name, check, problem)):
+                log.warning("A health check failed", extra={"fields": {"check": check, "why": problem}})
+    unknown = sorted(set(exclude) - set(checks))
+    lines += (f'warn: some health checks cannot be excluded: no matches for "{each}"' for each in unknown)
+    if failed:
+        return _text(500, "\n".join([*lines, f"{name} check failed", ""]))
+    if verbose and not single:
+        return _text(200, "\n".join([*lines, f"{name} check passed", ""]))
+    return _text(200, "ok")
+
+
+def _text(status: int, body: str) -> Response:
+    return Response(status, body.encode(), _TEXT, {"x-content-type-options": "nosniff"})
