@@ -1,7 +1,7 @@
-"""admissionregistration.k8s.io/v1: policies in CEL that judge and change what is written, and their bindings.
+"""admissionregistration.k8s.io/v1: CEL policies that validate and mutate requests, and their bindings.
 
-What policies and webhooks say about *which* requests concern them (`Rule`, `MatchCondition`) is here too. What they
-mean is in ``admission/policy/``.
+The request matching of policies and webhooks (`Rule`, `MatchCondition`) is here too; ``admission/policy/`` evaluates
+it.
 """
 
 from typing import Annotated, ClassVar
@@ -110,9 +110,9 @@ class Validation(Object):
     """Something that must hold."""
 
     expression: str = required(str)
-    """True for what is allowed."""
+    """Must evaluate to true for an allowed object."""
     message: str = ""
-    """What those are told whose object is refused."""
+    """The message for a rejected object."""
     reason: str | None = None
     """`Unauthorized`, `Forbidden`, `Invalid` or `RequestEntityTooLarge`; it decides about the code of the answer."""
     message_expression: str = ""
@@ -145,23 +145,23 @@ class TypeChecking(Object):
 
 
 class ValidatingAdmissionPolicyStatus(Object):
-    """What was found out about a policy."""
+    """The status of a policy."""
 
     observed_generation: Int64 = 0
     """The generation that was looked at."""
     type_checking: TypeChecking | None = None
-    """What may be wrong with it; absent until somebody has looked."""
+    """Type checking warnings; absent before the first check."""
     conditions: Annotated[list[Condition], list_map("type", patch_key="")] = []
     """The state of the policy."""
 
 
 class ValidatingAdmissionPolicySpec(Object):
-    """What is allowed."""
+    """The validation rules."""
 
     param_kind: ParamKind | None = None
     """The kind of its parameters."""
     match_constraints: MatchResources | None = None
-    """Which requests it judges."""
+    """The requests that the policy validates."""
     validations: list[Validation] = []
     """What must hold."""
     failure_policy: str | None = None
@@ -169,7 +169,7 @@ class ValidatingAdmissionPolicySpec(Object):
     audit_annotations: list[AuditAnnotation] = []
     """What goes into the audit log."""
     match_conditions: Annotated[list[MatchCondition], list_map("name")] = []
-    """What must hold of a request that it judges."""
+    """Conditions that a request must meet to be validated."""
     variables: Annotated[list[Variable], list_map("name")] = []
     """Expressions that others may use."""
 
@@ -178,9 +178,9 @@ class ValidatingAdmissionPolicy(Resource):
     """Rules in CEL about what may be written, once a binding says where."""
 
     spec: ValidatingAdmissionPolicySpec = always(ValidatingAdmissionPolicySpec)
-    """What is allowed."""
+    """The validation rules."""
     status: ValidatingAdmissionPolicyStatus = always(ValidatingAdmissionPolicyStatus)
-    """What was found out about it."""
+    """The status."""
 
 
 class ValidatingAdmissionPolicyBindingSpec(Object):
@@ -191,9 +191,9 @@ class ValidatingAdmissionPolicyBindingSpec(Object):
     param_ref: ParamRef | None = None
     """Its parameters."""
     match_resources: MatchResources | None = None
-    """Which of the requests that it judges are meant; all when absent."""
+    """Restricts the requests that the policy matches; absent matches all."""
     validation_actions: Annotated[list[str], list_set(patch_merge=False)] = required(list)
-    """`Deny`, `Warn` and `Audit`: what happens to those who break it."""
+    """The actions on a violation: `Deny`, `Warn`, `Audit`."""
 
 
 class ValidatingAdmissionPolicyBinding(Resource):
@@ -207,7 +207,7 @@ class ApplyConfiguration(Object):
     """A change that is merged as server-side apply merges."""
 
     expression: str = ""
-    """Makes an `Object{…}` with what is to be set."""
+    """Evaluates to an `Object{…}` with the fields to set."""
 
 
 class JSONPatch(Object):
@@ -223,13 +223,13 @@ class Mutation(Object):
     patch_type: str = required(str)
     """`ApplyConfiguration` or `JSONPatch`."""
     apply_configuration: ApplyConfiguration | None = None
-    """What is merged."""
+    """The object to merge."""
     json_patch: JSONPatch | None = msgspec.field(default=None, name="jsonPatch")
     """The steps."""
 
 
 class MutatingAdmissionPolicySpec(Object):
-    """What is changed."""
+    """The mutations."""
 
     param_kind: ParamKind | None = None
     """The kind of its parameters."""
@@ -248,10 +248,10 @@ class MutatingAdmissionPolicySpec(Object):
 
 
 class MutatingAdmissionPolicy(Resource):
-    """Changes in CEL of what is written, once a binding says where."""
+    """CEL mutations of requests; a binding selects the requests."""
 
     spec: MutatingAdmissionPolicySpec = always(MutatingAdmissionPolicySpec)
-    """What is changed."""
+    """The mutations."""
 
 
 class MutatingAdmissionPolicyBindingSpec(Object):
@@ -308,7 +308,7 @@ class ValidatingWebhook(Object):
     failure_policy: str | None = None
     """What a call that fails means: Fail refuses the request, Ignore lets it pass."""
     match_policy: str | None = None
-    """Exact takes rules at their word; Equivalent also matches the same resource in other groups and versions."""
+    """Exact matches the rules literally; Equivalent also matches the same resource in other groups and versions."""
     namespace_selector: LabelSelector | None = None
     """The namespaces whose objects it is asked about, by their labels."""
     object_selector: LabelSelector | None = None
@@ -342,7 +342,7 @@ class MutatingWebhook(Object):
     failure_policy: str | None = None
     """What a call that fails means: Fail refuses the request, Ignore lets it pass."""
     match_policy: str | None = None
-    """Exact takes rules at their word; Equivalent also matches the same resource in other groups and versions."""
+    """Exact matches the rules literally; Equivalent also matches the same resource in other groups and versions."""
     namespace_selector: LabelSelector | None = None
     """The namespaces whose objects it is asked about, by their labels."""
     object_selector: LabelSelector | None = None

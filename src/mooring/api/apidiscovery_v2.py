@@ -48,7 +48,7 @@ class APIVersionDiscovery(Object):
     resources: Annotated[list[APIResourceDiscovery], list_map("resource", patch_key="")] = []
     """The resources of the version."""
     freshness: str = ""
-    """Current, or Stale when the server behind it could not be asked."""
+    """Current, or Stale if the aggregated server could not be reached."""
 
 
 class APIGroupDiscovery(Resource):

@@ -20,7 +20,7 @@ class ExternalDocumentation(Object):
     """Points to a longer description elsewhere."""
 
     description: str = ""
-    """What is found there."""
+    """The value at the path."""
     url: str = ""
     """Where it is."""
 
@@ -39,7 +39,7 @@ class ValidationRule(Object):
     field_path: str = ""
     """The field that the error names, relative to the value."""
     optional_old_self: bool | None = None
-    """Whether the rule is judged on create too, `oldSelf` being an optional value."""
+    """Whether the rule also runs on create, with `oldSelf` as an optional value."""
 
 
 class JSONSchemaProps(Object):
@@ -82,7 +82,7 @@ class JSONSchemaProps(Object):
     unique_items: bool = False
     """Not supported."""
     multiple_of: Number | None = None
-    """A number of which the value is a multiple."""
+    """The value must be a multiple of this number."""
     enum: list[Any] = []
     """The values that there are."""
     max_properties: Int64 | None = None
@@ -96,9 +96,9 @@ class JSONSchemaProps(Object):
     all_of: "list[JSONSchemaProps]" = []
     """Schemas that must all hold."""
     one_of: "list[JSONSchemaProps]" = []
-    """Schemas of which exactly one must hold."""
+    """Schemas; exactly one must match."""
     any_of: "list[JSONSchemaProps]" = []
-    """Schemas of which at least one must hold."""
+    """Schemas; at least one must match."""
     not_: "JSONSchemaProps | None" = field(default=None, name="not")
     """A schema that must not hold."""
     properties: "dict[str, JSONSchemaProps]" = {}
@@ -204,7 +204,7 @@ class CustomResourceDefinitionVersion(Object):
     deprecated: bool = False
     """Whether clients of this version are warned."""
     deprecation_warning: str | None = None
-    """What they are told instead of the usual words."""
+    """A custom warning instead of the default."""
     schema: CustomResourceValidation | None = None
     """The schema of this version."""
     subresources: CustomResourceSubresources | None = None
@@ -269,7 +269,7 @@ class CustomResourceDefinitionNames(Object):
     kind: str = required(str)
     """The kind of an object."""
     list_kind: str = ""
-    """The kind of a list; the kind with List behind it unless given."""
+    """The kind of a list; by default the kind with the suffix List."""
     categories: list[str] = []
     """Groups of resources that it belongs to, such as all."""
 
@@ -301,7 +301,7 @@ class CustomResourceDefinitionCondition(Object):
     last_transition_time: str | None = None
     """When the status last changed."""
     reason: str = ""
-    """One word that says why."""
+    """The reason for the last transition, in CamelCase."""
     message: str = ""
     """A sentence for people."""
     observed_generation: Int64 = 0
@@ -342,7 +342,7 @@ NAMES_ACCEPTED, ESTABLISHED, NON_STRUCTURAL, TERMINATING = (
 
 
 def condition_of(definition: CustomResourceDefinition, kind: str) -> CustomResourceDefinitionCondition | None:
-    """The condition of a kind."""
+    """Return the condition of a type."""
     for each in definition.status.conditions:  # asked for every custom object: a generator would cost more
         if each.type == kind:
             return each

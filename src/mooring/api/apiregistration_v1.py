@@ -11,7 +11,7 @@ AVAILABLE = "Available"
 
 
 class ServiceReference(Object):
-    """A Service behind which another API server answers."""
+    """The Service of an aggregated API server."""
 
     namespace: str = ""
     """The namespace of the Service."""
@@ -25,7 +25,7 @@ class APIServiceSpec(Object):
     """Who serves what."""
 
     service: ServiceReference | None = None
-    """The server behind a Service; without it this server serves the version itself."""
+    """The Service of the aggregated server; absent if this server serves the version itself."""
     group: str = ""
     """The API group."""
     version: str = ""
@@ -50,13 +50,13 @@ class APIServiceCondition(Object):
     last_transition_time: str | None = None
     """When the status last changed."""
     reason: str = ""
-    """One word that says why."""
+    """The reason for the last transition, in CamelCase."""
     message: str = ""
     """A sentence for people."""
 
 
 class APIServiceStatus(Object):
-    """What was found out about a server."""
+    """The status of an aggregated server."""
 
     conditions: Annotated[list[APIServiceCondition], list_map("type")] = []
     """Whether it can be asked."""

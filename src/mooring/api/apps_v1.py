@@ -5,7 +5,7 @@ The workload controllers act on these; their pods come from `core_v1.PodTemplate
 
 from typing import Annotated, Any
 
-from mooring.api.base import Int32, Int64, IntOrString, Merge, Object, always, list_map, required
+from mooring.api.base import Int32, Int64, IntOrString, Merge, Object, always, atomic, list_map, required
 from mooring.api.core_v1 import PersistentVolumeClaim, PodTemplateSpec
 from mooring.api.meta_v1 import LabelSelector, Resource
 
@@ -63,7 +63,7 @@ class DeploymentCondition(Object):
     last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
-    """Why the status is what it is, in one CamelCase word."""
+    """The reason for the condition's last transition, in CamelCase."""
     message: str = ""
     """The same for people."""
 
@@ -86,7 +86,7 @@ class DeploymentStatus(Object):
     terminating_replicas: Int32 | None = None
     """How many pods are being deleted and have not ended yet."""
     conditions: Annotated[list[DeploymentCondition], list_map("type")] = []
-    """What is known about the Deployment."""
+    """The conditions of the Deployment."""
     collision_count: Int32 | None = None
     """How often the name of a new ReplicaSet was taken already; it goes into the hash."""
 
@@ -95,9 +95,9 @@ class Deployment(Resource):
     """Runs a number of equal pods and updates them step by step."""
 
     spec: DeploymentSpec = required(DeploymentSpec)
-    """What is wanted."""
+    """The desired state."""
     status: DeploymentStatus = always(DeploymentStatus)
-    """What was last seen."""
+    """The most recently observed state."""
 
 
 class ReplicaSetSpec(Object):
@@ -123,7 +123,7 @@ class ReplicaSetCondition(Object):
     last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
-    """Why the status is what it is, in one CamelCase word."""
+    """The reason for the condition's last transition, in CamelCase."""
     message: str = ""
     """The same for people."""
 
@@ -144,16 +144,16 @@ class ReplicaSetStatus(Object):
     observed_generation: Int64 = 0
     """The generation of the ReplicaSet that the controller has seen."""
     conditions: Annotated[list[ReplicaSetCondition], list_map("type")] = []
-    """What is known about the ReplicaSet."""
+    """The conditions of the ReplicaSet."""
 
 
 class ReplicaSet(Resource):
     """Keeps a number of equal pods running; usually made by a Deployment."""
 
     spec: ReplicaSetSpec = required(ReplicaSetSpec)
-    """What is wanted."""
+    """The desired state."""
     status: ReplicaSetStatus = always(ReplicaSetStatus)
-    """What was last seen."""
+    """The most recently observed state."""
 
 
 class RollingUpdateStatefulSetStrategy(Object):
@@ -169,7 +169,7 @@ class StatefulSetUpdateStrategy(Object):
     """How a StatefulSet replaces old pods with new ones."""
 
     type: str = ""
-    """RollingUpdate, or OnDelete to wait until somebody deletes the old pods."""
+    """RollingUpdate, or OnDelete to replace pods only after they were deleted manually."""
     rolling_update: RollingUpdateStatefulSetStrategy | None = None
     """The pace of the update; only with RollingUpdate."""
 
@@ -227,7 +227,7 @@ class StatefulSetCondition(Object):
     last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
-    """Why the status is what it is, in one CamelCase word."""
+    """The reason for the condition's last transition, in CamelCase."""
     message: str = ""
     """The same for people."""
 
@@ -252,7 +252,7 @@ class StatefulSetStatus(Object):
     collision_count: Int32 | None = None
     """How often the name of a new ControllerRevision was taken already; it goes into the hash."""
     conditions: Annotated[list[StatefulSetCondition], list_map("type")] = []
-    """What is known about the StatefulSet."""
+    """The conditions of the StatefulSet."""
     available_replicas: Int32 = always(int)
     """How many pods have been ready for long enough."""
 
@@ -261,9 +261,9 @@ class StatefulSet(Resource):
     """Runs pods that each keep their name, network identity and storage."""
 
     spec: StatefulSetSpec = required(StatefulSetSpec)
-    """What is wanted."""
+    """The desired state."""
     status: StatefulSetStatus = always(StatefulSetStatus)
-    """What was last seen."""
+    """The most recently observed state."""
 
 
 class RollingUpdateDaemonSet(Object):
@@ -279,7 +279,7 @@ class DaemonSetUpdateStrategy(Object):
     """How a DaemonSet replaces old pods with new ones."""
 
     type: str = ""
-    """RollingUpdate, or OnDelete to wait until somebody deletes the old pods."""
+    """RollingUpdate, or OnDelete to replace pods only after they were deleted manually."""
     rolling_update: RollingUpdateDaemonSet | None = None
     """The pace of the update; only with RollingUpdate."""
 
@@ -309,7 +309,7 @@ class DaemonSetCondition(Object):
     last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
-    """Why the status is what it is, in one CamelCase word."""
+    """The reason for the condition's last transition, in CamelCase."""
     message: str = ""
     """The same for people."""
 
@@ -336,22 +336,22 @@ class DaemonSetStatus(Object):
     collision_count: Int32 | None = None
     """How often the name of a new ControllerRevision was taken already; it goes into the hash."""
     conditions: Annotated[list[DaemonSetCondition], list_map("type")] = []
-    """What is known about the DaemonSet."""
+    """The conditions of the DaemonSet."""
 
 
 class DaemonSet(Resource):
     """Runs one pod on every node that it fits."""
 
     spec: DaemonSetSpec = required(DaemonSetSpec)
-    """What is wanted."""
+    """The desired state."""
     status: DaemonSetStatus = always(DaemonSetStatus)
-    """What was last seen."""
+    """The most recently observed state."""
 
 
 class ControllerRevision(Resource):
     """A past state of a StatefulSet or DaemonSet, kept for rollbacks; its data cannot be changed."""
 
-    data: dict[str, Any] | None = required(lambda: None)
+    data: Annotated[dict[str, Any] | None, atomic()] = required(lambda: None)
     """The state, in the form that its controller chose."""
     revision: Int64 = always(int)
     """The number of the revision; later ones are higher."""

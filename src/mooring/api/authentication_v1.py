@@ -10,7 +10,7 @@ class UserInfo(Object):
     username: str = ""
     """The name that identifies the user."""
     uid: str = ""
-    """An id that tells apart users who had the same name at different times."""
+    """An id that distinguishes users who had the same name at different times."""
     groups: list[str] = []
     """The groups of the user."""
     extra: dict[str, list[str]] = {}
@@ -34,7 +34,7 @@ class TokenRequestSpec(Object):
     """The token that is wanted."""
 
     audiences: list[str] = always(list)
-    """Whom the token is meant for; the API server when empty."""
+    """The intended audiences of the token; the API server if empty."""
     expiration_seconds: Int64 | None = always(lambda: None)
     """How long the token should be valid."""
     bound_object_ref: BoundObjectReference | None = always(lambda: None)
@@ -67,11 +67,11 @@ class TokenReviewSpec(Object):
     token: str = required(str)
     """The token."""
     audiences: list[str] = []
-    """Whom the token should be meant for; the API server when empty."""
+    """The requested audiences of the token; the API server if empty."""
 
 
 class TokenReviewStatus(Object):
-    """What was found out about a token."""
+    """The result of a token review."""
 
     authenticated: bool = False
     """Whether it belongs to a known user."""
@@ -84,7 +84,7 @@ class TokenReviewStatus(Object):
 
 
 class TokenReview(Resource):
-    """Asks to whom a token belongs."""
+    """Request the user of a token."""
 
     spec: TokenReviewSpec = required(TokenReviewSpec)
     """The token."""

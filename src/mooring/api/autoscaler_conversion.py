@@ -1,8 +1,8 @@
-"""HorizontalPodAutoscaler between autoscaling/v1 and v2, as Kubernetes converts it.
+"""Convert HorizontalPodAutoscaler between autoscaling/v1 and v2, as Kubernetes does.
 
-v1 knows one metric, the use of cpu. Everything else of v2 travels in annotations of the v1 object, in the words that
-v1's types once had for it, so that a client of v1 that reads and writes loses nothing. An annotation that cannot be
-read is dropped. Called by the scheme (`Kind.to_hub`, `Kind.from_hub`).
+v1 has one metric, cpu utilization. The other fields of v2 are kept in annotations of the v1 object, in the format of
+v1's former types, so that a v1 client that reads and writes loses nothing. A malformed annotation is dropped. Called by
+the scheme (`Kind.to_hub`, `Kind.from_hub`).
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ DEFAULT_CPU_UTILIZATION = 80
 
 
 def cpu_metric(utilization: int) -> v2.MetricSpec:
-    """The metric that v1 means by its one percentage."""
+    """Return the v2 metric for v1's cpu percentage."""
     target = v2.MetricTarget(type="Utilization", average_utilization=utilization)
     return v2.MetricSpec(type="Resource", resource=v2.ResourceMetricSource(name="cpu", target=target))
 
@@ -53,7 +53,7 @@ def autoscaler_from_v1(old: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutos
         current_replicas=old.status.current_replicas,
         desired_replicas=old.status.desired_replicas,
         current_metrics=_read(annotations.get(CURRENT), list[v2.MetricStatus], _statuses_to_v2) or _cpu_status(old),
-        conditions=_read(annotations.get(CONDITIONS), list[v2.HorizontalPodAutoscalerCondition], _as_it_is),
+        conditions=_read(annotations.get(CONDITIONS), list[v2.HorizontalPodAutoscalerCondition], _unchanged),
     )
     kept = {key: value for key, value in annotations.items() if key not in _ANNOTATIONS}
     metadata = structs.replace(old.metadata, annotations=kept)
@@ -73,7 +73,7 @@ def autoscaler_to_v1(new: v2.HorizontalPodAutoscaler) -> v1.HorizontalPodAutosca
         if values:
             annotations[name] = _json([change(codec.to_tree(value)) for value in values])
     if spec.behavior is not None:
-        annotations[BEHAVIOR] = _json(_recased(codec.to_tree(spec.behavior), _upper))
+        annotations[BEHAVIOR] = _json(_change_case(codec.to_tree(spec.behavior), _upper))
     used = [
         metric.resource.current.average_utilization
         for metric in new.status.current_metrics
@@ -114,15 +114,12 @@ def _cpu_status(old: v1.HorizontalPodAutoscaler) -> list[v2.MetricStatus]:
     return [v2.MetricStatus(type="Resource", resource=v2.ResourceMetricStatus(name="cpu", current=current))]
 
 
-# -- annotations
-
-
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
 def _read(text: str | None, wanted: Any, change: Any) -> Any:
-    """What an annotation says, in v2's words; an empty list where it says nothing that can be understood."""
+    """Parse an annotation into v2 objects; return an empty list if it is malformed."""
     if not text:
         return []
     try:
@@ -131,25 +128,25 @@ def _read(text: str | None, wanted: Any, change: Any) -> Any:
         return []
 
 
-def _as_it_is(tree: Any) -> Any:
+def _unchanged(tree: Any) -> Any:
     return tree
 
 
 def _to_camel(tree: Any) -> list[Any]:
-    """Behaviour is written with the names of Go's fields: `ScaleUp` for `scaleUp`.
+    """Convert behavior, which is written with Go's field names: `ScaleUp` for `scaleUp`.
 
-    v1 fills nothing in: rules without policies stay so, and are refused.
+    v1 applies no defaults: rules without policies stay so, and are rejected.
     """
-    found = _recased(tree, _lower)
+    found = _change_case(tree, _lower)
     for rules in found.values():
         rules.setdefault("policies", [])
     return [found] if found else []
 
 
-def _recased(tree: Any, change: Any) -> Any:
+def _change_case(tree: Any, change: Any) -> Any:
     if isinstance(tree, dict):
-        return {change(key): _recased(value, change) for key, value in tree.items() if value is not None}
-    return [_recased(value, change) for value in tree] if isinstance(tree, list) else tree
+        return {change(key): _change_case(value, change) for key, value in tree.items() if value is not None}
+    return [_change_case(value, change) for value in tree] if isinstance(tree, list) else tree
 
 
 def _upper(name: str) -> str:
@@ -158,9 +155,6 @@ def _upper(name: str) -> str:
 
 def _lower(name: str) -> str:
     return name[:1].lower() + name[1:]
-
-
-# -- metrics in v1's words
 
 
 _KINDS = ("object", "pods", "resource", "containerResource", "external")

@@ -51,7 +51,7 @@ class CrossVersionObjectReference(Object):
 
 
 class HorizontalPodAutoscalerSpec(Object):
-    """What is scaled, and how far."""
+    """The scaled workload and its limits."""
 
     scale_target_ref: CrossVersionObjectReference = required(CrossVersionObjectReference)
     """The workload that is scaled."""
@@ -82,6 +82,6 @@ class HorizontalPodAutoscaler(Resource):
     """Scales a workload by its use of cpu."""
 
     spec: HorizontalPodAutoscalerSpec = required(HorizontalPodAutoscalerSpec)
-    """What is scaled, and how far."""
+    """The scaled workload and its limits."""
     status: HorizontalPodAutoscalerStatus = always(HorizontalPodAutoscalerStatus)
     """What it has seen and done."""

@@ -21,9 +21,6 @@ class CrossVersionObjectReference(Object):
     """Its group and version."""
 
 
-# -- what is wanted
-
-
 class MetricIdentifier(Object):
     """A metric."""
 
@@ -96,7 +93,7 @@ class ExternalMetricSource(Object):
 
 
 class MetricSpec(Object):
-    """What is measured, and the value that is aimed at: one of the fields besides `type`."""
+    """A metric and its target value: one of the fields besides `type`."""
 
     type: str = required(str)
     """ContainerResource, External, Object, Pods or Resource."""
@@ -146,7 +143,7 @@ class HorizontalPodAutoscalerBehavior(Object):
 
 
 class HorizontalPodAutoscalerSpec(Object):
-    """What is scaled, by what, and how far."""
+    """The scaled workload, its metrics and limits."""
 
     scale_target_ref: CrossVersionObjectReference = required(CrossVersionObjectReference)
     """The workload that is scaled."""
@@ -155,12 +152,9 @@ class HorizontalPodAutoscalerSpec(Object):
     max_replicas: Int32 = required(int)
     """The most pods."""
     metrics: list[MetricSpec] = []
-    """What is measured; the one that asks for the most pods counts."""
+    """The metrics; the one that requires the most pods wins."""
     behavior: HorizontalPodAutoscalerBehavior | None = None
     """How fast it is scaled."""
-
-
-# -- what was seen
 
 
 class MetricValueStatus(Object):
@@ -224,7 +218,7 @@ class ExternalMetricStatus(Object):
 
 
 class MetricStatus(Object):
-    """What was measured: one of the fields besides `type`."""
+    """A measured value: one of the fields besides `type`."""
 
     type: str = required(str)
     """ContainerResource, External, Object, Pods or Resource."""
@@ -250,7 +244,7 @@ class HorizontalPodAutoscalerCondition(Object):
     last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
-    """One word in CamelCase that says why."""
+    """The reason for the last transition, in CamelCase."""
     message: str = ""
     """A sentence for people."""
     observed_generation: Int64 | None = None
@@ -269,15 +263,15 @@ class HorizontalPodAutoscalerStatus(Object):
     desired_replicas: Int32 = required(int)
     """How many there should be."""
     current_metrics: list[MetricStatus] = always(list)
-    """What was measured."""
+    """The measured values."""
     conditions: Annotated[list[HorizontalPodAutoscalerCondition], list_map("type")] = []
     """Aspects of its state."""
 
 
 class HorizontalPodAutoscaler(Resource):
-    """Scales a workload by what is measured."""
+    """Scale a workload by metrics."""
 
     spec: HorizontalPodAutoscalerSpec = required(HorizontalPodAutoscalerSpec)
-    """What is scaled, by what, and how far."""
+    """The scaled workload, its metrics and limits."""
     status: HorizontalPodAutoscalerStatus = always(HorizontalPodAutoscalerStatus)
     """What it has seen and done."""

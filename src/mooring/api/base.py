@@ -1,13 +1,13 @@
-"""The base of every API type: how Python attributes become Kubernetes' JSON.
+"""The base of every API type: map Python attributes to Kubernetes' JSON.
 
-Kinds and their parts are `msgspec` structs. Attributes are Kubernetes' words in snake_case, renamed to camelCase in
-JSON (words that camelCase would spell wrong, such as ``hostIP``, give their name with ``field(name=...)``). What equals
-its default is not written, as Go's ``omitempty`` has it; fields that Kubernetes always writes use :func:`always`, or
-:func:`required` when a client must give them. A docstring below a class or an attribute is its OpenAPI description;
-`Annotated[list[X], list_map("name")]` says how patches and server-side apply merge a list.
+Kinds and their fields are `msgspec` structs. Attributes are Kubernetes' field names in snake_case, renamed to camelCase
+in JSON (irregular names such as ``hostIP`` are given with ``field(name=...)``). Default values are not written, as with
+Go's ``omitempty``; fields that Kubernetes always writes use :func:`always`, or :func:`required` when a client must give
+them. A docstring below a class or an attribute is its OpenAPI description; `Annotated[list[X], list_map("name")]` says
+how patches and server-side apply merge a list.
 
-Structs can be changed, because admission fills in defaults in the object that it has just decoded. Afterwards an object
-is shared between the store, caches and informers and must not be changed any more: take a :func:`copy_of` it.
+Structs are mutable, because admission sets defaults in the object that it has just decoded. Afterwards an object is
+shared between the store, caches and informers and must not be modified: use a :func:`copy_of` it.
 Read next: ``meta_v1.py``, then ``core_v1/pod.py``.
 """
 
@@ -42,31 +42,31 @@ class Object(
     forbid_unknown_fields=True,
     gc=False,  # objects are trees: reference counting frees them
 ):
-    """A struct with Kubernetes' JSON habits."""
+    """A struct with Kubernetes' JSON conventions."""
 
     __merge__: ClassVar[Merge | None] = None
-    """How server-side apply merges values of this type; :func:`atomic` where it replaces them whole."""
+    """How server-side apply merges values of this type; :func:`atomic` where it replaces them."""
 
 
 class _Always(partial[T]):
     # msgspec leaves out an empty default made by `list` or `dict` itself; it never compares what a partial makes.
-    """Makes the default of a field that is always written."""
+    """Create the default of a field that is always written."""
 
 
 class _Required(_Always[T]):
-    """Makes the default of a field that OpenAPI lists as required."""
+    """Create the default of a field that OpenAPI lists as required."""
 
 
 def always(factory: Callable[[], T], name: str | None = None) -> T:
-    """A field that is written even when it has its default, as Go writes structs and fields without ``omitempty``."""
+    """Declare a field that is written even with its default, like Go fields without ``omitempty``."""
     value: T = msgspec.field(default_factory=_Always(factory), name=name)
     return value
 
 
 def required(factory: Callable[[], T], name: str | None = None) -> T:
-    """A field that is always written and that OpenAPI lists as required.
+    """Declare a field that is always written and that OpenAPI lists as required.
 
-    Decoding accepts an object without it, as Go does; validation is what complains.
+    Decoding accepts an object without it, as Go does; validation rejects it.
     """
     value: T = msgspec.field(default_factory=_Required(factory), name=name)
     return value
@@ -80,33 +80,34 @@ def is_required(field: msgspec.structs.FieldInfo) -> bool:
 def list_map(
     *keys: str, patch_key: str | None = None, strategies: tuple[Literal["merge", "retainKeys"], ...] = ("merge",)
 ) -> Merge:
-    """A list whose items are told apart by `keys`. Strategic merge uses the first unless told ("": none)."""
+    """Declare a list whose items are identified by `keys`. Strategic merge uses the first, or `patch_key` ("":
+    none)."""
     patch_key = keys[0] if patch_key is None else patch_key
     return Merge("map", keys, patch_key, strategies if patch_key else ())
 
 
 def list_set(*, patch_merge: bool = True) -> Merge:
-    """A list of scalars without duplicates."""
+    """Declare a list of scalars without duplicates."""
     return Merge("set", patch_strategies=("merge",) if patch_merge else ())
 
 
 def atomic() -> Merge:
-    """A list, map or struct that server-side apply replaces whole (a list without any annotation is atomic already)."""
+    """Declare a list, map or struct that server-side apply replaces (an unannotated list is atomic already)."""
     return Merge("atomic")
 
 
 def granular() -> Merge:
-    """A struct or map that server-side apply merges field by field although its type is atomic."""
+    """Declare a struct or map that server-side apply merges by field although its type is atomic."""
     return Merge("granular")
 
 
 def patched_by(key: str, *strategies: Literal["merge", "retainKeys"]) -> Merge:
-    """A list that strategic merge joins by `key` and that server-side apply replaces whole."""
+    """Declare a list that strategic merge joins by `key` and that server-side apply replaces."""
     return Merge("atomic", patch_key=key, patch_strategies=strategies or ("merge",))
 
 
 def merge_of(field: msgspec.structs.FieldInfo) -> Merge | None:
-    """How a field merges: as its annotation says, else as its type says. None: lists whole, the rest field by field."""
+    """Return how a field merges, by its annotation or type. None: replace lists, merge other values by field."""
     annotation = field.type
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
@@ -121,7 +122,7 @@ def merge_of(field: msgspec.structs.FieldInfo) -> Merge | None:
 
 
 def copy_of(value: T) -> T:
-    """A copy that shares no list, map or struct with the original. Scalars and quantities are immutable and shared."""
+    """Return a deep copy. Immutable scalars and quantities are shared."""
     return _copy(value)  # type: ignore[no-any-return] # a copy has the type of its original
 
 

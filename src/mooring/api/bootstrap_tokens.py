@@ -1,7 +1,7 @@
-"""Bootstrap tokens: secrets with which machines show, for a while, that they may join the cluster.
+"""Bootstrap tokens: temporary secrets with which machines authenticate to join the cluster.
 
-A token is `id.secret`; it lies in the Secret `bootstrap-token-<id>` of the namespace kube-system, in Kubernetes' form.
-Read by the API server (who is it), a controller (is it over) and `mooring join-config`, which makes them.
+A token is `id.secret`, stored in the Secret `bootstrap-token-<id>` in kube-system, in Kubernetes' format. Used by the
+API server (authentication), a controller (expiry) and `mooring join-config`, which creates them.
 """
 
 import re
@@ -24,13 +24,13 @@ _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def new_token() -> str:
-    """A token that nobody can guess."""
+    """Generate a random token."""
     part = [secrets.choice(_LETTERS) for _ in range(22)]
     return f"{''.join(part[:6])}.{''.join(part[6:])}"
 
 
 def secret_for(token: str, groups: Sequence[str], until: datetime, description: str) -> Secret:
-    """The Secret that makes a token good for signing in, until its time is over."""
+    """Build the Secret that enables authentication with a token until it expires."""
     token_id, _, token_secret = token.partition(".")
     data = {
         "token-id": token_id,
@@ -48,7 +48,7 @@ def secret_for(token: str, groups: Sequence[str], until: datetime, description: 
 
 
 def expiration(secret: Secret) -> datetime | None:
-    """When a token's time is over; None for never. What cannot be read was over long ago."""
+    """Return when a token expires; None for never. A malformed time counts as expired."""
     text = value(secret, "expiration")
     if not text:
         return None

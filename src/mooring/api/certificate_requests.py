@@ -1,7 +1,7 @@
-"""What stands in a request for a certificate (PKCS #10), and what Kubernetes' signers demand of it.
+"""Parse certificate signing requests (PKCS #10) and check them against the rules of Kubernetes' signers.
 
-Called by admission, the controller that approves requests of kubelets, and the API server's signer. Reading X.509 needs
-`cryptography`, which takes a while to import, so that it is imported when the first request is read.
+Used by admission, the controller that approves kubelet requests, and the API server's signer. `cryptography` is slow to
+import, so it is imported when the first request is parsed.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -23,11 +23,11 @@ _KUBELET_SERVING_USAGES: Final = ({"digital signature", "server auth"}, {*_BASIC
 
 
 class RequestError(ValueError):
-    """The bytes are no request for a certificate. The message says why."""
+    """The bytes are not a certificate signing request. The message says why."""
 
 
 class CertificateRequest(msgspec.Struct, frozen=True):
-    """A request that was read."""
+    """A parsed request."""
 
     common_name: str
     organizations: tuple[str, ...]
@@ -40,7 +40,7 @@ class CertificateRequest(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def read(pem: bytes) -> CertificateRequest:
-    """The request in a PEM block, whose signature is checked too. Raises RequestError."""
+    """Parse the request in a PEM block and verify its signature. Raise RequestError."""
     from cryptography import x509  # noqa: PLC0415 - see above
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.x509.oid import NameOID  # noqa: PLC0415
@@ -82,13 +82,13 @@ def _alternative_names(parsed: "CertificateSigningRequest") -> dict[str, tuple[s
     }
 
 
-def refusal(signer: str, request: CertificateRequest, usages: Collection[str]) -> str | None:
-    """Why a signer of Kubernetes would not sign a request; None when it would. KeyError for other signers."""
+def rejection_reason(signer: str, request: CertificateRequest, usages: Collection[str]) -> str | None:
+    """Return why a Kubernetes signer would reject a request; None if it would sign it. KeyError for other signers."""
     return _RULES[signer](request, usages)
 
 
 def is_known(signer: str) -> bool:
-    """Whether a signer is one of those that `refusal` has rules for."""
+    """Whether `rejection_reason` has rules for a signer."""
     return signer in _RULES
 
 

@@ -1,4 +1,4 @@
-"""certificates.k8s.io/v1: requests for certificates, which somebody approves and a signer signs."""
+"""certificates.k8s.io/v1: certificate signing requests, which an approver approves and a signer signs."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 
 
 class CertificateSigningRequestSpec(Object):
-    """What is to be signed, by whom and for whom. It cannot be changed."""
+    """The request, the signer and the usages. Immutable."""
 
     request: bytes = required(bytes)
     """The request for a certificate, as PEM."""
@@ -40,7 +40,7 @@ class CertificateSigningRequestCondition(Object):
     status: str = required(str)
     """True; for other types also False and Unknown."""
     reason: str = ""
-    """Why, in a word."""
+    """The reason, in CamelCase."""
     message: str = ""
     """Why, in a sentence."""
     last_update_time: str | None = None
@@ -53,7 +53,7 @@ class CertificateSigningRequestStatus(Object):
     """What became of a request."""
 
     conditions: Annotated[list[CertificateSigningRequestCondition], list_map("type")] = []
-    """What was decided."""
+    """The approval and the certificate."""
     certificate: bytes = b""
     """The certificate, as PEM, once it is signed."""
 
@@ -62,7 +62,7 @@ class CertificateSigningRequest(Resource):
     """A request for a certificate, which must be approved before its signer signs it."""
 
     spec: CertificateSigningRequestSpec = required(CertificateSigningRequestSpec)
-    """What is to be signed."""
+    """The request."""
     status: CertificateSigningRequestStatus = always(CertificateSigningRequestStatus)
     """What became of it."""
 
@@ -89,7 +89,7 @@ class PodCertificateRequestSpec(Object):
     stub_pkcs10_request: bytes = required(bytes, name="stubPKCS10Request")
     """A PKCS #10 request that names nothing but the key, signed with it."""
     unverified_user_annotations: dict[str, str] = {}
-    """What the pod tells the signer, which nobody has checked."""
+    """Annotations from the pod for the signer, not verified."""
 
 
 class PodCertificateRequestStatus(Object):
@@ -111,13 +111,13 @@ class PodCertificateRequest(Resource):
     """A kubelet's wish for a certificate of a pod."""
 
     spec: PodCertificateRequestSpec = required(PodCertificateRequestSpec)
-    """What is asked for."""
+    """The request."""
     status: PodCertificateRequestStatus = always(PodCertificateRequestStatus)
     """What became of it."""
 
 
 class ClusterTrustBundleSpec(Object):
-    """Whom to trust."""
+    """The trust anchors."""
 
     signer_name: str = ""
     """The signer whose certificates these authorities vouch for; only who may attest for it writes the bundle."""
@@ -129,4 +129,4 @@ class ClusterTrustBundle(Resource):
     """Authorities that pods of the whole cluster may trust."""
 
     spec: ClusterTrustBundleSpec = required(ClusterTrustBundleSpec)
-    """Whom to trust."""
+    """The trust anchors."""

@@ -1,11 +1,11 @@
-"""Conversion between the versions of a kind: each older shape to the newest one (the hub) and back.
+"""Convert between the versions of a kind: each older type to the newest one (the hub) and back.
 
-The scheme calls these through `Kind.to_hub` and `Kind.from_hub`; kinds whose versions all share one shape need none.
-Nothing is lost: the types of every version have all of today's fields, and what differs is where they stand. Only
-objects that no version would accept lose their emptiness: a v1 request with an empty `exactly` comes back without it.
+The scheme calls these through `Kind.to_hub` and `Kind.from_hub`; kinds whose versions share one type need none. No data
+is lost: the types of every version have all current fields, only their positions differ. One exception: a v1 request
+with an empty `exactly`, which no version accepts, loses it.
 
-A converted object shares the parts that did not change with the original, as all stored objects share theirs.
-Read next: ``scheme.py``, which picks the way and sets `apiVersion`.
+A converted object shares unchanged parts with the original. Read next: ``scheme.py``, which selects the conversion and
+sets `apiVersion`.
 """
 
 from msgspec import structs
@@ -15,8 +15,8 @@ from mooring.api import core_v1, events_v1, flowcontrol_v1, resource_v1, resourc
 _EXACTLY = resource_v1.ExactDeviceRequest.__struct_fields__
 _BASIC = resource_v1beta1.BasicDevice.__struct_fields__
 _EMPTY = resource_v1.ExactDeviceRequest()
-_ZERO_IS_MEANT = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
-_USUAL_SHARES = 30
+_ZERO_SHARES_ANNOTATION = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
+_DEFAULT_SHARES = 30
 
 
 def claim_from_v1beta1(claim: resource_v1beta1.ResourceClaim) -> resource_v1.ResourceClaim:
@@ -84,7 +84,7 @@ def _request_to_v1beta1(request: resource_v1.DeviceRequest) -> resource_v1beta1.
 def slice_from_v1beta1(slice_: resource_v1beta1.ResourceSlice) -> resource_v1.ResourceSlice:
     fields = structs.asdict(slice_.spec)
     fields["devices"] = [_device_from_v1beta1(device) for device in slice_.spec.devices]
-    # v1beta1 has no difference between absent and empty here; v1 refuses the empty ones.
+    # v1beta1 does not distinguish absent and empty here; v1 rejects empty ones.
     fields["node_name"] = slice_.spec.node_name or None
     fields["all_nodes"] = slice_.spec.all_nodes or None
     return resource_v1.ResourceSlice(metadata=slice_.metadata, spec=resource_v1.ResourceSliceSpec(**fields))
@@ -107,7 +107,7 @@ def _device_to_v1beta1(device: resource_v1.Device) -> resource_v1beta1.Device:
 
 
 def event_to_core(event: events_v1.Event) -> core_v1.Event:
-    """An event of events.k8s.io/v1 as core/v1 keeps it."""
+    """Convert an event of events.k8s.io/v1 to core/v1."""
     return core_v1.Event(
         metadata=event.metadata,
         involved_object=event.regarding,
@@ -128,7 +128,7 @@ def event_to_core(event: events_v1.Event) -> core_v1.Event:
 
 
 def event_from_core(event: core_v1.Event) -> events_v1.Event:
-    """The way back."""
+    """Convert an event of core/v1 to events.k8s.io/v1."""
     return events_v1.Event(
         metadata=event.metadata,
         event_time=event.event_time,
@@ -152,14 +152,14 @@ Level = flowcontrol_v1.PriorityLevelConfiguration
 
 
 def priority_level_from_v1beta3(level: Level) -> Level:
-    """No shares are the usual ones in v1beta3, unless an annotation says that none are meant."""
+    """Convert from v1beta3, where zero shares mean the default unless an annotation says otherwise."""
     annotations, limited = level.metadata.annotations, level.spec.limited
-    if _ZERO_IS_MEANT in annotations:
-        kept = {key: value for key, value in annotations.items() if key != _ZERO_IS_MEANT}
+    if _ZERO_SHARES_ANNOTATION in annotations:
+        kept = {key: value for key, value in annotations.items() if key != _ZERO_SHARES_ANNOTATION}
         return structs.replace(level, metadata=structs.replace(level.metadata, annotations=kept))
     if limited is None or limited.nominal_concurrency_shares:
         return level
-    limited = structs.replace(limited, nominal_concurrency_shares=_USUAL_SHARES)
+    limited = structs.replace(limited, nominal_concurrency_shares=_DEFAULT_SHARES)
     return structs.replace(level, spec=structs.replace(level.spec, limited=limited))
 
 
@@ -167,5 +167,5 @@ def priority_level_to_v1beta3(level: Level) -> Level:
     limited = level.spec.limited
     if limited is None or limited.nominal_concurrency_shares != 0:
         return level
-    annotations = {**level.metadata.annotations, _ZERO_IS_MEANT: ""}
+    annotations = {**level.metadata.annotations, _ZERO_SHARES_ANNOTATION: ""}
     return structs.replace(level, metadata=structs.replace(level.metadata, annotations=annotations))

@@ -1,7 +1,7 @@
-"""A CustomResourceDefinition as kinds of the scheme: one for each version, with a type of its own.
+"""Build the scheme's kinds for a CustomResourceDefinition: one per version, with a type of its own.
 
-Called by the API server for the definitions that it serves, and by controllers and clients that learn of a kind; these
-look at metadata alone, and need no schema. `Scheme.learn` takes the result. Read next: ``dynamic.py``.
+Used by the API server for the definitions that it serves, and by controllers and clients, which need only metadata and
+no schema. `Scheme.register` registers the result. Read next: ``dynamic.py``.
 """
 
 from collections.abc import Callable
@@ -12,44 +12,44 @@ from msgspec import structs
 
 from mooring.api.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps
 from mooring.api.base import copy_of
-from mooring.api.dynamic import Dynamic, dynamic_type, normalised
-from mooring.api.kinds import SCALE, STATUS, CustomFacts, Kind, Subresource
+from mooring.api.dynamic import Dynamic, dynamic_type, normalize
+from mooring.api.kinds import SCALE, STATUS, CustomKindInfo, Kind, Subresource
 from mooring.api.structural import NOTHING, Structural
 
 Converter = Callable[[Any, Kind], Any]
 
 
-class Learned(msgspec.Struct, frozen=True):
-    """All versions of a kind, and the one in which objects are stored."""
+class CustomKinds(msgspec.Struct, frozen=True):
+    """All versions of a custom kind, and its storage version."""
 
     versions: tuple[Kind, ...]
     storage: Kind
 
 
-def converted(obj: Dynamic, target: Kind) -> Dynamic:
-    """The object in another version: the same fields, as far as the other version's schema knows them."""
+def convert_version(obj: Dynamic, target: Kind) -> Dynamic:
+    """Convert an object to another version: the same fields, as far as the target's schema has them."""
     made = _type_of(target)(
         kind=target.kind,
         api_version=target.api_version,
         metadata=structs.replace(obj.metadata),
         content=copy_of(obj.content),
     )
-    return normalised(made)
+    return normalize(made)
 
 
 def kinds_of(
     definition: CustomResourceDefinition,
     *,
     revision: int = 0,
-    converter: Converter = converted,
+    converter: Converter = convert_version,
     metadata_only: bool = False,
-) -> Learned:
-    """The kinds that a definition says, under the names that it was given."""
+) -> CustomKinds:
+    """Build the kinds of a definition under its accepted names."""
     versions = tuple(
         _kind(definition, version, revision, converter, metadata_only) for version in definition.spec.versions
     )
     storage = next(kind for kind in versions if kind.custom and kind.custom.version.storage)
-    return Learned(versions, storage)
+    return CustomKinds(versions, storage)
 
 
 def _kind(
@@ -71,7 +71,7 @@ def _kind(
         short_names=tuple(names.short_names),
         categories=tuple(names.categories),
         subresources=_subresources(version),
-        custom=CustomFacts(names.singular, names.list_kind, definition, version, converter, revision),
+        custom=CustomKindInfo(names.singular, names.list_kind, definition, version, converter, revision),
     )
 
 

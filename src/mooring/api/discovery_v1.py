@@ -1,4 +1,4 @@
-"""discovery.k8s.io/v1: EndpointSlice, a part of the addresses behind a service."""
+"""discovery.k8s.io/v1: EndpointSlice, a subset of a service's endpoint addresses."""
 
 from typing import Annotated, ClassVar
 
@@ -51,7 +51,7 @@ class Endpoint(Object):
     hostname: str | None = None
     """Its host name."""
     target_ref: ObjectReference | None = None
-    """The pod behind it."""
+    """The pod of the endpoint."""
     deprecated_topology: dict[str, str] = {}
     """Topology labels in the older shape."""
     node_name: str | None = None
@@ -78,7 +78,7 @@ class EndpointPort(Object):
 
 
 class EndpointSlice(Resource):
-    """A part of the addresses behind a service, all with the same ports."""
+    """A subset of a service's endpoint addresses, all with the same ports."""
 
     address_type: str = required(str)
     """IPv4, IPv6 or FQDN; it cannot be changed."""

@@ -1,18 +1,19 @@
-"""Objects of kinds that a cluster has learned: their metadata is typed, the rest is plain values with a schema.
+"""Custom resources: typed metadata, and plain values with a schema.
 
-`Dynamic` is the type of all custom resources; each version of each kind has a subclass of its own, made by
-`dynamic_type`, so that a type says which kind it is here as everywhere. ``codec.py`` reads and writes them. What is
-read from clients is pruned by the schema on the way in. Read next: ``structural.py``.
+`Dynamic` is the base type of all custom resources; `dynamic_type` creates a subclass for each version of each kind, so
+that the type identifies the kind. ``codec.py`` decodes and encodes them. Objects from clients are pruned by the schema
+when decoded. Read next: ``structural.py``.
 """
 
+from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from mooring.api.from_tree import FieldValidation, Report, from_tree, report_repeated
-from mooring.api.json_tree import DecodeError
+from mooring.api.from_tree import FieldValidation, Report, from_tree, report_duplicates
+from mooring.api.json_tree import DecodeError, TooLargeError
 from mooring.api.meta_v1 import ObjectMeta, Resource
-from mooring.api.structural import NOTHING, Structural, fill_in, prune
+from mooring.api.structural import NOTHING, DefaultsLimit, Structural, prune, set_defaults
 
 D = TypeVar("D", bound="Dynamic")
 Tree = dict[str, Any]
@@ -20,19 +21,19 @@ _HEAD = ("kind", "apiVersion", "metadata")
 
 
 class Dynamic(Resource):
-    """An object of a kind that the cluster has learned."""
+    """A custom resource."""
 
     content: dict[str, Any] = {}
-    """Everything but the type and the metadata."""
+    """Everything except the type and the metadata."""
 
     schema: ClassVar[Structural] = NOTHING
-    """What the content looks like."""
+    """The schema of the content."""
     keeps_content: ClassVar[bool] = True
-    """False for those who look at metadata alone, and need not hold the rest in memory."""
+    """False for readers of metadata only, which need not hold the content in memory."""
 
 
 def dynamic_type(name: str, schema: Structural, *, keeps_content: bool = True) -> type[Dynamic]:
-    """The type of one version of a kind."""
+    """Create the type of one version of a custom kind."""
     made: type[Dynamic] = msgspec.defstruct(  # type: ignore[assignment] # a subclass of its base
         name,
         [],
@@ -47,9 +48,9 @@ def dynamic_type(name: str, schema: Structural, *, keeps_content: bool = True) -
 
 
 def read(tree: Any, cls: type[D], validation: FieldValidation, *, repeats: bool = True) -> tuple[D, tuple[str, ...]]:
-    """The object that a client's tree says, pruned, and warnings. The tree's parts become the object's.
+    """Convert a client's tree into an object, pruned, with warnings. The object takes over the tree's parts.
 
-    `repeats` is false where no field can be there twice.
+    `repeats` is false if there are certainly no duplicate fields.
     """
     if not isinstance(tree, dict):
         raise DecodeError("expected an object")
@@ -57,7 +58,7 @@ def read(tree: Any, cls: type[D], validation: FieldValidation, *, repeats: bool 
     obj.content = {name: value for name, value in tree.items() if name not in _HEAD}
     if repeats and validation is not FieldValidation.IGNORE:
         report = Report()
-        report_repeated(obj.content, None, report)
+        report_duplicates(obj.content, None, report)
         if report.strange:
             strange += report.strange
             obj.content = _plain(obj.content)
@@ -68,7 +69,7 @@ def read(tree: Any, cls: type[D], validation: FieldValidation, *, repeats: bool 
 
 
 def of_own(tree: Tree, cls: type[D]) -> D:
-    """The object that a tree of our own making says: nothing is pruned."""
+    """Convert a trusted tree into an object without pruning."""
     obj = cls(kind=tree.get("kind", ""), api_version=tree.get("apiVersion", ""))
     metadata = tree.get("metadata")
     if metadata:
@@ -81,20 +82,23 @@ def of_own(tree: Tree, cls: type[D]) -> D:
     return obj
 
 
-def normalised(obj: D) -> D:
-    """The object as its schema wants it today, in place: without unknown fields, and with defaults."""
+def normalize(obj: D) -> D:
+    """Prune and default an object by the current schema, in place.
+
+    Objects stored under an earlier schema are returned without defaults that would add too much.
+    """
     prune(obj.content, type(obj).schema)
-    fill_in(obj.content, type(obj).schema)
+    with suppress(TooLargeError):
+        set_defaults(obj.content, type(obj).schema, DefaultsLimit())
     return obj
 
 
-def whole(obj: Dynamic) -> Tree:
-    """The object as one tree, which shares the content; its metadata is still a struct."""
+def to_whole_tree(obj: Dynamic) -> Tree:
+    """Return the object as one tree that shares the content; metadata is still a struct."""
     return {"kind": obj.kind, "apiVersion": obj.api_version, "metadata": obj.metadata, **obj.content}
 
 
 def _plain(value: Any) -> Any:
-    """The same values in dicts that remember nothing."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
@@ -111,12 +115,12 @@ def _head(tree: Tree, cls: type[D], validation: FieldValidation) -> tuple[D, lis
 
 
 def steps_of(path: str) -> list[str]:
-    """The fields of a simple JSON path: `.spec.replicas`."""
+    """Split a simple JSON path (`.spec.replicas`) into fields."""
     return path.removeprefix(".").split(".")
 
 
 def value_at(content: Tree, path: str) -> Any:
-    """What stands at a simple JSON path; None if nothing does. Raises TypeError where a field has no fields."""
+    """Return the value at a simple JSON path; None if absent. Raise TypeError if a parent has no fields."""
     value: Any = content
     for step in steps_of(path):
         if value is None:
@@ -128,7 +132,7 @@ def value_at(content: Tree, path: str) -> Any:
 
 
 def wrong_type(path: str, value: Any, wanted: str) -> str:
-    """That something else stands at a path than should, in the words of Go."""
+    """Return Go's message for a value of the wrong type at a path."""
     return f"{path} accessor error: {value} is of the type {_GO_TYPES.get(type(value), 'nil')}, expected {wanted}"
 
 
@@ -143,7 +147,7 @@ _GO_TYPES = {
 
 
 def with_value(content: Tree, path: str, value: Any) -> Tree:
-    """The content with something else at a simple JSON path; what is on the way is copied."""
+    """Return the content with another value at a simple JSON path; parents are copied."""
     first, *rest = steps_of(path)
     below = content.get(first)
     inner = with_value(below if isinstance(below, dict) else {}, ".".join(rest), value) if rest else value

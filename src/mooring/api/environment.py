@@ -1,6 +1,6 @@
-"""The variables of a container, as far as its pod tells them, and commands that refer to them with `$(NAME)`.
+"""Environment variables of a container, as far as its pod determines them, and `$(NAME)` references in commands.
 
-The parts that simulate containers ask here: controllers for how long commands take, the API server for what they print.
+Used by the simulation of containers: controllers compute how long commands run, the API server what they print.
 """
 
 import re
@@ -24,7 +24,7 @@ class UnknownValueError(ValueError):
 
 
 def environment_of(pod: Pod, container: Container | EphemeralContainer) -> dict[str, str | None]:
-    """The variables; None for those that only a kubelet could look up. Raises UnknownValueError for unnamed ones."""
+    """Return the variables; None for values that only a kubelet knows. Raise UnknownValueError for `envFrom`."""
     if container.env_from:
         raise UnknownValueError("variables from elsewhere")
     found: dict[str, str | None] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
@@ -35,13 +35,13 @@ def environment_of(pod: Pod, container: Container | EphemeralContainer) -> dict[
 
 def _value(pod: Pod, variable: EnvVar, known: Mapping[str, str | None]) -> str | None:
     if variable.value_from is None:
-        return with_references(variable.value, known)
+        return expand_references(variable.value, known)
     reference = variable.value_from.field_ref
     return field_of(pod, reference) if reference is not None else None
 
 
 def field_of(pod: Pod, reference: ObjectFieldSelector) -> str | None:
-    """What a field of the pod is, as text; None for one that only a kubelet knows."""
+    """Return a field of the pod as a string; None for one that only a kubelet knows."""
     path, meta = reference.field_path, pod.metadata
     for name, entries in (("labels", meta.labels), ("annotations", meta.annotations)):
         if path.startswith(f"metadata.{name}['") and path.endswith("']"):
@@ -62,9 +62,9 @@ def field_of(pod: Pod, reference: ObjectFieldSelector) -> str | None:
 def resource_of(
     pod: Pod, container: str, reference: ResourceFieldSelector, allocatable: Mapping[str, Quantity] | None = None
 ) -> str | None:
-    """A request or limit of a container in units of the divisor; where there is no limit, that of the node holds.
+    """Return a container's request or limit in units of the divisor; without a limit, the node's allocatable.
 
-    None where only a kubelet could say it.
+    Return None if only a kubelet knows.
     """
     wanted = reference.container_name or container
     containers = (*pod.spec.init_containers, *pod.spec.containers)
@@ -84,8 +84,8 @@ def resource_of(
     return str(-(-amount.value() // divisor.value()))
 
 
-def with_references(text: str, variables: Mapping[str, str | None]) -> str:
-    """A command with `$(NAME)` put in, as Kubernetes does it; what is no variable stays. `$$` stands for `$`."""
+def expand_references(text: str, variables: Mapping[str, str | None]) -> str:
+    """Expand `$(NAME)` as Kubernetes does; unknown names stay. `$$` becomes `$`."""
 
     def put_in(match: re.Match[str]) -> str:
         if match[0] == "$$":

@@ -1,41 +1,41 @@
-"""What a client of the API is told when a request fails: a `Status`, and an exception to carry it.
+"""API errors: a `Status`, and an exception that carries it.
 
     StatusError
-    ├── BadRequest              400  the request makes no sense
-    ├── Unauthorized            401  nobody knows who is asking
-    ├── Forbidden               403  who is asking may not
+    ├── BadRequest              400  the request is malformed
+    ├── Unauthorized            401  the client is not authenticated
+    ├── Forbidden               403  the user is not authorized
     ├── NotFound                404  no such object or path
     ├── MethodNotAllowed        405  the resource has no such verb
-    ├── NotAcceptable           406  no format that the client takes
+    ├── NotAcceptable           406  no media type that the client accepts
     ├── AlreadyExists           409  create of a name that is taken
     ├── Conflict                409  the object changed meanwhile, or another manager owns the field
-    ├── Gone                    410  the version asked for is no longer there
+    ├── Gone                    410  the requested version is no longer available
     │   └── Expired             410  likewise; Kubernetes' reason for lists and watches
-    ├── RequestEntityTooLarge   413  more than the server reads
-    ├── UnsupportedMediaType    415  a format that the server does not read
-    ├── Invalid                 422  the object breaks the rules of its kind
-    ├── TooManyRequests         429  come back later
-    ├── InternalError           500  a mistake of the server
-    ├── ServerTimeout           500  could not be done in time, try again
-    ├── ServiceUnavailable      503  not now
-    └── Timeout                 504  took too long; it may still happen
+    ├── RequestEntityTooLarge   413  the body exceeds the limit
+    ├── UnsupportedMediaType    415  a media type that the server does not decode
+    ├── Invalid                 422  the object fails validation
+    ├── TooManyRequests         429  rate limited, retry later
+    ├── InternalError           500  a bug of the server
+    ├── ServerTimeout           500  not done in time, retry
+    ├── ServiceUnavailable      503  not available now
+    └── Timeout                 504  timed out; the write may still happen
 
-Catch the classes; make them with the function of the same name in lower case, which knows Kubernetes' words:
-`raise errors.not_found("pods", "web-1")`. A client makes them from what it received with `from_status`.
+Catch the classes; create them with the function of the same name in lower case, which formats Kubernetes' messages:
+`raise errors.not_found("pods", "web-1")`. Clients create them from responses with `from_status`.
 """
 
 # ruff: noqa: N818 - the exceptions have the names of the reasons, which the API fixes
 
 from collections.abc import Iterable, Sequence
 
-from mooring.api.answer_limits import MAX_CAUSES, MAX_QUOTED, MAX_TEXT, shortened
 from mooring.api.field_errors import FieldError
 from mooring.api.meta_v1 import Status, StatusCause, StatusDetails
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
+from mooring.api.response_limits import MAX_CAUSES, MAX_QUOTED, MAX_TEXT, shorten
 
 
 class StatusError(Exception):
-    """A request failed; `status` is what the client is told."""
+    """A request failed; `status` is the response."""
 
     reason = ""
     code = 500
@@ -43,22 +43,24 @@ class StatusError(Exception):
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
         self.status = status
+        self.warnings: Sequence[str] = ()
+        """What the client is warned of besides, in headers."""
 
 
 class BadRequest(StatusError):
-    """The request makes no sense: correct it."""
+    """The request is malformed: correct it."""
 
     reason, code = "BadRequest", 400
 
 
 class Unauthorized(StatusError):
-    """The server does not know who is asking: log in."""
+    """The client is not authenticated: log in."""
 
     reason, code = "Unauthorized", 401
 
 
 class Forbidden(StatusError):
-    """Who is asking may not do this, or a policy refuses it."""
+    """The user is not authorized, or a policy rejects the request."""
 
     reason, code = "Forbidden", 403
 
@@ -76,7 +78,7 @@ class MethodNotAllowed(StatusError):
 
 
 class NotAcceptable(StatusError):
-    """The server has none of the formats that the client takes."""
+    """The server supports none of the media types that the client accepts."""
 
     reason, code = "NotAcceptable", 406
 
@@ -94,7 +96,7 @@ class Conflict(StatusError):
 
 
 class Gone(StatusError):
-    """What was asked for existed once: start again with a list."""
+    """The object existed once: start again with a list."""
 
     reason, code = "Gone", 410
 
@@ -106,19 +108,19 @@ class Expired(Gone):
 
 
 class RequestEntityTooLarge(StatusError):
-    """The request is larger than the server reads."""
+    """The body exceeds the server's limit."""
 
     reason, code = "RequestEntityTooLarge", 413
 
 
 class UnsupportedMediaType(StatusError):
-    """The server does not read this format."""
+    """The server does not decode this media type."""
 
     reason, code = "UnsupportedMediaType", 415
 
 
 class Invalid(StatusError):
-    """The object breaks the rules of its kind; the causes name the fields."""
+    """The object fails validation; the causes name the fields."""
 
     reason, code = "Invalid", 422
 
@@ -130,25 +132,25 @@ class TooManyRequests(StatusError):
 
 
 class InternalError(StatusError):
-    """A mistake of the server, not of the client."""
+    """A bug of the server."""
 
     reason, code = "InternalError", 500
 
 
 class ServerTimeout(StatusError):
-    """The server could not do it in time: repeat."""
+    """The server could not finish in time: retry."""
 
     reason, code = "ServerTimeout", 500
 
 
 class ServiceUnavailable(StatusError):
-    """The server cannot serve at present: repeat later."""
+    """The server is not available now: retry later."""
 
     reason, code = "ServiceUnavailable", 503
 
 
 class Timeout(StatusError):
-    """It took too long. A write may still have happened: look before repeating."""
+    """The request timed out. A write may still have happened: check before retrying."""
 
     reason, code = "Timeout", 504
 
@@ -178,69 +180,69 @@ _BY_CODE = {cls.code: cls for cls in reversed(_CLASSES)}
 
 
 def from_status(status: Status) -> StatusError:
-    """The exception for a Status that a server sent, by its reason or else its code."""
+    """Return the exception for a Status from a server, by its reason or else its code."""
     cls = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code, StatusError)
     return cls(status)
 
 
 def bad_request(message: str) -> BadRequest:
-    """`message`, as it is."""
+    """Return the error with this message."""
     return BadRequest(_failure(BadRequest, message))
 
 
 def unauthorized(message: str = "Unauthorized") -> Unauthorized:
-    """`message`, as it is."""
+    """Return the error with this message."""
     return Unauthorized(_failure(Unauthorized, message))
 
 
 def forbidden(resource: str, name: str, why: str, *, group: str = "") -> Forbidden:
-    """`pods "p" is forbidden: why`; without a resource `forbidden: why`."""
-    subject = f"{_qualified(resource, group)} {quoted(name)}" if name else _qualified(resource, group)
+    """Return `pods "p" is forbidden: why`; without a resource `forbidden: why`."""
+    subject = f"{_qualify(resource, group)} {go_quote(name)}" if name else _qualify(resource, group)
     message = f"{subject} is forbidden: {why}" if resource else f"forbidden: {why}"
     return Forbidden(_failure(Forbidden, message, _details(resource, name, group)))
 
 
 def not_found(resource: str, name: str, *, group: str = "") -> NotFound:
-    """`pods "p" not found`."""
-    message = f"{_qualified(resource, group)} {quoted(name)} not found"
+    """Return `pods "p" not found`."""
+    message = f"{_qualify(resource, group)} {go_quote(name)} not found"
     return NotFound(_failure(NotFound, message, _details(resource, name, group)))
 
 
 def path_not_found() -> NotFound:
-    """A path that the server does not have."""
+    """Return the error for an unknown path."""
     message = "the server could not find the requested resource"
     return NotFound(_failure(NotFound, message, StatusDetails()))
 
 
 def method_not_allowed(verb: str, resource: str, *, group: str = "") -> MethodNotAllowed:
-    """`patch is not supported on resources of kind "pods"`."""
-    message = f"{verb} is not supported on resources of kind {quoted(_qualified(resource, group))}"
+    """Return `patch is not supported on resources of kind "pods"`."""
+    message = f"{verb} is not supported on resources of kind {go_quote(_qualify(resource, group))}"
     return MethodNotAllowed(_failure(MethodNotAllowed, message, _details(resource, "", group)))
 
 
 def not_acceptable(media_types: Sequence[str]) -> NotAcceptable:
-    """Names the formats that the server has."""
+    """Return the error that lists the supported response media types."""
     message = f"only the following media types are accepted: {', '.join(media_types)}"
     return NotAcceptable(_failure(NotAcceptable, message))
 
 
 def unsupported_media_type(media_types: Sequence[str]) -> UnsupportedMediaType:
-    """Names the formats that the server reads."""
+    """Return the error that lists the supported request media types."""
     accepted = ", ".join(media_types)
     message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
     return UnsupportedMediaType(_failure(UnsupportedMediaType, message))
 
 
 def already_exists(resource: str, name: str, *, group: str = "") -> AlreadyExists:
-    """`pods "p" already exists`."""
-    message = f"{_qualified(resource, group)} {quoted(name)} already exists"
+    """Return `pods "p" already exists`."""
+    message = f"{_qualify(resource, group)} {go_quote(name)} already exists"
     return AlreadyExists(_failure(AlreadyExists, message, _details(resource, name, group)))
 
 
 def generate_name_conflict(resource: str, name: str, *, group: str = "") -> AlreadyExists:
-    """All names that the server made up for `generateName` were taken."""
+    """Return the error for a `generateName` of which all generated names were taken."""
     message = (
-        f"{_qualified(resource, group)} {quoted(name)} already exists, "
+        f"{_qualify(resource, group)} {go_quote(name)} already exists, "
         "the server was not able to generate a unique name for the object"
     )
     details = _details(resource, name, group)
@@ -252,34 +254,34 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 def conflict(resource: str, name: str, why: str = MODIFIED, *, group: str = "") -> Conflict:
-    """`Operation cannot be fulfilled on pods "p": why`."""
-    message = f"Operation cannot be fulfilled on {_qualified(resource, group)} {quoted(name)}: {why}"
+    """Return `Operation cannot be fulfilled on pods "p": why`."""
+    message = f"Operation cannot be fulfilled on {_qualify(resource, group)} {go_quote(name)}: {why}"
     return Conflict(_failure(Conflict, message, _details(resource, name, group)))
 
 
 def apply_conflict(causes: Iterable[StatusCause], message: str) -> Conflict:
-    """Other managers own fields that an apply would change; a cause for each."""
+    """Return the conflict of an apply with other field managers, with a cause for each field."""
     return Conflict(_failure(Conflict, message, StatusDetails(causes=list(causes))))
 
 
 def gone(message: str) -> Gone:
-    """`message`, as it is."""
+    """Return the error with this message."""
     return Gone(_failure(Gone, message))
 
 
 def expired(message: str) -> Expired:
-    """`message`, as it is."""
+    """Return the error with this message."""
     return Expired(_failure(Expired, message))
 
 
 def request_entity_too_large(why: str) -> RequestEntityTooLarge:
-    """`Request entity too large: why`."""
+    """Return `Request entity too large: why`."""
     return RequestEntityTooLarge(_failure(RequestEntityTooLarge, f"Request entity too large: {why}"))
 
 
 def invalid(kind: str, name: str, errors: Sequence[FieldError], *, group: str = "") -> Invalid:
-    """`Pod "p" is invalid: spec.x: Required value`, several in brackets, with a cause for each field error."""
-    message = f"{_qualified(kind, group)} {quoted(name)} is invalid"
+    """Return `Pod "p" is invalid: spec.x: Required value` with a cause for each field error."""
+    message = f"{_qualify(kind, group)} {go_quote(name)} is invalid"
     causes = _causes(errors)
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     if len(causes) < len(errors):
@@ -292,7 +294,6 @@ def invalid(kind: str, name: str, errors: Sequence[FieldError], *, group: str = 
 
 
 def _causes(errors: Sequence[FieldError]) -> list[StatusCause]:
-    """The first of them, as many as an answer has room for."""
     causes: list[StatusCause] = []
     room = MAX_TEXT
     for error in errors[:MAX_CAUSES]:
@@ -305,55 +306,54 @@ def _causes(errors: Sequence[FieldError]) -> list[StatusCause]:
 
 
 def too_many_requests(message: str, retry_after_seconds: int = 1) -> TooManyRequests:
-    """`message`, as it is, and when to come back."""
+    """Return the error with this message and Retry-After."""
     details = StatusDetails(retry_after_seconds=retry_after_seconds)
     return TooManyRequests(_failure(TooManyRequests, message, details))
 
 
 def internal_error(why: str) -> InternalError:
-    """`Internal error occurred: why`."""
+    """Return `Internal error occurred: why`."""
     details = StatusDetails(causes=[StatusCause(message=why)])
     return InternalError(_failure(InternalError, f"Internal error occurred: {why}", details))
 
 
 def version_on_create() -> StatusError:
-    """`resourceVersion should not be set on objects to be created`."""
+    """Return `resourceVersion should not be set on objects to be created`."""
     return StatusError(_failure(StatusError, "resourceVersion should not be set on objects to be created"))
 
 
 def service_unavailable(message: str) -> ServiceUnavailable:
-    """`message`, as it is."""
+    """Return the error with this message."""
     return ServiceUnavailable(_failure(ServiceUnavailable, message))
 
 
 def timeout(why: str, retry_after_seconds: int = 0) -> Timeout:
-    """`Timeout: why`."""
+    """Return `Timeout: why`."""
     return Timeout(_failure(Timeout, f"Timeout: {why}", StatusDetails(retry_after_seconds=retry_after_seconds)))
 
 
 _MAX_MESSAGE = 2 * MAX_TEXT
-"""Of a whole message, which may have the texts of all causes, and of who, what and where."""
+"""The limit of a whole message, which may contain the messages of all causes."""
 
 
-def _qualified(resource: str, group: str) -> str:
+def _qualify(resource: str, group: str) -> str:
     return f"{resource}.{group}" if group else resource
 
 
 def _details(resource: str, name: str, group: str) -> StatusDetails:
-    return StatusDetails(name=shortened(name, MAX_QUOTED), group=group, kind=resource)
+    return StatusDetails(name=shorten(name, MAX_QUOTED), group=group, kind=resource)
 
 
 def _failure(cls: type[StatusError], message: str, details: StatusDetails | None = None) -> Status:
-    """Every error is made here, so that none is longer than ``answer_limits.py`` says."""
     if details is not None:
         details.causes = details.causes[:MAX_CAUSES]
         for cause in details.causes:
-            cause.message, cause.field = shortened(cause.message), shortened(cause.field, MAX_QUOTED)
+            cause.message, cause.field = shorten(cause.message), shorten(cause.field, MAX_QUOTED)
     return Status(
         kind="Status",
         api_version="v1",
         status="Failure",
-        message=shortened(message, _MAX_MESSAGE),
+        message=shorten(message, _MAX_MESSAGE),
         reason=cls.reason,
         details=details,
         code=cls.code,

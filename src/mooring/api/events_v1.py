@@ -26,9 +26,9 @@ class Event(Resource):
     reporting_instance: str = ""
     """The instance of that controller."""
     action: str = ""
-    """What was done about the object."""
+    """The action taken on the object."""
     reason: str = ""
-    """A word in CamelCase that says why it was done."""
+    """The reason of the action, in CamelCase."""
     regarding: ObjectReference = always(ObjectReference)
     """The object that it is about."""
     related: ObjectReference | None = None

@@ -1,11 +1,11 @@
-"""A part of an object as JSON, for those who read a few fields of many objects, as policies do.
+"""Convert selected fields of an object to a JSON tree, for policies that read a few fields of many objects.
 
     excerpt = Excerpt()
     excerpt.add(("metadata", "name"))
     excerpt.add(("spec", "containers", "*", "image"))
     excerpt.tree(pod)
 
-has the same at these paths as `codec.to_tree(pod)`; what it has elsewhere means nothing. `*` are the items of a list.
+equals `codec.to_tree(pod)` at these paths; other paths are undefined. `*` stands for the items of a list.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ Maker = Callable[[Any], Any]
 
 
 class Excerpt:
-    """Some paths of fields, each named as in JSON."""
+    """A set of field paths, named as in JSON."""
 
     __slots__ = ("_below", "_makers", "is_whole")
 
@@ -36,9 +36,9 @@ class Excerpt:
         """What makes the tree of a value, by its class."""
 
     def add(self, path: Iterable[str], keys: Iterable[str] | None = None) -> None:
-        """Add what is at the end of a path: all of it, or what is below some keys.
+        """Add the value at the end of a path: all of it, or only some keys of it.
 
-        Without any keys it only matters whether it is there. Nothing is added once a tree was made.
+        With no keys, only its presence matters. Nothing may be added after the first `tree`.
         """
         place = self
         for name in path:
@@ -49,7 +49,7 @@ class Excerpt:
             place.add((key,))
 
     def tree(self, value: Any) -> Any:
-        """The excerpt of an object, or of a part of one."""
+        """Return the excerpt of an object, or of a part of one."""
         make = self._makers.get(value.__class__)
         if make is None:
             make = self._makers[value.__class__] = self._maker(value.__class__)
@@ -58,14 +58,14 @@ class Excerpt:
     def _maker(self, cls: type) -> Maker:
         items = self._below.get(ITEMS)
         if self.is_whole or (items is not None and cls is not list):
-            return _whole  # whose items are its fields, or their names
+            return _to_tree  # a map: its items are the fields, or their names
         if issubclass(cls, Object):
             return self._maker_of_object(cls)
         if cls in _CONTAINERS and not self._below:
-            return lambda _: cls()  # whatever it holds
+            return lambda _: cls()  # any value
         if items is not None:
             return lambda values: [*map(items.tree, values)]
-        return _whole
+        return _to_tree
 
     def _maker_of_object(self, cls: type[Object]) -> Maker:
         chosen = [
@@ -79,19 +79,18 @@ class Excerpt:
             for name, attribute, default, factory, below in chosen:
                 value = getattr(obj, attribute)
                 if value is default or (not value and value.__class__ is factory):
-                    continue  # as msgspec leaves out defaults, and empty containers where they are one
+                    continue  # as msgspec omits defaults, and empty containers that are defaults
                 tree[name] = value if value.__class__ in _SCALARS else below(value)
             return tree
 
         return make
 
 
-def _whole(value: Any) -> Any:
-    """As `codec.to_tree`, which takes long to begin with: most values here are small."""
+def _to_tree(value: Any) -> Any:
     if value.__class__ in _SCALARS:
         return value
     if value.__class__ is Quantity:
         return str(value)
     if value.__class__ is dict:
-        return {key: _whole(each) for key, each in value.items()}
+        return {key: _to_tree(each) for key, each in value.items()}
     return codec.to_tree(value)

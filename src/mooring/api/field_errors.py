@@ -1,6 +1,6 @@
-"""What is wrong with a field, in Kubernetes' words.
+"""Field errors with Kubernetes' messages.
 
-Validation gathers `FieldError`s in a list; `errors.invalid` turns the list into the `Status` that the client sees.
+Validation collects `FieldError`s in a list; `errors.invalid` turns the list into the `Status` for the client.
 
     >>> str(not_supported(Path("spec").child("x"), "Gt", ["Equal", "Exists"]))
     'spec.x: Unsupported value: "Gt": supported values: "Equal", "Exists"'
@@ -18,19 +18,19 @@ from typing import Any, ParamSpec
 
 import msgspec
 
-from mooring.api.answer_limits import MAX_CAUSES, MAX_QUOTED, shortened
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector, OwnerReference
 from mooring.api.quantity import Quantity
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
+from mooring.api.response_limits import MAX_CAUSES, MAX_QUOTED, shorten
 
 _P = ParamSpec("_P")
 
 OMITTED = "<omitted>"
 OMIT_VALUE = object()
-"""As the value of an error: the error does not show one."""
-_BUDGET, _EACH = 1_000_000, 100
-"""How many characters the errors of a validation may have; each counts for so many beside its text."""
+"""As the value of an error: do not show a value."""
+_BUDGET, _CHARGE_PER_ERROR = 1_000_000, 100
+"""Total characters of the errors of one validation, and the fixed charge per error."""
 _FIRST_WORD = re.compile("[a-z]+")
 _ACRONYMS = {"api", "aws", "csi", "dns", "fc", "fs", "gce", "grpc", "http", "id", "ip", "iscsi"}
 _ACRONYMS |= {"nfs", "os", "pid", "rbd", "se", "tcp", "tls", "uid", "url"}
@@ -68,7 +68,7 @@ _WITHOUT_VALUE = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, E
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One thing that is wrong with one field. `str()` is the whole text, `body` the text without the path."""
+    """One problem of one field. `str()` is the full message, `body` the message without the path."""
 
     type: ErrorType
     path: Path | None
@@ -82,23 +82,23 @@ class FieldError(msgspec.Struct, frozen=True):
 
     @property
     def field(self) -> str:
-        """The path as text; Kubernetes writes `<nil>` where there is none."""
-        return "<nil>" if self.path is None else shortened(str(self.path), MAX_QUOTED)
+        """The path as a string; Kubernetes writes `<nil>` where there is none."""
+        return "<nil>" if self.path is None else shorten(str(self.path), MAX_QUOTED)
 
     @property
     def body(self) -> str:
         """The kind of error, the value and the detail."""
         title = _TITLES[self.type]
         silent = self.type in _WITHOUT_VALUE or self.value is OMIT_VALUE
-        text = title if silent else f"{title}: {_rendered(self.value)}"
-        return f"{text}: {shortened(self.detail)}" if self.detail else text
+        text = title if silent else f"{title}: {_format_value(self.value)}"
+        return f"{text}: {shorten(self.detail)}" if self.detail else text
 
     def __str__(self) -> str:
         return f"{self.field}: {self.body}"
 
 
 class OverBudgetError(Exception):
-    """A validation has found more than anybody reads, or has worked for too long; `first` has the first of it."""
+    """A validation found too many errors or took too long; `first` holds the first errors."""
 
     def __init__(self, first: list[FieldError]) -> None:
         super().__init__(f"{len(first)} problems or more")
@@ -106,7 +106,7 @@ class OverBudgetError(Exception):
 
 
 class _Budget(msgspec.Struct, eq=False):
-    """What one validation may cost. Errors are paid by the character, and something for each."""
+    """The work budget of one validation. Errors are charged by the character plus a fixed amount."""
 
     first: list[FieldError] = []
     left: int = _BUDGET
@@ -114,7 +114,7 @@ class _Budget(msgspec.Struct, eq=False):
     def add(self, error: FieldError) -> None:
         if len(self.first) <= MAX_CAUSES:
             self.first.append(error)
-        if not self.has(len(error.detail) + _EACH):
+        if not self.has(len(error.detail) + _CHARGE_PER_ERROR):
             raise OverBudgetError(self.first)
 
     def has(self, cost: int) -> bool:
@@ -126,9 +126,9 @@ _budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
 
 
 def spend(cost: int, path: Path) -> None:
-    """Count work that takes long for its size: a unit is about a microsecond, and an error a hundred of them.
+    """Charge expensive work: a unit is about a microsecond, and an error is a hundred units.
 
-    Raises OverBudgetError, with an error at `path`, when a validation has had its share.
+    Raise OverBudgetError, with an error at `path`, when the budget is used up.
     """
     budget = _budget.get()
     if budget is not None and not budget.has(cost):
@@ -136,8 +136,10 @@ def spend(cost: int, path: Path) -> None:
         raise OverBudgetError([*budget.first[: MAX_CAUSES - 1], FieldError(ErrorType.TOO_LONG, path, OMITTED, detail)])
 
 
-def gathered(validate: Callable[_P, list[FieldError]], *args: _P.args, **kwargs: _P.kwargs) -> list[FieldError]:
-    """What a validation finds, or the first of it where it finds so much, or takes so long, that it is stopped."""
+def run_within_budget(
+    validate: Callable[_P, list[FieldError]], *args: _P.args, **kwargs: _P.kwargs
+) -> list[FieldError]:
+    """Run a validation; return its errors, or the first ones if it exceeded the budget."""
     token = _budget.set(_Budget())
     try:
         return validate(*args, **kwargs)
@@ -148,8 +150,8 @@ def gathered(validate: Callable[_P, list[FieldError]], *args: _P.args, **kwargs:
 
 
 @contextmanager
-def uncounted() -> Iterator[None]:
-    """Errors of a trial, which may come to nothing: they do not count among those of the validation."""
+def without_budget() -> Iterator[None]:
+    """Validate without charging the budget, for trials whose errors may be discarded."""
     token = _budget.set(None)
     try:
         yield
@@ -158,72 +160,72 @@ def uncounted() -> Iterator[None]:
 
 
 def required(path: Path | None, detail: str = "") -> FieldError:
-    """A value must be given."""
+    """Return the error for a missing value."""
     return FieldError(ErrorType.REQUIRED, path, "", detail)
 
 
 def invalid(path: Path | None, value: Any, detail: str) -> FieldError:
-    """The value is malformed, out of bounds or does not go with another one."""
+    """Return the error for a value that is malformed, out of range or inconsistent."""
     return FieldError(ErrorType.INVALID, path, value, detail)
 
 
 def type_invalid(path: Path | None, value: Any, detail: str) -> FieldError:
-    """The value is of another type than the field."""
+    """Return the error for a value of the wrong type."""
     return FieldError(ErrorType.TYPE_INVALID, path, value, detail)
 
 
 def not_supported(path: Path | None, value: Any, supported: Iterable[str]) -> FieldError:
-    """The value is not one of an enumeration, listed in the order given."""
-    names = ", ".join(map(quoted, supported))
+    """Return the error for a value outside an enumeration, listed in the order given."""
+    names = ", ".join(map(go_quote, supported))
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")
 
 
 def forbidden(path: Path | None, detail: str) -> FieldError:
-    """The field must not be given here, or not be changed."""
+    """Return the error for a field that must not be set or changed here."""
     return FieldError(ErrorType.FORBIDDEN, path, "", detail)
 
 
 def duplicate(path: Path | None, value: Any, detail: str = "") -> FieldError:
-    """The value occurs twice where it must be unique."""
+    """Return the error for a value that must be unique and is not."""
     return FieldError(ErrorType.DUPLICATE, path, value, detail)
 
 
 def not_found(path: Path | None, value: Any) -> FieldError:
-    """The value names something that does not exist."""
+    """Return the error for a value that names something that does not exist."""
     return FieldError(ErrorType.NOT_FOUND, path, value)
 
 
 def too_long(path: Path | None, limit: int) -> FieldError:
-    """The text has more bytes than the limit. The value is not quoted: it is long."""
+    """Return the error for a string over the byte limit. The value is not quoted."""
     detail = f"may not be more than {limit} bytes" if limit >= 0 else "value is too long"
     return FieldError(ErrorType.TOO_LONG, path, OMITTED, detail)
 
 
 def too_many(path: Path | None, actual: int, limit: int) -> FieldError:
-    """The list or map has more entries than the limit."""
+    """Return the error for a list or map with too many entries."""
     items = "item" if limit == 1 else "items"
     detail = f"must have at most {limit} {items}" if limit >= 0 else "has too many items"
     return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else OMITTED, detail)
 
 
 def internal(path: Path | None, detail: str) -> FieldError:
-    """The server failed; the object may be right."""
+    """Return the error for a failure of the server."""
     return FieldError(ErrorType.INTERNAL, path, None, detail)
 
 
-def _rendered(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
-        return quoted(value)
-    shown = _as_go_shows_it(value, _Room())
-    return shortened(_html_safe(json.dumps(shown, ensure_ascii=False, separators=(",", ":"))), MAX_QUOTED)
+        return go_quote(value)
+    shown = _to_go_form(value, _Room())
+    return shorten(_html_safe(json.dumps(shown, ensure_ascii=False, separators=(",", ":"))), MAX_QUOTED)
 
 
 class GoStruct(dict[str, Any]):
-    """A value that errors quote as a struct of Go: by the names and in the order of its fields."""
+    """A value that error messages print like a Go struct: by the names and in the order of its fields."""
 
 
 class _Room:
-    """How much of a value is still looked at: what is shown of it is cut anyway, and each part takes two characters."""
+    """The remaining size for printing a value: the output is cut anyway."""
 
     def __init__(self) -> None:
         self.parts = MAX_QUOTED
@@ -233,26 +235,26 @@ class _Room:
         return self.parts >= 0
 
 
-def _as_go_shows_it(value: Any, room: _Room) -> Any:
-    """Structs by their Go names, every field, null for what is empty: Kubernetes prints its internal types so.
+def _to_go_form(value: Any, room: _Room) -> Any:
+    """Convert a value to how Go prints it: structs by their Go names, every field, null for empty ones.
 
-    The types of meta/v1 have no internal twin and are printed as JSON.
+    The types of meta/v1 have no internal counterpart and are printed as JSON.
     """
     if isinstance(value, LabelSelector | OwnerReference):
-        return _beginning(msgspec.to_builtins(value), room)
+        return _truncate(msgspec.to_builtins(value), room)
     if isinstance(value, msgspec.Struct):
         shown = {}
         for info in msgspec.structs.fields(value):
             item = getattr(value, info.name)
-            shown[_go_name(info.encode_name)] = None if item in ([], {}) else _as_go_shows_it(item, room)
+            shown[_go_name(info.encode_name)] = None if item in ([], {}) else _to_go_form(item, room)
         return shown
     if isinstance(value, GoStruct):
         items = takewhile(room, value.items())
-        return {key: None if item in ([], {}) else _as_go_shows_it(item, room) for key, item in items}
+        return {key: None if item in ([], {}) else _to_go_form(item, room) for key, item in items}
     if isinstance(value, dict):
-        return {key[:MAX_QUOTED]: _as_go_shows_it(value[key], room) for key in takewhile(room, sorted(value))}
+        return {key[:MAX_QUOTED]: _to_go_form(value[key], room) for key in takewhile(room, sorted(value))}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_as_go_shows_it(item, room) for item in takewhile(room, value)]
+        return [_to_go_form(item, room) for item in takewhile(room, value)]
     if isinstance(value, str):
         return value[:MAX_QUOTED]
     if isinstance(value, bytes):
@@ -260,17 +262,16 @@ def _as_go_shows_it(value: Any, room: _Room) -> Any:
     return str(value) if isinstance(value, Quantity) else value
 
 
-def _beginning(value: Any, room: _Room) -> Any:
-    """As much of a JSON value as there is room for."""
+def _truncate(value: Any, room: _Room) -> Any:
     if isinstance(value, dict):
-        return {key: _beginning(item, room) for key, item in takewhile(room, value.items())}
+        return {key: _truncate(item, room) for key, item in takewhile(room, value.items())}
     if isinstance(value, list):
-        return [_beginning(item, room) for item in takewhile(room, value)]
+        return [_truncate(item, room) for item in takewhile(room, value)]
     return value[:MAX_QUOTED] if isinstance(value, str) else value
 
 
 def _go_name(name: str) -> str:
-    """The Go name of a field of that JSON name: `seLinuxOptions` is SELinuxOptions, `name` is Name."""
+    """Return the Go name of a JSON field: `seLinuxOptions` is SELinuxOptions, `name` is Name."""
     word = _FIRST_WORD.match(name)
     end = word.end() if word is not None and word.group() in _ACRONYMS else 1
     return name[:end].upper() + name[end:]

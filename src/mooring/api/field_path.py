@@ -1,7 +1,7 @@
-"""Where in an object something is: `spec.tolerations[0].key`, `metadata.labels[a/b]`.
+"""Paths to fields of objects: `spec.tolerations[0].key`, `metadata.labels[a/b]`.
 
-Validation walks objects with a path in hand and hands it to ``field_errors.py``. A path is written out only when
-somebody asks for its text, since most of them never end up in an error; making one costs next to nothing.
+Validation passes paths to ``field_errors.py``. A path is formatted only on demand, because most never end up in an
+error; creating one is cheap.
 """
 
 _new = object.__new__
@@ -17,21 +17,21 @@ class Path:
         self._step: str | int | tuple[str] = ".".join((name, *more)) if more else name
 
     def child(self, name: str, *more: str) -> "Path":
-        """The path to a field below."""
+        """Return the path to a field below."""
         path = _new(Path)
         path._parent = self
         path._step = ".".join((name, *more)) if more else name
         return path
 
     def index(self, index: int) -> "Path":
-        """The path to an item of this list."""
+        """Return the path to an item of this list."""
         path = _new(Path)
         path._parent = self
         path._step = index
         return path
 
     def key(self, key: str) -> "Path":
-        """The path to an entry of this map, or to an item of a list whose items have names."""
+        """Return the path to an entry of this map, or to an item of a list with named items."""
         path = _new(Path)
         path._parent = self
         path._step = (key,)

@@ -1,7 +1,7 @@
 """Field selectors: `metadata.name=x,spec.nodeName!=y` in queries.
 
-`parse` reads one into an AND of terms; which fields a resource offers is for the server to say. Values may hold `,`
-and `=` after a backslash. Called by the API server and by clients; label selectors are in ``label_selector.py``.
+`parse` returns an AND of terms; the server decides which fields a resource supports. Values may contain `,` and `=`
+after a backslash. Used by the API server and clients; label selectors are in ``label_selector.py``.
 """
 
 import re
@@ -10,21 +10,21 @@ from collections.abc import Mapping
 import msgspec
 
 from mooring.api.label_selector import SelectorError
-from mooring.base.remembering import remembered
+from mooring.base.short_string_cache import cache_short
 
 _SPLIT = re.compile(r"((?:\\.|[^\\,])*\\?)(?:,|$)", re.DOTALL)
 _OPERATOR = re.compile("!=|==|=")
 
 
 class Term(msgspec.Struct, frozen=True):
-    """A field that must have a value, or, if negated, must not. A field that is not there is empty."""
+    """A field that must have a value, or, if negated, must not. A missing field is empty."""
 
     field: str
     value: str
     negated: bool = False
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether the fields meet the term."""
+        """Whether the fields match the term."""
         return (fields.get(self.field, "") == self.value) is not self.negated
 
     def __str__(self) -> str:
@@ -33,12 +33,12 @@ class Term(msgspec.Struct, frozen=True):
 
 
 class FieldSelector(msgspec.Struct, frozen=True):
-    """Terms that all must be met."""
+    """Terms that must all match."""
 
     terms: tuple[Term, ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether the fields meet every term."""
+        """Whether the fields match every term."""
         return all(term.matches(fields) for term in self.terms)
 
     def is_empty(self) -> bool:
@@ -46,7 +46,7 @@ class FieldSelector(msgspec.Struct, frozen=True):
         return not self.terms
 
     def requires_exactly(self, field: str) -> str | None:
-        """The value that a field must have, if the selector says so."""
+        """Return the value that a field must have, if the selector requires one."""
         for term in self.terms:
             if term.field == field and not term.negated:
                 return term.value
@@ -60,13 +60,13 @@ EVERYTHING = FieldSelector()
 
 
 def one_field(field: str, value: str) -> FieldSelector:
-    """The selector that wants one field to have a value."""
+    """Return the selector for one field and value."""
     return FieldSelector((Term(field, value),))
 
 
-@remembered(1024)
+@cache_short(1024)
 def parse(text: str) -> FieldSelector:
-    """The selector that `text` says; raises SelectorError."""
+    """Parse a field selector; raise SelectorError."""
     parts = sorted(match[1] for match in _SPLIT.finditer(text))
     return FieldSelector(tuple(_term(part, text) for part in parts if part))
 
@@ -75,10 +75,10 @@ def _term(part: str, text: str) -> Term:
     operator = _OPERATOR.search(part)
     if operator is None:
         raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
-    return Term(part[: operator.start()], _unescaped(part[operator.end() :]), operator[0] == "!=")
+    return Term(part[: operator.start()], _unescape(part[operator.end() :]), operator[0] == "!=")
 
 
-def _unescaped(value: str) -> str:
+def _unescape(value: str) -> str:
     chars = iter(value)
     result = []
     for char in chars:

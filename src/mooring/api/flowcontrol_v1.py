@@ -7,7 +7,7 @@ from mooring.api.meta_v1 import Resource
 
 
 class FlowDistinguisherMethod(Object):
-    """How the requests of a FlowSchema are told apart."""
+    """How requests of a FlowSchema are divided into flows."""
 
     type: str = required(str)
     """ByUser or ByNamespace."""
@@ -77,7 +77,7 @@ class NonResourcePolicyRule(Object):
     verbs: Annotated[list[str], list_set(patch_merge=False)] = required(list)
     """Verbs, or `*` for all."""
     non_resource_urls: Annotated[list[str], list_set(patch_merge=False)] = required(list, name="nonResourceURLs")
-    """Paths, of which one may end with `*`, or `*` for all."""
+    """Non-resource paths; each may end with `*`, or be `*` for all."""
 
 
 class PolicyRulesWithSubjects(Object):
@@ -114,7 +114,7 @@ class FlowSchemaCondition(Object):
     last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
-    """A word in CamelCase that says why."""
+    """The reason for the last transition, in CamelCase."""
     message: str = ""
     """A sentence for people."""
 
@@ -169,7 +169,7 @@ class LimitedPriorityLevelConfiguration(Object):
 
 
 class ExemptPriorityLevelConfiguration(Object):
-    """How much of the server the exempt level reckons with."""
+    """The nominal concurrency shares of the exempt level."""
 
     nominal_concurrency_shares: Int32 | None = None
     """Its share, beside those of the other levels."""

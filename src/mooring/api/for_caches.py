@@ -1,9 +1,10 @@
-"""A watch for a cache, which asks for less: `?watch=true&forCache=true`, Mooring's own, of which others take no notice.
+"""The query parameter of a reduced watch for caches: `?watch=true&forCache=true`. Mooring's own; other servers ignore
+it.
 
-A cache has the object already, and nobody reads there who owns which field. So it is not told of `managedFields`; of a
-deletion it is told the name, uid and version alone, and nothing of changes that come together with the deletion; of a
-pod whose metadata alone have changed, as when it is to be deleted, these, and since which version (`since`).
-``client/watch.py`` asks, ``apiserver/registry/cache_view.py`` answers, ``client/cache.py`` puts it together.
+A cache holds the object already and needs no `managedFields`. So the server leaves them out; of a deletion it sends
+name, uid and version only, without changes made in the same write; of a pod whose metadata alone changed (as when it is
+marked for deletion) it sends the metadata and the version that it applies to (`since`). ``client/watch.py`` requests
+it, ``apiserver/registry/cache_view.py`` serves it, ``client/cache.py`` merges it.
 """
 
 PARAMETER = "forCache"

@@ -1,8 +1,8 @@
-"""From a tree of plain values to a typed object, the forgiving and talkative way.
+"""Convert a tree of plain values to a typed object, with Kubernetes' leniency and precise errors.
 
 Kubernetes reads JSON with rules that a strict decoder does not have: null means absent, unknown fields are dropped and
-told, and an error names the path. ``codec.py`` comes here when its fast decoder does not succeed, and always with YAML
-and with the result of a patch.
+reported, and an error names the path. ``codec.py`` uses this when its fast decoder fails, and always for YAML and patch
+results.
 """
 
 from base64 import b64decode
@@ -17,7 +17,7 @@ import msgspec
 from mooring.api.field_path import Path
 from mooring.api.json_tree import DecodeError, Members
 from mooring.api.quantity import Quantity, QuantityError, parse
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 
 T = TypeVar("T")
 _REPORT_LIMIT = 100
@@ -25,7 +25,7 @@ _INT32 = 2**31 - 1
 
 
 class FieldValidation(StrEnum):
-    """What to do about unknown and repeated fields: refuse them, tell of them or drop them silently."""
+    """How to handle unknown and duplicate fields: reject, warn or ignore."""
 
     STRICT = "Strict"
     WARN = "Warn"
@@ -33,7 +33,7 @@ class FieldValidation(StrEnum):
 
 
 class WrongFieldsError(DecodeError):
-    """Some values have a wrong type or cannot be read; `problems` has a text for each, beginning with its path."""
+    """Some values have a wrong type or are malformed; `problems` lists them, each starting with its path."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -41,13 +41,13 @@ class WrongFieldsError(DecodeError):
 
 
 class Report(msgspec.Struct):
-    """What was found on the way: values of a wrong type, and fields that are unknown or repeated."""
+    """The problems found: values of a wrong type, and unknown or duplicate fields."""
 
     wrong: list[str] = msgspec.field(default_factory=list)
     strange: list[str] = msgspec.field(default_factory=list)
 
     def wrong_type(self, path: Path | None, expected: str, value: Any) -> None:
-        self.wrong_value(path, f"expected {expected}, got {_described(value)}")
+        self.wrong_value(path, f"expected {expected}, got {_describe_value(value)}")
 
     def wrong_value(self, path: Path | None, message: str) -> None:
         if len(self.wrong) < _REPORT_LIMIT:
@@ -55,11 +55,11 @@ class Report(msgspec.Struct):
 
     def strange_field(self, what: str, path: Path) -> None:
         if len(self.strange) < _REPORT_LIMIT:
-            self.strange.append(f"{what} field {quoted(str(path))}")
+            self.strange.append(f"{what} field {go_quote(str(path))}")
 
 
 def from_tree(tree: Any, cls: type[T], validation: FieldValidation) -> tuple[T, tuple[str, ...]]:
-    """The object of type `cls` that a tree says, and warnings. Raises DecodeError with all that is wrong."""
+    """Convert a tree into an object of type `cls`, with warnings. Raise DecodeError that lists all problems."""
     report = Report()
     kind: Any = cls
     value = _reader(kind)(tree, None, report)
@@ -71,12 +71,12 @@ def from_tree(tree: Any, cls: type[T], validation: FieldValidation) -> tuple[T, 
 
 
 def quantity_from(value: Any) -> Quantity:
-    """The quantity that a JSON string or number says; raises QuantityError."""
+    """Parse a quantity from a JSON string or number; raise QuantityError."""
     if isinstance(value, str):
         return parse(value.strip())
     if isinstance(value, int | float) and not isinstance(value, bool):
         return parse(str(value))
-    raise QuantityError(f"expected a quantity, got {_described(value)}")
+    raise QuantityError(f"expected a quantity, got {_describe_value(value)}")
 
 
 Reader = Callable[[Any, Path | None, Report], Any]
@@ -84,7 +84,7 @@ Reader = Callable[[Any, Path | None, Report], Any]
 
 @cache
 def _reader(kind: Any) -> Reader:
-    """The function that reads values of a type. It is never given null, which its caller takes for absent."""
+    """Return the function that reads values of a type. It never gets null, which means absent."""
     base = _without_annotation(kind)
     origin, args = get_origin(base), get_args(base)
     if isinstance(base, type) and issubclass(base, msgspec.Struct):
@@ -111,7 +111,6 @@ def _is_struct(kind: Any) -> bool:
 
 
 def _choosing_reader(options: tuple[Any, ...]) -> Reader:
-    """Reads what may be an object, a list or something plain: the value says which."""
     objects = [option for option in options if _is_struct(option)]
     lists = [option for option in options if get_origin(option) is list]
     plain = [option for option in options if option not in (*objects, *lists, type(None))]
@@ -140,7 +139,7 @@ def _struct_reader(cls: type[msgspec.Struct]) -> Reader:
         found = {}
         for key, item in value.items():
             here = _child(path, key)
-            _report_repeated(value, key, here, report)
+            _report_duplicate(value, key, here, report)
             name_and_reader = fields.get(key)
             if name_and_reader is None:
                 report.strange_field("unknown", here)
@@ -175,7 +174,7 @@ def _dict_reader(value_type: Any) -> Reader:
         found = {}
         for key, item in value.items():
             here = _child(path, key)
-            _report_repeated(value, key, here, report)
+            _report_duplicate(value, key, here, report)
             found[key] = _zero(value_type) if item is None else reader(item, here, report)
         return found
 
@@ -187,7 +186,7 @@ def _leaf_reader(kind: Any) -> Reader:
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError:
-            report.wrong_type(path, _expected(kind), value)
+            report.wrong_type(path, _describe_type(kind), value)
             return None
 
     return read
@@ -202,7 +201,7 @@ def _read_quantity(value: Any, path: Path | None, report: Report) -> Any:
 
 
 def _read_base64(value: Any, path: Path | None, report: Report) -> Any:
-    """Bytes; the text may be broken into lines, as Go allows it."""
+    """Decode base64, which may contain line breaks as in Go."""
     try:
         return b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
     except (AttributeError, ValueError):
@@ -211,37 +210,36 @@ def _read_base64(value: Any, path: Path | None, report: Report) -> Any:
 
 
 def _plain(value: Any, path: Path | None, report: Report) -> Any:
-    """A value of any shape, kept as it is."""
     if isinstance(value, dict):
         for key in value:
-            _report_repeated(value, key, _child(path, key), report)
+            _report_duplicate(value, key, _child(path, key), report)
         return {key: _plain(item, _child(path, key), report) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item, _item(path, index), report) for index, item in enumerate(value)]
     return value
 
 
-def report_repeated(value: Any, path: Path | None, report: Report) -> None:
-    """Tell of every field that was written twice, here and below."""
+def report_duplicates(value: Any, path: Path | None, report: Report) -> None:
+    """Report every duplicate field, recursively."""
     if isinstance(value, dict):
         for key, item in value.items():
             here = _child(path, key)
-            _report_repeated(value, key, here, report)
+            _report_duplicate(value, key, here, report)
             if isinstance(item, dict | list):
-                report_repeated(item, here, report)
+                report_duplicates(item, here, report)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, dict | list):
-                report_repeated(item, _item(path, index), report)
+                report_duplicates(item, _item(path, index), report)
 
 
-def _report_repeated(value: dict[str, Any], key: str, path: Path, report: Report) -> None:
+def _report_duplicate(value: dict[str, Any], key: str, path: Path, report: Report) -> None:
     if isinstance(value, Members) and key in value.repeated:
         report.strange_field("duplicate", path)
 
 
 def _zero(kind: Any) -> Any:
-    """What null becomes in a list or map, where it cannot be absent: the zero value of Go."""
+    """Return Go's zero value for null in a list or map, where it cannot be absent."""
     base = _without_annotation(kind)
     origin = get_origin(base)
     if base is Any or origin in {Union, UnionType}:
@@ -257,17 +255,17 @@ def _item(path: Path | None, index: int) -> Path:
     return Path(f"[{index}]") if path is None else path.index(index)
 
 
-def _expected(kind: Any) -> str:
+def _describe_type(kind: Any) -> str:
     base = _without_annotation(kind)
     if get_origin(base) in {Union, UnionType}:
-        return " or ".join(_expected(arg) for arg in get_args(base))
+        return " or ".join(_describe_type(arg) for arg in get_args(base))
     if base is int:
         limits = [note.le for note in getattr(kind, "__metadata__", ()) if isinstance(note, msgspec.Meta)]
         return "a 32-bit integer" if limits == [_INT32] else "a 64-bit integer"
     return {str: "a string", bool: "a boolean", float: "a number"}.get(base, str(base))
 
 
-def _described(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     if isinstance(value, bool):
         return "a boolean"
     if isinstance(value, int | float):

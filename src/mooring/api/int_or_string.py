@@ -9,11 +9,11 @@ _PERCENT = re.compile("([+-]?[0-9]+)%")
 
 
 class PercentError(ValueError):
-    """The text is no percentage."""
+    """The string is not a percentage."""
 
 
-def percent(value: int | str) -> int | None:
-    """The percentage that a text says; none for a number. Raises PercentError for any other text."""
+def parse_percent(value: int | str) -> int | None:
+    """Return the percentage of a string; None for a number. Raise PercentError for other strings."""
     if isinstance(value, int):
         return None
     match = _PERCENT.fullmatch(value)
@@ -23,12 +23,12 @@ def percent(value: int | str) -> int | None:
 
 
 def scaled_value(value: int | str, total: int, *, round_up: bool) -> int:
-    """A number as it is, or that percentage of `total`. Raises PercentError for any other text.
+    """Return a number unchanged, or a percentage of `total`. Raise PercentError for other strings.
 
     >>> scaled_value("25%", 10, round_up=True), scaled_value("25%", 10, round_up=False)
     (3, 2)
     """
     if isinstance(value, int):
         return value
-    hundredths = (percent(value) or 0) * total
+    hundredths = (parse_percent(value) or 0) * total
     return -(-hundredths // 100) if round_up else hundredths // 100

@@ -1,8 +1,7 @@
-"""JSON as a tree of plain values that remembers which fields were written twice.
+"""Parse JSON into a tree of plain values that records duplicate fields.
 
-The slow road of ``codec.py``: it is taken when the fast decoder refuses something, or when a field may be there twice,
-and it says exactly what is wrong. YAML becomes the same kind of tree in ``yaml_documents.py``; ``from_tree.py`` makes
-typed objects of it.
+The slow path of ``codec.py``, used when the fast decoder fails or a field may be duplicated; it reports exactly what is
+wrong. YAML becomes the same kind of tree in ``yaml_documents.py``; ``from_tree.py`` converts it to typed objects.
 """
 
 import json
@@ -10,27 +9,44 @@ import math
 import re
 from collections import Counter
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 MAX_BYTES = 3 * 1024 * 1024
 MAX_DEPTH = 200
+
+
+class Elements(NamedTuple):
+    """How many elements a document may have: each costs memory and time, however few bytes it takes."""
+
+    objects: int
+    """Objects and lists, which cost up to 30 µs each until an object is stored."""
+    values: int
+    """Entries of lists and fields of objects, which cost up to 3 µs each."""
+
+
+MAX_ELEMENTS = Elements(8_000, 80_000)
+MAX_ELEMENTS_OF_CUSTOM_OBJECT = Elements(12_000, 120_000)
+"""More, because some list thousands of other objects in their status, and they cost less than built-in ones."""
+MAX_ELEMENTS_OF_DEFINITION = Elements(300_000, 1_000_000)
+"""What a CustomResourceDefinition may have: some have a schema of 30,000 objects."""
 _MAX_DIGITS = 400
 
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = bytes.maketrans(b"[{]}", b"\x02\x02\x00\x00")
+_OPENS = 2
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class DecodeError(ValueError):
-    """The input is not what it should be; the message is meant for whoever sent it."""
+    """The input is invalid; the message is meant for the client."""
 
 
 class TooLargeError(DecodeError):
-    """The input is larger than anybody may send."""
+    """The input exceeds the size limits."""
 
 
 class Members(dict[str, Any]):
-    """An object of which some fields were written more than once; the last value counts."""
+    """An object with duplicate fields; the last value wins."""
 
     __slots__ = ("repeated",)
 
@@ -41,26 +57,38 @@ class Members(dict[str, Any]):
 
 
 def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object with these fields."""
+    """Build an object from its fields."""
     found = dict(pairs)
     return found if len(found) == len(pairs) else Members(pairs)
 
 
-def check_limits(body: bytes) -> None:
-    """Raises for input that is too large or nested too deeply, before anything is made of it."""
+def check_limits(body: bytes, most: Elements = MAX_ELEMENTS) -> None:
+    """Raise for JSON that is too large, too deep or has too many elements, before it is parsed."""
     if len(body) > MAX_BYTES:
         raise TooLargeError(f"limit is {MAX_BYTES}")
-    if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
+    if body.count(b"{") + body.count(b"[") <= MAX_DEPTH and body.count(b",") < most.values:
         return
-    outside = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]  # of texts, whose brackets do not count
-    steps = b"".join(outside).translate(_STEPS, _NOT_A_BRACKET)
+    # Skip brackets and commas in strings. Strings are joined without a buffer per piece, unlike bytes.
+    text = body.replace(b"\\\\", b"").replace(b'\\"', b"").decode("latin-1")
+    outside = "".join(text.split('"')[::2]).encode("latin-1")
+    steps = outside.translate(_STEPS, _NOT_A_BRACKET)
+    objects = steps.count(_OPENS)
+    check_elements(objects, objects + outside.count(b","), most)
     if max(accumulate(steps, lambda depth, step: depth + step - 1, initial=0)) > MAX_DEPTH:
         raise DecodeError(f"nested more than {MAX_DEPTH} levels deep")
 
 
-def json_tree(body: bytes) -> Any:
-    """The tree that JSON text says. Raises DecodeError with the place of what is wrong."""
-    text = text_of(body)
+def check_elements(objects: int, values: int, most: Elements) -> None:
+    """Raise TooLargeError if a document has more objects or values than `most`."""
+    if objects > most.objects:
+        raise TooLargeError(f"limit is {most.objects} objects and lists in one body")
+    if values > most.values:
+        raise TooLargeError(f"limit is {most.values} values in one body")
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse JSON into a tree. Raise DecodeError with the position of the error."""
+    text = decode_utf8(body)
     try:
         tree = json.loads(
             text,
@@ -78,8 +106,8 @@ def json_tree(body: bytes) -> Any:
     return tree
 
 
-def text_of(body: bytes) -> str:
-    """The text of UTF-8 bytes."""
+def decode_utf8(body: bytes) -> str:
+    """Decode UTF-8; raise DecodeError."""
     try:
         return body.decode()
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
-"""The kinds Mooring knows: their names, their types, and what discovery says about them.
+"""The kinds that Mooring knows: their names, types and discovery information.
 
-`KINDS` is the table, one entry for each version of each kind; the scheme decides which of them are served. Names,
-short names, categories, verbs and subresources are those of Kubernetes' discovery. Read next: ``scheme.py``.
+`KINDS` is the table, one entry for each version of each kind; the scheme decides which are served. Names, short names,
+categories, verbs and subresources are those of Kubernetes' discovery. Read next: ``scheme.py``.
 """
 
 import re
@@ -58,18 +58,18 @@ class GroupVersion(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """How objects spell it: `apps/v1`, or `v1` for the core group."""
+        """The form in objects: `apps/v1`, or `v1` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @classmethod
     def parse(cls, api_version: str) -> "GroupVersion":
-        """Read `apps/v1` or `v1`."""
+        """Parse `apps/v1` or `v1`."""
         group, _, version = api_version.rpartition("/")
         return cls(group, version)
 
 
 class Rank(NamedTuple):
-    """The place of a version in Kubernetes' order: v2 > v1 > v1beta2 > v1beta1 > v1alpha3."""
+    """The position of a version in Kubernetes' order: v2 > v1 > v1beta2 > v1beta1 > v1alpha3."""
 
     stability: int
     major: int
@@ -83,12 +83,12 @@ _VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?", re.ASCII)
 
 
 def is_version(text: str) -> bool:
-    """Whether a text is the version of an API, and not the name of a group."""
+    """Whether a string is an API version, not a group."""
     return _VERSION.fullmatch(text) is not None
 
 
 def preference(version: str) -> tuple[Any, ...]:
-    """Sorts versions as clients prefer them: v2, v1, v1beta1; then those that are named otherwise, by name."""
+    """Return a sort key in clients' order of preference: v2, v1, v1beta1; then other names alphabetically."""
     if not is_version(version):
         return (1, version)
     return (0, *(-part for part in rank(version)))
@@ -96,7 +96,7 @@ def preference(version: str) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=256)
 def rank(version: str) -> Rank:
-    """The rank of a version such as `v1beta1`."""
+    """Return the rank of a version such as `v1beta1`."""
     found = _VERSION.fullmatch(version)
     if not found:
         raise ValueError(f'"{version}" is not the version of an API: write v1, v1beta1 or v1alpha1')
@@ -105,29 +105,29 @@ def rank(version: str) -> Rank:
 
 
 class Subresource(msgspec.Struct, frozen=True):
-    """Something below an object that has its own URL, such as `status` or `scale`."""
+    """A subresource with its own URL, such as `status` or `scale`."""
 
     name: str
     verbs: tuple[str, ...] = _CHANGE
     kind: str = ""
-    """The kind that is read and written there; empty for the object's own."""
+    """The kind that is read and written there; empty for the parent's."""
     group_version: GroupVersion | None = None
-    """The group and version of that kind, where they are not the object's own."""
+    """The group and version of that kind, if not the parent's."""
     streams: bool = False
-    """Whether it reaches through to a node or a container (`log`, `exec`, `proxy`) instead of showing an object."""
+    """Whether it connects to a node or container (`log`, `exec`, `proxy`) instead of returning an object."""
 
 
-class CustomFacts(msgspec.Struct, frozen=True, eq=False):
-    """What a CustomResourceDefinition says of one version of its kind, for those who serve it."""
+class CustomKindInfo(msgspec.Struct, frozen=True, eq=False):
+    """The properties of one version of a custom kind, from its CustomResourceDefinition."""
 
     singular: str
     list_kind: str
     definition: apiextensions_v1.CustomResourceDefinition
     version: apiextensions_v1.CustomResourceDefinitionVersion
     converter: "Callable[[Any, Kind], Any]"
-    """Turns an object of this version into one of another, which its second argument says."""
+    """Convert an object of this version to the version given as second argument."""
     revision: int = 0
-    """That of the definition in the store: what was written later has been pruned and defaulted by this schema."""
+    """The definition's store revision: objects written later are pruned and defaulted by this schema."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,25 +147,25 @@ class Kind:
     subresources: tuple[Subresource, ...] = ()
     lifecycle: Lifecycle = ALWAYS
     storage_group: str | None = None
-    """The group whose kind of the same name holds the objects, where it is not this one (events)."""
+    """The group whose kind of the same name stores the objects, if not this one (events)."""
     is_internal: bool = False
-    """Stored by the server for itself, and never served."""
+    """Stored by the server for itself and never served."""
     to_hub: Callable[[Any], Any] | None = None
-    """Turns an object into the shape of the newest version; None where it has that shape already."""
+    """Convert an object to the newest version; None if it has the same type."""
     from_hub: Callable[[Any], Any] | None = None
-    """The way back."""
-    custom: "CustomFacts | None" = None
-    """What a definition says of the kind beside all this, where it was learned from one."""
+    """Convert an object from the newest version."""
+    custom: "CustomKindInfo | None" = None
+    """The properties from a CustomResourceDefinition, for custom kinds."""
     group_version: GroupVersion = field(init=False)
     api_version: str = field(init=False)
     family: tuple[str, str] = field(init=False)
-    """What all versions of a kind that hold the same objects have in common."""
+    """Identifies all versions of a kind that share the same objects."""
     has_status: bool = field(init=False)
     stored: bool = field(init=False)
-    """Whether objects of the kind are kept; the others are questions that are answered at once."""
+    """Whether objects of the kind are stored; others are requests such as reviews."""
 
     def __post_init__(self) -> None:
-        worked_out = {  # once, as every request asks for these
+        worked_out = {  # computed once: every request reads these
             "group_version": GroupVersion(self.group, self.version),
             "api_version": GroupVersion(self.group, self.version).api_version,
             "family": (self.group if self.storage_group is None else self.storage_group, self.kind),
@@ -176,7 +176,7 @@ class Kind:
             object.__setattr__(self, name, value)
 
     def has_shape_of(self, other: "Kind") -> bool:
-        """Whether objects of both differ in nothing but their apiVersion."""
+        """Whether objects of both versions differ only in apiVersion."""
         return self.type is other.type and self.to_hub is other.to_hub
 
     @property
@@ -189,7 +189,7 @@ class Kind:
 
     @property
     def list_type(self) -> ListType | None:
-        """The type of its lists; None for custom kinds, and for what is not kept."""
+        """The type of its lists; None for custom kinds and for kinds that are not stored."""
         return list_of(self.type) if self.stored and not self.custom else None
 
     @property
@@ -198,7 +198,7 @@ class Kind:
         return rank(self.version).stability
 
     def subresource(self, name: str) -> Subresource | None:
-        for each in self.subresources:  # asked several times for each request: a generator would cost more
+        for each in self.subresources:  # called several times per request: a generator would cost more
             if each.name == name:
                 return each
         return None
@@ -224,7 +224,7 @@ _POD_SUBRESOURCES = (
 
 
 class _Module(msgspec.Struct, frozen=True):
-    """Finds the types of one group-version by the name of the kind."""
+    """Find the types of one group-version by kind."""
 
     group: str
     version: str
@@ -355,8 +355,8 @@ def _policies() -> tuple[Kind, ...]:
         *both,
         v1.kind("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", **extensions),
         v1.kind("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", **extensions),
-        *(_also(kind, "v1beta1") for kind in both),
-        *(_also(kind, "v1alpha1") for kind in mutating),
+        *(_in_version(kind, "v1beta1") for kind in both),
+        *(_in_version(kind, "v1alpha1") for kind in mutating),
     )
 
 
@@ -392,14 +392,14 @@ def _cluster() -> tuple[Kind, ...]:
             subresources=(Subresource("approval"), STATUS),
         ),
         trust_bundle,
-        _also(trust_bundle, "v1beta1"),
+        _in_version(trust_bundle, "v1beta1"),
         _Module("coordination.k8s.io", "v1", coordination_v1).kind("Lease", "leases"),
         _Module("discovery.k8s.io", "v1", discovery_v1).kind("EndpointSlice", "endpointslices"),
         _Module("events.k8s.io", "v1", events_v1).kind(
             "Event",
             "events",
             short_names=("ev",),
-            storage_group="",  # the same events as in core/v1, which is how kubectl shows what the scheduler wrote
+            storage_group="",  # the same events as in core/v1: kubectl shows what the scheduler wrote
             to_hub=conversion.event_to_core,
             from_hub=conversion.event_from_core,
         ),
@@ -413,7 +413,7 @@ def _cluster() -> tuple[Kind, ...]:
         storage.kind("StorageClass", "storageclasses", namespaced=False, short_names=("sc",)),
         storage.kind("VolumeAttachment", "volumeattachments", namespaced=False, subresources=(STATUS,)),
         attributes_class,
-        _also(attributes_class, "v1beta1"),
+        _in_version(attributes_class, "v1beta1"),
     )
 
 
@@ -426,9 +426,9 @@ def _flow_control() -> tuple[Kind, ...]:
     return (
         schema,
         level,
-        _also(schema, "v1beta3"),
+        _in_version(schema, "v1beta3"),
         replace(
-            _also(level, "v1beta3"),
+            _in_version(level, "v1beta3"),
             to_hub=conversion.priority_level_from_v1beta3,
             from_hub=conversion.priority_level_to_v1beta3,
         ),
@@ -451,13 +451,13 @@ def _networking() -> tuple[Kind, ...]:
         v1.kind("NetworkPolicy", "networkpolicies", short_names=("netpol",)),
         address,
         cidr,
-        _also(address, "v1beta1"),
-        _also(cidr, "v1beta1"),
+        _in_version(address, "v1beta1"),
+        _in_version(cidr, "v1beta1"),
         _Module("node.k8s.io", "v1", node_v1).kind("RuntimeClass", "runtimeclasses", namespaced=False),
         pod_certificate,
-        _also(pod_certificate, "v1beta1"),
+        _in_version(pod_certificate, "v1beta1"),
         migration,
-        _also(migration, "v1beta1"),
+        _in_version(migration, "v1beta1"),
     )
 
 
@@ -472,23 +472,23 @@ def _devices() -> tuple[Kind, ...]:
     return (
         *everywhere,
         taint_rule,
-        *(_also(kind, "v1beta2") for kind in (*everywhere, taint_rule)),
-        _also(taint_rule, "v1alpha3"),
-        _also(device_class, "v1beta1"),
+        *(_in_version(kind, "v1beta2") for kind in (*everywhere, taint_rule)),
+        _in_version(taint_rule, "v1alpha3"),
+        _in_version(device_class, "v1beta1"),
         replace(
-            _also(claim, "v1beta1"),
+            _in_version(claim, "v1beta1"),
             type=resource_v1beta1.ResourceClaim,
             to_hub=conversion.claim_from_v1beta1,
             from_hub=conversion.claim_to_v1beta1,
         ),
         replace(
-            _also(template, "v1beta1"),
+            _in_version(template, "v1beta1"),
             type=resource_v1beta1.ResourceClaimTemplate,
             to_hub=conversion.template_from_v1beta1,
             from_hub=conversion.template_to_v1beta1,
         ),
         replace(
-            _also(slice_, "v1beta1"),
+            _in_version(slice_, "v1beta1"),
             type=resource_v1beta1.ResourceSlice,
             to_hub=conversion.slice_from_v1beta1,
             from_hub=conversion.slice_to_v1beta1,
@@ -496,8 +496,7 @@ def _devices() -> tuple[Kind, ...]:
     )
 
 
-def _also(kind: Kind, version: str) -> Kind:
-    """The same kind in another version, with the same shape."""
+def _in_version(kind: Kind, version: str) -> Kind:
     return replace(kind, version=version, lifecycle=lifecycle_of(kind.group, version, kind.kind))
 
 

@@ -1,8 +1,8 @@
-"""Label selectors: the text form of queries (`a in (b,c),!d`) and the structured form inside objects.
+"""Label selectors: the string form of queries (`a in (b,c),!d`) and the structured form inside objects.
 
 Both become a `Selector`, an AND of `Requirement`s, whose `matches` the store, informers, the scheduler and controllers
-call. `parse` reads the text form; `from_label_selector` takes the structured one, of which `validate` says what is
-wrong in Kubernetes' words.
+call. `parse` parses the string form; `from_label_selector` compiles the structured one, which `validate`
+checks with Kubernetes' messages.
 
     >>> parse("tier in (web, db), !canary").matches({"tier": "web"})
     True
@@ -19,17 +19,17 @@ from mooring.api import field_errors, names
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector, LabelSelectorRequirement
-from mooring.base.remembering import remembered
+from mooring.base.short_string_cache import cache_short
 
 _FEW = 16
 
 
 class SelectorError(ValueError):
-    """The text is not a selector; the message says what was found and what was expected."""
+    """The string is not a selector; the message says what was found and what was expected."""
 
 
 class Operator(StrEnum):
-    """How a requirement relates a label to its values."""
+    """The operator of a requirement."""
 
     IN = "in"
     NOT_IN = "notin"
@@ -42,12 +42,13 @@ class Operator(StrEnum):
     LESS_THAN = "lt"
 
 
-_AMONG = frozenset({Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS})
+REQUIRES_A_VALUE = _AMONG = frozenset({Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS})
+REQUIRES_A_LABEL = frozenset({Operator.EXISTS, Operator.GREATER_THAN, Operator.LESS_THAN})
 _NOT_AMONG = frozenset({Operator.NOT_IN, Operator.NOT_EQUALS})
 
 
 def _among(value: str, values: tuple[str, ...]) -> bool:
-    """Whether a value is one of some that are sorted. Few are searched faster in their order."""
+    """Whether a value is one of sorted values; linear search is faster for few."""
     if len(values) <= _FEW:
         return value in values
     place = bisect_left(values, value)
@@ -62,7 +63,7 @@ class Requirement(msgspec.Struct, frozen=True):
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet the requirement."""
+        """Whether the labels match the requirement."""
         value = labels.get(self.key)
         operator = self.operator
         if operator in _AMONG:
@@ -73,8 +74,8 @@ class Requirement(msgspec.Struct, frozen=True):
             return value is not None
         if operator is Operator.DOES_NOT_EXIST:
             return value is None
-        found = None if value is None else lax_int64(value)
-        limit = lax_int64(self.values[0])
+        found = None if value is None else parse_lax_int64(value)
+        limit = parse_lax_int64(self.values[0])
         if found is None or limit is None:
             return False
         return found > limit if operator is Operator.GREATER_THAN else found < limit
@@ -92,13 +93,13 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 class Selector(msgspec.Struct, frozen=True):
-    """Requirements that all must be met, sorted by key; with `selectable` false it matches nothing."""
+    """Requirements that must all match, sorted by key; with `selectable` false it matches nothing."""
 
     requirements: tuple[Requirement, ...] = ()
     selectable: bool = True
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet every requirement."""
+        """Whether the labels match every requirement."""
         for requirement in self.requirements:
             if not requirement.matches(labels):
                 return False
@@ -109,7 +110,7 @@ class Selector(msgspec.Struct, frozen=True):
         return self.selectable and not self.requirements
 
     def requires_exactly(self, key: str) -> str | None:
-        """The one value that a label must have, if there is only one."""
+        """Return the only value that a label may have, if there is one."""
         for requirement in self.requirements:
             if requirement.key == key:
                 exact = requirement.operator in _AMONG and len(requirement.values) == 1
@@ -117,7 +118,7 @@ class Selector(msgspec.Struct, frozen=True):
         return None
 
     def plus(self, requirements: Iterable[Requirement]) -> "Selector":
-        """The selector with more requirements."""
+        """Return the selector with additional requirements."""
         return Selector(_by_key([*self.requirements, *requirements]), self.selectable)
 
     def __str__(self) -> str:
@@ -128,8 +129,8 @@ EVERYTHING = Selector()
 NOTHING = Selector(selectable=False)
 
 
-def lax_int64(text: str) -> int | None:
-    """A signed 64-bit integer, with an optional sign and leading zeros (as in node affinity's `Gt` and `Lt`)."""
+def parse_lax_int64(text: str) -> int | None:
+    """Parse a signed 64-bit integer with optional sign and leading zeros (as in node affinity's `Gt` and `Lt`)."""
     if not re.fullmatch("[+-]?[0-9]+", text) or len(text) > 1000:
         return None
     number = int(text)
@@ -137,11 +138,9 @@ def lax_int64(text: str) -> int | None:
 
 
 def from_labels(labels: Mapping[str, str]) -> Selector:
-    """The selector that wants each of these labels."""
+    """Return the selector that requires each of these labels."""
     return Selector(_by_key(Requirement(key, Operator.EQUALS, (value,)) for key, value in labels.items()))
 
-
-# -- the structured form
 
 _STRUCTURED = {
     "In": Operator.IN,
@@ -152,7 +151,7 @@ _STRUCTURED = {
 
 
 def from_label_selector(selector: LabelSelector | None) -> Selector:
-    """The structured form as a selector: none matches nothing, an empty one everything.
+    """Compile the structured form: None matches nothing, an empty one everything.
 
     It must be valid (see `validate`): an unknown operator raises SelectorError.
     """
@@ -168,7 +167,7 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
 
 
 def validate(selector: LabelSelector | None, path: Path, *, allow_invalid_values: bool = False) -> list[FieldError]:
-    """What is wrong with the structured form. Objects stored before values were checked may keep theirs."""
+    """Validate the structured form. Objects stored before values were validated may keep theirs."""
     if selector is None:
         return []
     errors = names.validate_labels(selector.match_labels, path.child("matchLabels"))
@@ -181,7 +180,6 @@ def validate(selector: LabelSelector | None, path: Path, *, allow_invalid_values
 def validate_requirement(
     requirement: LabelSelectorRequirement, path: Path, *, allow_invalid_values: bool = False
 ) -> list[FieldError]:
-    """What is wrong with one expression of the structured form."""
     errors: list[FieldError] = []
     match requirement.operator:
         case "In" | "NotIn":
@@ -201,8 +199,6 @@ def validate_requirement(
     return errors
 
 
-# -- the text form
-
 _TOKENS = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^=!(),<> \t\r\n]+)|$)")
 _END = ""
 _BINARY = {
@@ -217,14 +213,14 @@ _BINARY = {
 _SYMBOLS = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">", _END})
 
 
-@remembered(1024)
+@cache_short(1024)
 def parse(text: str) -> Selector:
-    """The selector that `text` says; raises SelectorError."""
+    """Parse a label selector; raise SelectorError."""
     return Selector(_by_key(_Parser(text).requirements()))
 
 
 class _Parser:
-    """Reads requirements, separated by commas, from left to right. `in` and `notin` are words like others in values."""
+    """Parse comma-separated requirements. `in` and `notin` are ordinary words in values."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [match[1] or match[2] or _END for match in _TOKENS.finditer(text)]
@@ -309,7 +305,7 @@ def _check_values(key: str, operator: Operator, values: tuple[str, ...]) -> None
     path = Path("values")
     for index, value in enumerate(values):
         here = path.index(index)
-        if operator in {Operator.GREATER_THAN, Operator.LESS_THAN} and lax_int64(value) is None:
+        if operator in {Operator.GREATER_THAN, Operator.LESS_THAN} and parse_lax_int64(value) is None:
             detail = "for 'Gt', 'Lt' operators, the value must be an integer"
             raise SelectorError(f"unable to parse requirement: {field_errors.invalid(here, value, detail)}")
         wrong = names.label_value(value)

@@ -1,8 +1,8 @@
 """When each kind of each API version was introduced, deprecated and removed.
 
-The facts are Kubernetes' own, down to the releases that are planned but not out yet: the part of the history of the
-API (``history/resources.txt``) that is short enough for every start. The scheme reads them to decide what is served,
-what is warned about and in which version objects are stored. Read next: ``scheme.py``.
+The data is Kubernetes' own, including planned releases: the part of the API history (``history/resources.txt``) that is
+small enough to read at every start. The scheme uses it to decide what is served, what is deprecated and in which
+version objects are stored. Read next: ``scheme.py``.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from mooring.base.version import Version
 
 
 class Lifecycle(msgspec.Struct, frozen=True):
-    """The releases in which something about a kind changed."""
+    """The releases in which a kind was introduced, deprecated and removed."""
 
     introduced: Version
     deprecated: Version | None = None
@@ -24,9 +24,9 @@ class Lifecycle(msgspec.Struct, frozen=True):
     replacement: str = ""
     """The group and version to use instead, for the warning."""
     is_legacy: bool = False
-    """Whether a beta is on by default although those of its time are not, since the ones before it were."""
+    """Whether a beta is on by default, although later betas are not, because its predecessors were."""
     subresources: Mapping[str, Version] = msgspec.field(default_factory=dict)
-    """Those that came later than the kind."""
+    """Subresources that were introduced later than the kind."""
 
     def known_at(self, version: Version) -> bool:
         """Whether a release has the kind."""
@@ -40,7 +40,7 @@ class Lifecycle(msgspec.Struct, frozen=True):
 def since(
     introduced: str, deprecated: str = "", removed: str = "", *, replacement: str = "", is_legacy: bool = False
 ) -> Lifecycle:
-    """A lifecycle as tests write it."""
+    """Create a lifecycle from strings, for tests."""
     return Lifecycle(
         Version.parse(introduced),
         Version.parse(deprecated) if deprecated else None,
@@ -54,16 +54,16 @@ ALWAYS = since("1.0")
 
 
 def lifecycle_of(group: str, version: str, kind: str) -> Lifecycle:
-    """The lifecycle of a kind; those without a URL of their own, such as Scale, have always been there."""
+    """Return the lifecycle of a kind; kinds without a URL, such as Scale, have always existed."""
     return _lifecycles().get((group, version, kind), ALWAYS)
 
 
 @cache
 def _lifecycles() -> dict[tuple[str, str, str], Lifecycle]:
-    return {(each.group, each.version, each.kind): _of(each) for each in served_resources()}
+    return {(each.group, each.version, each.kind): _lifecycle_of_served(each) for each in served_resources()}
 
 
-def _of(served: Served) -> Lifecycle:
+def _lifecycle_of_served(served: Served) -> Lifecycle:
     introduced = served.introduced or str(served.releases.since or ALWAYS.introduced)
     removed = served.removed or str(served.releases.until or "")
     is_legacy = "beta" in served.version and not served.off.spans

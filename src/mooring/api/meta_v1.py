@@ -135,7 +135,7 @@ class ResourceList(TypeMeta):
 
 @cache
 def list_of(kind: type[Resource]) -> type[ResourceList]:
-    """The type of lists of a kind, made when somebody asks for it: OpenAPI and protobuf."""
+    """Create the list type of a kind on first use, for OpenAPI and protobuf."""
     made = defstruct(
         f"{kind.__name__}List",
         [("items", list[kind], required(list))],  # type: ignore[valid-type] # known only when it is made
@@ -190,7 +190,7 @@ class Condition(Object):
     last_transition_time: str | None = required(lambda: None)
     """When the status last changed."""
     reason: str = required(str)
-    """One word in CamelCase that says why the condition has its status."""
+    """The reason for the condition's status, in CamelCase."""
     message: str = required(str)
     """A sentence for people about the last change."""
 
@@ -199,7 +199,7 @@ class StatusCause(Object):
     """One of the reasons why a request failed."""
 
     reason: str = ""
-    """A word that machines can read, such as FieldValueInvalid."""
+    """A machine-readable reason, such as FieldValueInvalid."""
     message: str = ""
     """A sentence for people."""
     field: str = ""
@@ -233,7 +233,7 @@ class Status(TypeMeta):
     message: str = ""
     """A sentence for people about the outcome."""
     reason: str = ""
-    """A word that machines can read, such as NotFound."""
+    """A machine-readable reason, such as NotFound."""
     details: StatusDetails | None = None
     """What the outcome is about."""
     code: Int32 = 0
@@ -276,11 +276,11 @@ class WatchEvent(Object):
 
 
 class PartialObjectMetadata(Resource):
-    """An object of any kind of which only the metadata is shown."""
+    """The metadata of an object of any kind."""
 
 
 class PartialObjectMetadataList(ResourceList):
-    """Several objects of which only the metadata is shown."""
+    """The metadata of several objects."""
 
     items: list[PartialObjectMetadata] = required(list)
 
@@ -308,7 +308,7 @@ class TableRowCondition(Object):
     status: str = required(str)
     """True, False or Unknown."""
     reason: str = ""
-    """One word that says why."""
+    """The reason for the last transition, in CamelCase."""
     message: str = ""
     """A sentence for people."""
 
@@ -319,9 +319,9 @@ class TableRow(Object):
     cells: list[Any] = required(list)
     """One value for each column."""
     conditions: list[TableRowCondition] = []
-    """What is special about the row."""
+    """The conditions of the row."""
     object: Any = None
-    """What was asked for of the object: all, its metadata or nothing."""
+    """The requested part of the object: all, its metadata or nothing."""
 
 
 class Table(TypeMeta):

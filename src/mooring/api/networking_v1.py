@@ -12,8 +12,6 @@ from mooring.api.base import Int32, IntOrString, Merge, Object, always, atomic, 
 from mooring.api.core_v1 import TypedLocalObjectReference
 from mooring.api.meta_v1 import Condition, LabelSelector, Resource
 
-# -- Ingress
-
 
 class ServiceBackendPort(Object):
     """A port of a service, by name or by number."""
@@ -101,7 +99,7 @@ class IngressPortStatus(Object):
     protocol: str = required(str)
     """TCP, UDP or SCTP."""
     error: str | None = None
-    """What is wrong with the port."""
+    """The error of the port."""
 
 
 class IngressLoadBalancerIngress(Object):
@@ -138,9 +136,6 @@ class Ingress(Resource):
     """Its state."""
 
 
-# -- IngressClass
-
-
 class IngressClassParametersReference(Object):
     """An object with further parameters of a class."""
 
@@ -172,9 +167,6 @@ class IngressClass(Resource):
     """Who implements it."""
 
 
-# -- NetworkPolicy
-
-
 class NetworkPolicyPort(Object):
     """A port or a range of ports."""
 
@@ -196,7 +188,7 @@ class IPBlock(Object):
 
 
 class NetworkPolicyPeer(Object):
-    """Whom traffic may come from or go to: either pods or a block of addresses."""
+    """A peer of traffic: pods or an address block."""
 
     pod_selector: LabelSelector | None = None
     """Pods by their labels."""
@@ -212,7 +204,7 @@ class NetworkPolicyIngressRule(Object):
     ports: list[NetworkPolicyPort] = []
     """To which ports; any when empty."""
     from_: list[NetworkPolicyPeer] = field(default_factory=list, name="from")
-    """From whom; from anybody when empty."""
+    """Allowed sources; all if empty."""
 
 
 class NetworkPolicyEgressRule(Object):
@@ -221,7 +213,7 @@ class NetworkPolicyEgressRule(Object):
     ports: list[NetworkPolicyPort] = []
     """To which ports; any when empty."""
     to: list[NetworkPolicyPeer] = []
-    """To whom; to anybody when empty."""
+    """Allowed destinations; all if empty."""
 
 
 class NetworkPolicySpec(Object):
@@ -244,9 +236,6 @@ class NetworkPolicy(Resource):
     """Which pods, and which traffic."""
 
 
-# -- the addresses of Services
-
-
 class ParentReference(Object):
     """The object that an address belongs to."""
 
@@ -261,7 +250,7 @@ class ParentReference(Object):
 
 
 class IPAddressSpec(Object):
-    """Whom an address belongs to."""
+    """The owner of an address."""
 
     parent_ref: ParentReference | None = required(lambda: None)
     """The object that has the address."""
@@ -271,7 +260,7 @@ class IPAddress(Resource):
     """One address that is taken; its name is the address. Who creates it has it."""
 
     spec: IPAddressSpec = required(IPAddressSpec)
-    """Whom it belongs to."""
+    """The owner."""
 
 
 class ServiceCIDRSpec(Object):

@@ -1,8 +1,7 @@
-"""The docstrings of API types, which are their OpenAPI descriptions.
+"""Read the docstrings of API types, which are their OpenAPI descriptions.
 
-Python keeps a class's docstring and forgets the ones below attributes, so they are read from the source when somebody
-asks for them, once per module. The API server writes them into its OpenAPI documents, where ``kubectl explain`` finds
-them; a server starts without this module.
+Python keeps docstrings of classes but not of attributes, so they are read from the source on demand, once per module.
+The API server puts them into its OpenAPI documents for ``kubectl explain``; a server starts without this module.
 """
 
 import ast
@@ -14,21 +13,21 @@ from mooring.api.base import Object
 
 
 def descriptions(cls: type[Object]) -> dict[str, str]:
-    """The description of each attribute of `cls` (by its Python name), inherited ones included."""
+    """Return the description of each attribute of `cls`, by Python name, including inherited ones."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, Object):
-            found |= _of_module(base.__module__).get(base.__qualname__, {})
+            found |= _read_module(base.__module__).get(base.__qualname__, {})
     return {name: found[name] for name in cls.__struct_fields__ if name in found}
 
 
 @cache
-def _of_module(module: str) -> dict[str, dict[str, str]]:
+def _read_module(module: str) -> dict[str, dict[str, str]]:
     tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {node.name: _of_class(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+    return {node.name: _read_class(node) for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def _of_class(node: ast.ClassDef) -> dict[str, str]:
+def _read_class(node: ast.ClassDef) -> dict[str, str]:
     found: dict[str, str] = {}
     for statement, following in zip(node.body, node.body[1:], strict=False):
         match statement, following:

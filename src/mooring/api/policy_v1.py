@@ -38,16 +38,16 @@ class PodDisruptionBudgetStatus(Object):
     expected_pods: Int32 = always(int)
     """How many pods the budget counts."""
     conditions: Annotated[list[Condition], list_map("type")] = []
-    """What is known about the budget; DisruptionAllowed says whether an eviction would pass."""
+    """The conditions of the budget; DisruptionAllowed is true if an eviction would succeed."""
 
 
 class PodDisruptionBudget(Resource):
     """Limits how many of a set of pods may be disrupted at a time."""
 
     spec: PodDisruptionBudgetSpec = always(PodDisruptionBudgetSpec)
-    """What is wanted."""
+    """The desired state."""
     status: PodDisruptionBudgetStatus = always(PodDisruptionBudgetStatus)
-    """What was last seen."""
+    """The most recently observed state."""
 
 
 class Eviction(Resource):

@@ -1,10 +1,10 @@
-"""Where programs that run for containers of simulated nodes leave what others ask for: logs, and how to enter them.
+"""The file layout of programs that run for containers of simulated nodes: logs, and how to exec into them.
 
 The controllers start programs and write these files (``mooring.controllers.programs``); the API server, in another
 process, reads them for `kubectl logs` and `kubectl exec` (``mooring.apiserver.streams.simulated.programs``).
 
-    FOLDER/pods/<uid>/containers/<container>/3.log       what it has written since its third restart, with times
-    FOLDER/pods/<uid>/containers/<container>/enter.json  what to put before a command to run it in there
+    FOLDER/pods/<uid>/containers/<container>/3.log       the output since the third restart, with timestamps
+    FOLDER/pods/<uid>/containers/<container>/enter.json  the command prefix and environment for exec
 """
 
 from pathlib import Path
@@ -13,10 +13,10 @@ import msgspec
 
 
 class Entrance(msgspec.Struct, frozen=True):
-    """How a command gets to where a program runs."""
+    """How to run a command in a program's environment."""
 
     words: list[str]
-    """What stands before the command."""
+    """The command prefix."""
     environment: dict[str, str]
     directory: str
 
@@ -38,7 +38,7 @@ def write_entrance(container: Path, entrance: Entrance) -> None:
 
 
 def read_entrance(container: Path) -> Entrance | None:
-    """None when the container's image has no program, or it was not started yet."""
+    """Return None if the container's image has no program, or it was not started yet."""
     try:
         return msgspec.json.decode((container / "enter.json").read_bytes(), type=Entrance)
     except (OSError, msgspec.DecodeError):

@@ -1,14 +1,16 @@
-"""Objects from Kubernetes' protobuf encoding, which typed Go clients send: `kubectl create`, `kubectl auth can-i`…
+"""Decode Kubernetes' protobuf encoding, which typed Go clients send: `kubectl create`, `kubectl auth can-i`…
 
-A message carries numbers instead of names. ``protobuf_table.py`` knows which number is which field, and so a message
-becomes the same tree that JSON would be (``from_tree.py`` goes on from there). Types that are not in the table are not
-read; a number that the table does not have is an unknown field, which a client may have tolerated, but not in a
-constraint. Called through ``codec.decode_protobuf``; ``protobuf_writing.py`` is the other way.
+A message has field numbers instead of names. ``protobuf_table.py`` maps them, and a message becomes the same tree as
+JSON (which ``from_tree.py`` converts). Types that are not in the table are not supported; an unknown number is an
+unknown field, which may be tolerated, except in a constraint. Called through ``codec.decode_protobuf``;
+``protobuf_encoding.py`` encodes.
 """
 
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import UnionType
@@ -17,8 +19,8 @@ from typing import Any, NamedTuple, Union, get_args, get_origin
 import msgspec
 
 from mooring.api import times
-from mooring.api.json_tree import DecodeError, json_tree
-from mooring.api.protobuf_table import Field, Message, Time, bare, is_struct, message_of
+from mooring.api.json_tree import DecodeError, Elements, check_elements, check_limits, parse_json
+from mooring.api.protobuf_table import Field, Message, Time, is_struct, message_of, strip_annotation
 from mooring.api.quantity import Quantity
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
@@ -29,11 +31,11 @@ _CUT_OFF = "the message is cut off"
 
 Value = int | bytes
 Reader = Callable[[Value], Any]
-"""Makes the JSON value of what stands on the wire: a number, or bytes."""
+"""Convert a wire value (a number or bytes) to its JSON value."""
 
 
 class Envelope(NamedTuple):
-    """What stands around an object."""
+    """The type and body of an encoded object."""
 
     api_version: str
     kind: str
@@ -41,7 +43,7 @@ class Envelope(NamedTuple):
 
 
 def envelope(body: bytes) -> Envelope:
-    """Take the object out of its envelope; raises DecodeError."""
+    """Unwrap the envelope of an object; raise DecodeError."""
     if not body.startswith(MAGIC):
         raise DecodeError("the provided data does not appear to be a protobuf message, expected prefix 'k8s\\x00'")
     parts = dict(_fields(body[len(MAGIC) :]))
@@ -51,21 +53,57 @@ def envelope(body: bytes) -> Envelope:
     return Envelope(_text(meta.get(1, b"")), _text(meta.get(2, b"")), _as_bytes(parts.get(2, b"")))
 
 
-def tree_of(message: bytes, cls: type[msgspec.Struct]) -> dict[str, Any]:
-    """The tree that a message of a type stands for; raises DecodeError and Unsupported."""
+def identity_of(body: bytes) -> tuple[str, str]:
+    """Return name and uid of an object in its envelope; raise DecodeError."""
+    metadata = dict(_fields(_as_bytes(dict(_fields(envelope(body).message)).get(1, b""))))
+    return _text(metadata.get(1, b"")), _text(metadata.get(5, b""))
+
+
+def decode_message(message: bytes, cls: type[msgspec.Struct]) -> dict[str, Any]:
+    """Decode a message of a type into a tree; raise DecodeError or Unsupported."""
     try:
         return _message(message, _layout(cls))
     except RecursionError:
         raise DecodeError("nested too deeply") from None
 
 
-# -- the wire
+@contextmanager
+def limited(most: Elements) -> Iterator[None]:
+    """Raise TooLargeError when the messages decoded inside exceed the limits."""
+    token = _COUNTED.set(_ElementCounter(most))
+    try:
+        yield
+    finally:
+        _COUNTED.reset(token)
+
+
+class _ElementCounter:
+    """Count decoded elements."""
+
+    __slots__ = ("_most", "_objects", "_values")
+
+    def __init__(self, most: Elements) -> None:
+        self._most = most
+        self._objects = self._values = 0
+
+    def add(self, objects: int, values: int) -> None:
+        self._objects += objects
+        self._values += values
+        check_elements(self._objects, self._values, self._most)
+
+
+_COUNTED: ContextVar[_ElementCounter | None] = ContextVar("elements of the message that is being read", default=None)
+_COUNT_BATCH = 1024
+"""Fields of a message are counted in batches of this size."""
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Value]]:
-    """The numbers and values of a message, as they stand there."""
-    position, end = 0, len(message)
+    position, end, fields = 0, len(message), 0
+    counted = _COUNTED.get()
     while position < end:
+        fields += 1
+        if counted is not None and fields % _COUNT_BATCH == 0:
+            counted.add(0, _COUNT_BATCH)
         key, position = _varint(message, position)
         number, form = key >> 3, key & 7
         value: Value
@@ -80,6 +118,8 @@ def _fields(message: bytes) -> Iterator[tuple[int, Value]]:
         else:
             raise DecodeError(f"wire type {form} is not known")
         yield number, value
+    if counted is not None:
+        counted.add(1, fields % _COUNT_BATCH)
 
 
 def _varint(message: bytes, position: int) -> tuple[int, int]:
@@ -96,11 +136,8 @@ def _varint(message: bytes, position: int) -> tuple[int, int]:
     raise DecodeError("a number is too long")
 
 
-# -- from messages to trees
-
-
 class _Entry(msgspec.Struct, frozen=True):
-    """A field of a type: where its value goes, and how it is read. Without a name, its fields go there directly."""
+    """A field of a type: its name and reader. Without a name, its fields are merged into the parent."""
 
     name: str
     read: Reader
@@ -109,7 +146,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class _Layout(msgspec.Struct, frozen=True):
-    """The fields of a type by their numbers."""
+    """The fields of a type by number."""
 
     name: str
     entries: dict[int, _Entry]
@@ -123,7 +160,7 @@ def _message(message: bytes, layout: _Layout) -> dict[str, Any]:
         if entry is None and layout.is_constraint:
             raise DecodeError(f"unknown field {number} in {layout.name}: a constraint is not read in part")
         if entry is None:
-            tree[f"#{number}"] = None  # the next step complains, or does not, as it does about other unknown fields
+            tree[f"#{number}"] = None  # the next step handles it like other unknown fields
         elif not entry.name:
             tree |= entry.read(value)
         elif entry.repeated:
@@ -150,8 +187,8 @@ def _entry(field: Field) -> _Entry:
         inner = _layout_of(field.embedded)
         return _Entry("", lambda value: _message(_as_bytes(value), inner))
     if not field.attribute:
-        return _Entry(field.name, lambda _: None)  # a field that Mooring's types do not have: reported as unknown
-    base = bare(field.annotation)
+        return _Entry(field.name, lambda _: None)  # a field missing in Mooring's types: reported as unknown
+    base = strip_annotation(field.annotation)
     arguments = get_args(base)
     if field.time is not Time.NO:
         read = _read_micro_time if field.time is Time.MICROSECONDS else _read_time
@@ -165,7 +202,7 @@ def _entry(field: Field) -> _Entry:
 
 
 def _reader(annotation: Any) -> Reader:
-    base = bare(annotation)
+    base = strip_annotation(annotation)
     if is_struct(base):
         return lambda value: _message(_as_bytes(value), _layout(base))
     if get_origin(base) in (Union, UnionType) and base != int | str:
@@ -178,7 +215,7 @@ def _reader(annotation: Any) -> Reader:
 
 
 def _schema_reader(options: tuple[Any, ...]) -> Reader:
-    """A schema, or in its place a switch (1 is the switch, 2 the schema) or several schemas (1 is one, 2 are all)."""
+    """Read a schema or its alternative: a boolean (1: boolean, 2: schema) or a list (1: schema, 2: list)."""
     schema = next(option for option in options if is_struct(option))
     allows = bool in options
 
@@ -198,7 +235,7 @@ def _schema_reader(options: tuple[Any, ...]) -> Reader:
 
 
 def _map_reader(annotation: Any) -> Reader:
-    return _map_of(_reader(annotation), 0 if bare(annotation) in (int, bool) else b"")
+    return _map_of(_reader(annotation), 0 if strip_annotation(annotation) in (int, bool) else b"")
 
 
 def _map_of(item: Reader, empty: Value = b"") -> Reader:
@@ -238,9 +275,11 @@ def _read_int_or_string(value: Value) -> int | str:
 
 
 def _read_json(value: Value) -> Any:
-    """JSON of no fixed shape, which travels as bytes."""
     raw = dict(_fields(_as_bytes(value))).get(1, b"")
-    return json_tree(_as_bytes(raw)) if raw else None
+    if not raw:
+        return None
+    check_limits(_as_bytes(raw))
+    return parse_json(_as_bytes(raw))
 
 
 def _instant(value: Value) -> datetime | None:
@@ -264,7 +303,7 @@ def _read_micro_time(value: Value) -> str | None:
 
 
 def _read_double(value: Value) -> int | float:
-    """A number; one without a fraction as such, for 10.0 is 10 to Kubernetes."""
+    """Decode a double; whole numbers become ints, as in Kubernetes' JSON."""
     raw = _as_bytes(value) if isinstance(value, bytes) else value.to_bytes(8, "little")
     found: float = struct.unpack("<d", raw)[0] if len(raw) == 8 else 0.0
     return int(found) if found.is_integer() else found

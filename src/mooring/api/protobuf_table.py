@@ -1,10 +1,9 @@
-"""Which number each field of a type has in Kubernetes' protobuf encoding.
+"""Field numbers of types in Kubernetes' protobuf encoding.
 
-``protobuf_fields.txt`` has the numbers, the structs have the types; `message_of` brings both together. Names in the
-table are those of the `.proto` files, which spell a few words otherwise than JSON (`aPIGroup`, `ref` for `$ref`), so
-that only letters count, and not their case. A field that holds a message named like itself, and that JSON does not
-have, is one that Go embeds: its fields belong to the type around it. Read by ``protobuf.py`` and
-``protobuf_writing.py``.
+``protobuf_fields.txt`` has the numbers, the structs have the types; `message_of` combines both. The table has the names
+of the `.proto` files, which spell a few differently from JSON (`aPIGroup`, `ref` for `$ref`), so only letters are
+compared, ignoring case. A field that holds a message of the same name and that JSON does not have is embedded in Go:
+its fields belong to the parent. Used by ``protobuf.py`` and ``protobuf_encoding.py``.
 """
 
 from enum import Enum
@@ -47,18 +46,18 @@ _CONSTRAINTS = frozenset(
         "ExactDeviceRequest",
     ]
 )
-"""The types, of any group, in which an unknown field is refused whatever `fieldValidation` says: a part that is
-dropped from a constraint would widen where a pod may run."""
+"""Types in which an unknown field is always rejected: dropping part of a constraint would let a pod run on more nodes.
+"""
 _TIMES = {"meta.v1.Time": 1, "meta.v1.MicroTime": 2}
 _EMBEDDED_AS_HANDLER = frozenset({"ProbeHandler", "LifecycleHandler"})
 
 
 class Unsupported(Exception):  # noqa: N818 - it says what is the case
-    """The table has no numbers for a type; whoever sent it has to send JSON."""
+    """The table has no numbers for a type; the client must send JSON."""
 
 
 class Time(Enum):
-    """How a time is written."""
+    """The precision of a time field."""
 
     NO = 0
     SECONDS = 1
@@ -66,23 +65,23 @@ class Time(Enum):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field that the table has."""
+    """A field in the table."""
 
     number: int
     name: str
-    """In JSON; in the table where the struct does not have it."""
+    """The JSON name; the table's name if the struct does not have the field."""
     attribute: str = ""
-    """In the struct; empty where it does not have it."""
+    """The struct attribute; empty if the struct does not have it."""
     annotation: Any = None
     time: Time = Time.NO
     is_wrapped: bool = False
-    """A list that is a message of its own, with the items in its first field."""
+    """A list encoded as a message with the items in its first field."""
     embedded: "Message | None" = None
-    """A message whose fields belong to the type around it."""
+    """A message whose fields belong to the parent."""
 
 
 class Message(msgspec.Struct, frozen=True):
-    """The fields of a type, by their numbers."""
+    """The fields of a type, with their numbers."""
 
     name: str
     fields: tuple[Field, ...]
@@ -91,7 +90,7 @@ class Message(msgspec.Struct, frozen=True):
 
 @cache
 def message_of(cls: type[msgspec.Struct]) -> Message:
-    """The numbers of a struct's fields; raises Unsupported."""
+    """Return the field numbers of a struct; raise Unsupported."""
     package, _, version = cls.__module__.removeprefix("mooring.api.").partition(".")[0].rpartition("_")
     name = f"{package}.{version}.{cls.__name__}"
     if name not in _table() and not issubclass(cls, Resource | ResourceList):
@@ -102,13 +101,13 @@ def message_of(cls: type[msgspec.Struct]) -> Message:
 
 @cache
 def _only_one(short: str) -> str:
-    """The message of that name, where a part of objects is of another group in the table than in the structs."""
+    """Find the message by short name, where its group differs between table and structs."""
     found = [name for name in _table() if name.rpartition(".")[2] == short]
     return found[0] if len(found) == 1 else ""
 
 
 def is_supported(cls: type[msgspec.Struct]) -> bool:
-    """Whether objects of a type can be written as protobuf."""
+    """Whether objects of a type can be encoded as protobuf."""
     try:
         message_of(cls)
     except Unsupported:
@@ -120,8 +119,8 @@ def is_struct(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
 
 
-def bare(annotation: Any) -> Any:
-    """A type without what only validation needs: bounds, and that it may be absent."""
+def strip_annotation(annotation: Any) -> Any:
+    """Strip annotations that only validation needs: bounds and optionality."""
     while True:
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is Annotated:
@@ -163,7 +162,7 @@ def _field(word: str, package: str, found: dict[str, msgspec.structs.FieldInfo])
     own = found.get(_letters(name))
     held = held if "." in held or not held else f"{package}.{held}"
     if own is not None:
-        is_wrapped = get_origin(bare(own.type)) is list and _table().get(held) == ["1:items"]
+        is_wrapped = get_origin(strip_annotation(own.type)) is list and _table().get(held) == ["1:items"]
         return Field(int(number), own.encode_name, own.name, own.type, Time(_TIMES.get(held, 0)), is_wrapped)
     if _is_embedded(name, held, found):
         return Field(int(number), name, embedded=_message(held, found))
@@ -171,7 +170,7 @@ def _field(word: str, package: str, found: dict[str, msgspec.structs.FieldInfo])
 
 
 def _is_embedded(name: str, held: str, found: dict[str, msgspec.structs.FieldInfo]) -> bool:
-    """Whether Go embeds a message, so that JSON has its fields in place of it."""
+    """Whether Go embeds a message, so that JSON has its fields in the parent."""
     short = held.rpartition(".")[2]
     if name.lower() != short.lower() and not (name == "handler" and short in _EMBEDDED_AS_HANDLER):
         return False
@@ -180,5 +179,5 @@ def _is_embedded(name: str, held: str, found: dict[str, msgspec.structs.FieldInf
 
 
 def _letters(name: str) -> str:
-    """What a name in JSON and in a `.proto` file have in common: `$ref` is `ref` there."""
+    """Normalize a name for comparison between JSON and `.proto` files: `$ref` is `ref` there."""
     return name.replace("$", "").replace("-", "").lower()

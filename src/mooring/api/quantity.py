@@ -1,13 +1,13 @@
-"""Quantities: the numbers with a suffix (`100m`, `1.5Gi`, `1e3`) in which Kubernetes counts resources.
+"""Quantities: numbers with a suffix (`100m`, `1.5Gi`, `1e3`), in which Kubernetes measures resources.
 
-`parse` reads one and remembers it, since a cluster writes the same few over and over. A `Quantity` is an exact number
-`unscaled * 10**scale` with the style of suffix it was written in; `str()` gives Kubernetes' canonical form. Equality,
-order and hash look at the number alone: `1` and `1000m` are equal.
+`parse` caches its results, because clusters use the same few values. A `Quantity` is an exact number
+`unscaled * 10**scale` with its suffix format; `str()` gives Kubernetes' canonical form. Equality, order and hash depend
+on the number alone: `1` and `1000m` are equal.
 
-Kubernetes keeps small quantities in 64 bits and others in an arbitrary decimal, and which of the two it is shows: when
-`value()` or `milli_value()` does not fit into 64 bits, the first kind gives 0 and the second wraps around. We do the
-same, so that a number which makes no sense makes the same nonsense in both systems.
-Read next: ``codec.py`` for how quantities pass through JSON.
+Kubernetes stores small quantities in 64 bits and others as arbitrary decimals, with visible differences: if `value()`
+or `milli_value()` does not fit into 64 bits, the first kind gives 0 and the second wraps around. This module does the
+same, so that absurd numbers behave equally in both systems. Read next: ``codec.py`` for how quantities pass through
+JSON.
 """
 
 import math
@@ -20,9 +20,9 @@ NANO = -9
 MILLI = -3
 
 _MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
-_TEXT_LIMIT = 1000  # characters; nobody means a longer number, and arithmetic on it would cost us
+_TEXT_LIMIT = 1000  # characters; longer numbers would make arithmetic expensive
 _NEAR = 18
-"""Exponents that differ by no more are made the same without looking at how long the numbers are."""
+"""Exponents that differ by at most this are aligned without comparing magnitudes first."""
 _ALIGN_LIMIT = 2000  # digits between two operands; beyond that a sum is the larger one
 _new = object.__new__
 _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
@@ -33,7 +33,7 @@ _BINARY_SUFFIXES = ("", *_BINARY)
 
 
 class Format(StrEnum):
-    """The style of suffix a quantity is written with."""
+    """The suffix format of a quantity."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -41,7 +41,7 @@ class Format(StrEnum):
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity. The message is Kubernetes' own."""
+    """The string is not a quantity. The message is Kubernetes' own."""
 
 
 _WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -50,21 +50,21 @@ _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 
 class _Fields:
-    """What a quantity consists of, while it is made: setting fields of what is immutable takes twice as long."""
+    """The mutable base used during construction: setting fields of the immutable class takes twice as long."""
 
     __slots__ = ("_fast", "_milli", "_scale", "_text", "_unscaled", "_value", "format")
 
     format: Format
     _unscaled: int
     _scale: int
-    _fast: bool  # Kubernetes would keep it in 64 bits
+    _fast: bool  # Kubernetes would store it in 64 bits
     _text: str | None
     _value: int | None
     _milli: int | None
 
 
 class Quantity(_Fields):
-    """An immutable exact number that remembers how to write itself."""
+    """An immutable exact number with its suffix format."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class Quantity(_Fields):
 
     @staticmethod
     def parse(text: str) -> "Quantity":
-        """The quantity that `text` says; raises QuantityError."""
+        """Parse a quantity; raise QuantityError."""
         return parse(text)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -107,12 +107,10 @@ class Quantity(_Fields):
     def __deepcopy__(self, memo: dict[int, object]) -> "Quantity":
         return self
 
-    # -- reading
-
     def __str__(self) -> str:
         text = self._text
         if text is None:
-            text = _canonical(self)
+            text = _format_canonical(self)
             object.__setattr__(self, "_text", text)
         return text
 
@@ -120,7 +118,7 @@ class Quantity(_Fields):
         return f"Quantity({str(self)!r})"
 
     def value(self) -> int:
-        """The number, rounded up to an integer."""
+        """Return the number rounded up to an integer."""
         value = self._value
         if value is None:
             value = self.scaled_value(0)
@@ -128,7 +126,7 @@ class Quantity(_Fields):
         return value
 
     def milli_value(self) -> int:
-        """The number in thousandths, rounded up."""
+        """Return the number in thousandths, rounded up."""
         milli = self._milli
         if milli is None:
             milli = self.scaled_value(MILLI)
@@ -136,22 +134,22 @@ class Quantity(_Fields):
         return milli
 
     def scaled_value(self, scale: int) -> int:
-        """The number in units of 10**scale, rounded up."""
+        """Return the number in units of 10**scale, rounded up."""
         shift = self._scale - scale
         if self._fast:
-            value = _shifted_away_from_zero(self._unscaled, shift)
+            value = _shift_away_from_zero(self._unscaled, shift)
             return value if _fits(value) else 0
-        return _wrapped_int64(self._unscaled, shift)
+        return _wrap_int64(self._unscaled, shift)
 
     def as_int64(self) -> int | None:
-        """The number where Kubernetes sees at once that it is a 64-bit integer (not for `1.0` or `1000m`)."""
+        """Return the number if Kubernetes stores it as a 64-bit integer (not for `1.0` or `1000m`)."""
         if not self._fast or self._scale < 0 or (self._unscaled and self._scale > 18):
             return None
         value = self._unscaled * 10**self._scale if self._unscaled else 0
         return value if _fits(value) else None
 
     def as_approximate_float(self) -> float:
-        """The nearest float or one close to it, infinite where no float is large enough."""
+        """Return an approximate float, infinite on overflow."""
         if self._scale == 0 and self._fast:
             return float(self._unscaled)
         try:
@@ -161,14 +159,12 @@ class Quantity(_Fields):
             return math.copysign(math.inf, self._unscaled)
 
     def sign(self) -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         return (self._unscaled > 0) - (self._unscaled < 0)
 
     def is_zero(self) -> bool:
         """Whether the number is zero."""
         return self._unscaled == 0
-
-    # -- arithmetic
 
     def __add__(self, other: "Quantity") -> "Quantity":
         format_ = self.format if self._unscaled else other.format
@@ -203,23 +199,21 @@ class Quantity(_Fields):
         return Quantity(self._unscaled * factor, self._scale, self.format, fast=self._fast)
 
     def round_up(self, scale: int) -> "Quantity":
-        """The number rounded away from zero to a multiple of 10**scale."""
+        """Round away from zero to a multiple of 10**scale."""
         if self._scale >= scale:
             return self
-        rounded = _shifted_away_from_zero(self._unscaled, self._scale - scale)
+        rounded = _shift_away_from_zero(self._unscaled, self._scale - scale)
         return Quantity(rounded, scale, self.format, fast=self._fast)
 
-    # -- comparison
-
     def compare(self, other: "Quantity") -> int:
-        """-1, 0 or 1: how the number compares with the other one."""
+        """Return -1, 0 or 1."""
         if self is other:
             return 0
         a, b = self._unscaled, other._unscaled
         shift = self._scale - other._scale
         if shift and a and b and (a > 0) == (b > 0):
             if not -_NEAR <= shift <= _NEAR:
-                # Only numbers of about the same length need to be written out with the same exponent.
+                # Only numbers of about the same magnitude need a common exponent.
                 a_digits, b_digits = _magnitude(self), _magnitude(other)
                 if abs(a_digits - b_digits) > 1:
                     larger = 1 if a_digits > b_digits else -1
@@ -246,12 +240,12 @@ class Quantity(_Fields):
         return self.compare(other) >= 0
 
     def __hash__(self) -> int:
-        return hash(_without_zeroes(self._unscaled, self._scale))
+        return hash(_strip_zeroes(self._unscaled, self._scale))
 
 
 @lru_cache(maxsize=8192)
 def parse(text: str) -> Quantity:
-    """The quantity that `text` says; raises QuantityError. Calling it again with the same text costs nothing."""
+    """Parse a quantity; raise QuantityError. Results are cached."""
     match = _SYNTAX.fullmatch(text) if text else None
     if match is None:
         raise QuantityError(_WRONG_FORMAT)
@@ -276,9 +270,9 @@ def parse(text: str) -> Quantity:
 
 
 def _decimal(unscaled: int, scale: int, format_: Format, *, negative: bool) -> Quantity:
-    """A number that Kubernetes keeps as a decimal: in nanos, rounded up, and binary ones up to 2**63-1."""
+    """Build a quantity that Kubernetes stores as a decimal: in nanos, rounded up, binary ones capped at 2**63-1."""
     if scale < NANO:
-        unscaled, scale = _shifted_away_from_zero(unscaled, scale - NANO), NANO
+        unscaled, scale = _shift_away_from_zero(unscaled, scale - NANO), NANO
     elif unscaled and scale <= _ALIGN_LIMIT:
         unscaled, scale = unscaled * 10 ** (scale - NANO), NANO
     if format_ is Format.BINARY_SI:
@@ -307,15 +301,14 @@ def _suffix(suffix: str) -> tuple[int, Format]:
 
 
 def _is_kept_as_written(digits: str, scale: int, format_: Format) -> bool:
-    """Whether Kubernetes takes the text for canonical already, which it judges roughly: `+1` and `1.500` pass."""
+    """Whether Kubernetes considers the string canonical; its check is approximate: `+1` and `1.500` pass."""
     if format_ is Format.BINARY_SI:
         return int(digits) % 8 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
-def _canonical(quantity: Quantity) -> str:
-    """The number without a fraction and with the largest suffix that loses nothing."""
-    unscaled, scale = _without_zeroes(quantity._unscaled, quantity._scale)
+def _format_canonical(quantity: Quantity) -> str:
+    unscaled, scale = _strip_zeroes(quantity._unscaled, quantity._scale)
     if not unscaled:
         return "0"
     if quantity.format is Format.BINARY_SI and 0 <= scale < 40:
@@ -335,7 +328,7 @@ def _fits(number: int) -> bool:
     return _MIN_INT64 <= number <= _MAX_INT64
 
 
-def _without_zeroes(unscaled: int, scale: int) -> tuple[int, int]:
+def _strip_zeroes(unscaled: int, scale: int) -> tuple[int, int]:
     if not unscaled:
         return 0, 0
     while unscaled % 10 == 0:
@@ -344,12 +337,11 @@ def _without_zeroes(unscaled: int, scale: int) -> tuple[int, int]:
 
 
 def _magnitude(quantity: Quantity) -> int:
-    """How many digits stand before the point, give or take one."""
     return int(abs(quantity._unscaled).bit_length() * 0.30103) + quantity._scale if quantity._unscaled else -(1 << 40)
 
 
-def _shifted_away_from_zero(number: int, shift: int) -> int:
-    """`number * 10**shift`, rounded away from zero. What is far beyond 64 bits stays just that."""
+def _shift_away_from_zero(number: int, shift: int) -> int:
+    """Return `number * 10**shift` rounded away from zero; values far beyond 64 bits are capped there."""
     if not number:
         return 0
     if shift >= 0:
@@ -358,13 +350,13 @@ def _shifted_away_from_zero(number: int, shift: int) -> int:
     return rounded if number > 0 else -rounded
 
 
-def _wrapped_int64(number: int, shift: int) -> int:
-    """`number * 10**shift` rounded up and cut to 64 bits, as Kubernetes computes it for decimals."""
+def _wrap_int64(number: int, shift: int) -> int:
+    """Return `number * 10**shift` rounded up and truncated to 64 bits, as Kubernetes does for decimals."""
     if shift >= 0:
         return _int_of_bits(number * pow(10, shift, 1 << 64), 64)
     divisor = 10**-shift
-    # Kubernetes adds one to what division left. Large numbers are floored; all others, also those far below zero, are
-    # first cut to 64 bits and then divided towards zero.
+    # Kubernetes adds one if there is a remainder. Large numbers are floored; all others, also large negative ones, are
+    # first truncated to 64 bits and then divided towards zero.
     if number >= _MAX_INT64 or divisor > 10**18:
         quotient, remainder = divmod(number, divisor)
     else:

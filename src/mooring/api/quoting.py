@@ -1,11 +1,11 @@
-"""Text in double quotes, as Kubernetes quotes what users wrote in its messages (Go's `%q`).
+"""Quote strings as Kubernetes quotes user input in messages (Go's `%q`).
 
-Called by ``field_errors.py``, ``errors.py`` and whoever words a message about a user's text.
+Used by ``field_errors.py``, ``errors.py`` and all messages that quote user input.
 """
 
 import re
 
-from mooring.api.answer_limits import MAX_QUOTED
+from mooring.api.response_limits import MAX_QUOTED
 
 _NAMED = {
     "\a": r"\a",
@@ -21,16 +21,16 @@ _NAMED = {
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 
 
-def quoted(text: str) -> str:
-    """`text` in double quotes, with escapes for quotes and for what cannot be printed; the beginning of a long one."""
+def go_quote(text: str) -> str:
+    """Quote a string, escaping quotes and unprintable characters; a long one is cut."""
     if len(text) > MAX_QUOTED:
-        return f"{quoted(text[:MAX_QUOTED])}...({len(text)} characters)"
+        return f"{go_quote(text[:MAX_QUOTED])}...({len(text)} characters)"
     if _PLAIN.fullmatch(text):
         return f'"{text}"'
-    return f'"{"".join(map(_escaped, text))}"'
+    return f'"{"".join(map(_escape, text))}"'
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     if char in _NAMED:
         return _NAMED[char]
     if char.isprintable():
@@ -42,7 +42,7 @@ def _escaped(char: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text from a cluster on one line, without control characters that a terminal would obey."""
+    """Replace control characters, which a terminal would interpret, in text from a cluster."""
     return (
         text
         if text.isprintable()

@@ -71,7 +71,7 @@ class AggregationRule(Object):
     """Chooses ClusterRoles whose rights are put together."""
 
     cluster_role_selectors: list[LabelSelector] = []
-    """Selectors of the roles, of which one must match."""
+    """Selectors of cluster roles; a role must match at least one."""
 
 
 class ClusterRole(Resource):

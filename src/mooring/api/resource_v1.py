@@ -161,7 +161,7 @@ class Device(Object):
     binding_conditions: list[str] = []
     """Conditions that must be true before a pod with the device is bound; at most 4."""
     binding_failure_conditions: list[str] = []
-    """Conditions of which one being true means that binding failed; at most 4."""
+    """Conditions that mean a failed binding if one is true; at most 4."""
     allow_multiple_allocations: bool | None = None
     """Whether several claims may share the device."""
     node_allocatable_resources: dict[str, NodeAllocatableResource] = {}
@@ -306,7 +306,7 @@ class DeviceRequest(Object):
     exactly: ExactDeviceRequest | None = None
     """The one way to fulfil the request."""
     first_available: list[DeviceSubRequest] = []
-    """Several ways, of which the first that is possible is taken; at most 8."""
+    """Alternative requests; the first that can be satisfied is used; at most 8."""
 
 
 class DeviceConstraint(Object):
@@ -376,7 +376,7 @@ class DeviceRequestAllocationResult(Object):
     binding_failure_conditions: list[str] = []
     """The binding failure conditions of the device, as they were then."""
     share_id: str | None = field(default=None, name="shareID")
-    """Tells the shares of a device that several claims use apart."""
+    """Identifies the share of a device that several claims use."""
     consumed_capacity: dict[str, Quantity] = {}
     """How much of a shared device's capacities is used."""
     skip_node_operations: Annotated[list[str], list_set(patch_merge=False)] = []
@@ -428,7 +428,7 @@ class ResourceClaimConsumerReference(Object):
 
 
 class NetworkDeviceData(Object):
-    """What is known about a network device."""
+    """The state of a network device."""
 
     interface_name: str = ""
     """The name of the interface in the pod."""
@@ -448,13 +448,13 @@ class AllocatedDeviceStatus(Object):
     device: str = required(str)
     """The name of the device."""
     share_id: str | None = field(default=None, name="shareID")
-    """Tells the shares of a device that several claims use apart."""
+    """Identifies the share of a device that several claims use."""
     conditions: Annotated[list[Condition], list_map("type", patch_key="")] = []
-    """What is known about the device; at most 8."""
+    """The conditions of the device; at most 8."""
     data: dict[str, Any] | None = None
     """What else the driver reports, in its own form."""
     network_data: NetworkDeviceData | None = None
-    """What is known where it is a network device."""
+    """The state of a network device."""
 
 
 class ResourceClaimStatus(Object):
@@ -472,9 +472,9 @@ class ResourceClaim(Resource):
     """Asks for devices, for one pod or several to use."""
 
     spec: ResourceClaimSpec = always(ResourceClaimSpec)
-    """What is wanted; it cannot be changed."""
+    """The desired state. Immutable."""
     status: ResourceClaimStatus = always(ResourceClaimStatus)
-    """What was given."""
+    """What was allocated."""
 
 
 class ResourceClaimTemplateSpec(Object):
@@ -519,7 +519,7 @@ class DeviceClass(Resource):
 
 
 class DeviceTaintSelector(Object):
-    """Selects the devices that a rule taints; what is not given does not matter."""
+    """Selects the devices that a rule taints; absent fields match everything."""
 
     driver: str | None = None
     """The driver of the devices."""
@@ -542,7 +542,7 @@ class DeviceTaintRuleStatus(Object):
     """What a rule does at the moment."""
 
     conditions: Annotated[list[Condition], list_map("type")] = []
-    """What is known about the rule; EvictionInProgress says whether pods are still to be evicted."""
+    """The conditions of the rule; EvictionInProgress is true while pods remain to be evicted."""
 
 
 class DeviceTaintRule(Resource):
@@ -551,4 +551,4 @@ class DeviceTaintRule(Resource):
     spec: DeviceTaintRuleSpec = required(DeviceTaintRuleSpec)
     """Which devices, and how."""
     status: DeviceTaintRuleStatus = always(DeviceTaintRuleStatus)
-    """What was last seen."""
+    """The most recently observed state."""

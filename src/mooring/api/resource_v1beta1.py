@@ -50,7 +50,7 @@ class BasicDevice(Object):
     binding_conditions: list[str] = []
     """Conditions that must be true before a pod with the device is bound; at most 4."""
     binding_failure_conditions: list[str] = []
-    """Conditions of which one being true means that binding failed; at most 4."""
+    """Conditions that mean a failed binding if one is true; at most 4."""
     allow_multiple_allocations: bool | None = None
     """Whether several claims may share the device."""
     node_allocatable_resources: dict[str, NodeAllocatableResource] = {}
@@ -114,7 +114,7 @@ class DeviceRequest(Object):
     admin_access: bool | None = None
     """Whether access is for administration, also to devices in use."""
     first_available: list[DeviceSubRequest] = []
-    """Several ways, of which the first that is possible is taken; at most 8."""
+    """Alternative requests; the first that can be satisfied is used; at most 8."""
     tolerations: list[DeviceToleration] = []
     """The taints that do not matter."""
     capacity: CapacityRequirements | None = None
@@ -145,9 +145,9 @@ class ResourceClaim(Resource):
     """Asks for devices, for one pod or several to use."""
 
     spec: ResourceClaimSpec = always(ResourceClaimSpec)
-    """What is wanted; it cannot be changed."""
+    """The desired state. Immutable."""
     status: ResourceClaimStatus = always(ResourceClaimStatus)
-    """What was given."""
+    """What was allocated."""
 
 
 class ResourceClaimTemplateSpec(Object):

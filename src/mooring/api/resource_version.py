@@ -1,7 +1,7 @@
-"""The rules of `metadata.resourceVersion`: what a client may ask for and how two versions compare.
+"""The rules of `metadata.resourceVersion`: what clients may request, and how versions compare.
 
-A version is a decimal number that grows with every write of the store. Clients compare for equality, and since
-Kubernetes 1.35 also for order. Called by the API server (list, get, watch) and by informers.
+A version is a decimal number that grows with every write. Clients compare for equality, and since Kubernetes 1.35 also
+for order. Used by the API server (list, get, watch) and informers.
 """
 
 import msgspec
@@ -17,16 +17,16 @@ _MATCH_PATH = Path("resourceVersionMatch")
 
 
 class ResourceVersionError(ValueError):
-    """The text is no resource version; `str()` is the message of the bad request."""
+    """The string is not a resource version; `str()` is the message of the bad request."""
 
 
 def parse(text: str) -> int:
-    """The version as a number; 0 where none is given. Raises ResourceVersionError."""
+    """Parse a version; empty is 0. Raise ResourceVersionError."""
     if not text:
         return 0
     if text.isascii() and text.isdigit():
         digits = text.lstrip("0") or "0"
-        version = int(digits[:21])  # more digits than that are out of range all the same
+        version = int(digits[:21])  # more digits are out of range anyway
         if version < 1 << 64:
             return version
         why = "value out of range"
@@ -37,9 +37,9 @@ def parse(text: str) -> int:
 
 
 def compare(a: str, b: str) -> int:
-    """-1, 0 or 1: which of two versions of objects of one resource is older. Raises ResourceVersionError.
+    """Return -1, 0 or 1: the order of two versions of objects of one resource. Raise ResourceVersionError.
 
-    A version of an object is a positive number without leading zeros.
+    An object's version is a positive number without leading zeros.
     """
     for version in (a, b):
         if not (version.isascii() and version.isdigit()) or version.startswith("0"):
@@ -49,7 +49,7 @@ def compare(a: str, b: str) -> int:
 
 
 class ListVersion(msgspec.Struct, frozen=True):
-    """What a list must show: the state at exactly a version, at a version or later, or the latest."""
+    """The requested version of a list: exactly a version, not older than one, or the latest."""
 
     version: int = 0
     exact: bool = False
@@ -57,10 +57,10 @@ class ListVersion(msgspec.Struct, frozen=True):
 
 
 def for_list(resource_version: str, match: str, continue_token: str, limit: int = 0) -> ListVersion:
-    """How a list with these parameters is to be read; `validate_list` must have found nothing wrong.
+    """Return the version at which a list with these parameters is read; `validate_list` must have passed.
 
-    A continue token carries its own version. Without `resourceVersionMatch`, "0" means any version, nothing the
-    latest, and a number means not older, or exactly that version when the list comes in pages.
+    A continue token carries its own version. Without `resourceVersionMatch`, "0" means any version, empty the latest,
+    and a number not older, or exactly that version for a paged list.
     """
     if continue_token or not resource_version:
         return ListVersion()
@@ -78,7 +78,6 @@ def validate_list(
     watch: bool = False,
     send_initial_events: bool | None = None,
 ) -> list[FieldError]:
-    """What is wrong with the combination of these parameters of a list or watch."""
     if watch:
         return _validate_watch(match, send_initial_events)
     if send_initial_events is not None:

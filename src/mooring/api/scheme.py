@@ -1,9 +1,9 @@
 """The scheme: which kinds are served at a version, in which version they are stored, and conversion between versions.
 
-A component makes one `Scheme` when it starts, from its versions and `--runtime-config`; after that nobody asks for
-versions. What is *known* can be read and converted whatever the versions say, for it may be in the store; what is
-*served* depends on the emulation version and on what was switched on. Tests pass kinds of their own.
-Read next: ``kinds.py`` for the kinds there are, ``lifecycles.py`` for when they came and went, ``conversion.py``.
+A component builds one `Scheme` at start, from its versions and `--runtime-config`; no later code reads versions.
+*Known* kinds can be decoded and converted at any version, because they may be in the store; which are *served* depends
+on the emulation version and `--runtime-config`. Tests pass their own kinds. Read next: ``kinds.py`` for the kinds there
+are, ``lifecycles.py`` for when they came and went, ``conversion.py``.
 """
 
 from collections import defaultdict
@@ -20,10 +20,11 @@ from mooring.api.meta_v1 import Resource
 from mooring.base.version import ComponentVersions, Version
 
 _FIRST_OFF_BY_DEFAULT = Version(1, 24)
-"""Beta APIs that were introduced in this release or later have to be switched on."""
+"""Beta APIs introduced in this release or later are off by default."""
+_ENDPOINTS_DEPRECATED = Version(1, 33)
 
 _LEVELS = {"api/all": (ALPHA, BETA, STABLE), "api/ga": (STABLE,), "api/beta": (BETA,), "api/alpha": (ALPHA,)}
-"""The keys of `--runtime-config` that name levels of stability. The more special ones come later and win."""
+"""The keys of `--runtime-config` that select stability levels; later, more specific ones win."""
 
 _GROUPS = (
     "",
@@ -48,15 +49,15 @@ _GROUPS = (
     "flowcontrol.apiserver.k8s.io",
     "resource.k8s.io",
 )
-"""The order of discovery, which clients take as the order of preference; other groups follow by name."""
+"""The order of groups in discovery, which clients use as preference; other groups follow by name."""
 
 
 class SchemeError(ValueError):
-    """A kind, a version or a switch that the scheme does not have. The message says what it does have."""
+    """An unknown kind, version or switch. The message lists the known ones."""
 
 
 def parse_runtime_config(text: str) -> dict[str, bool]:
-    """Read `--runtime-config`: `resource.k8s.io/v1beta1=true,api/beta`. A key alone means true."""
+    """Parse `--runtime-config`: `resource.k8s.io/v1beta1=true,api/beta`. A key alone means true."""
     wanted: dict[str, bool] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         key, _, value = (piece.strip() for piece in part.partition("="))
@@ -79,27 +80,30 @@ class Scheme:
         kinds: Iterable[Kind] = KINDS,
     ) -> None:
         self._versions = versions or ComponentVersions.resolve()
-        present = (_as_of(self._versions.emulation, kind) for kind in kinds)
+        present = (_at_release(self._versions.emulation, kind) for kind in kinds)
         self._known = {(kind.api_version, kind.kind): kind for kind in present}
         self._families = _families(self._known.values())
+        self._built_in_families = frozenset(self._families)
         switches = _Switches(self._known.values(), self._versions, runtime_config)
         self.warnings = switches.warnings
-        """What somebody who starts the component should know."""
+        """Warnings for the operator at start."""
         self.served = tuple(kind for kind in self._known.values() if switches.serve(kind))
         """The kinds that clients can use, those that only appear in subresources included."""
         self._resources = {(kind.group, kind.version, kind.plural): kind for kind in self.served if kind.plural}
         self._built_in = frozenset(self._resources)
         self.changes = 0
-        """Counts how often kinds were learned or forgotten, for those who keep what they have made of them."""
+        """Incremented when custom kinds change, so that callers can invalidate caches."""
 
-    def learn(self, versions: Iterable[Kind], storage: Kind) -> None:
-        """Add all versions of a custom kind, in place of those that were known; `storage` is the one that is stored.
+    def register(self, versions: Iterable[Kind], storage: Kind) -> None:
+        """Register all versions of a custom kind, replacing earlier ones; `storage` is the storage version.
 
-        A resource that is built in stays what it is. All versions are known; those that the definition serves are
+        Built-in resources and kinds are never replaced. All versions are known; those that the definition serves are
         served.
         """
-        versions = tuple(versions)
-        self.forget(storage.family)
+        if storage.family in self._built_in_families:
+            return
+        versions = tuple(kind for kind in versions if not self._is_built_in(kind))
+        self.unregister(storage.family)
         self._known |= {(kind.api_version, kind.kind): kind for kind in versions}
         self._families[storage.family] = versions
         self._storage[storage.family] = storage
@@ -107,10 +111,12 @@ class Scheme:
         added = {(kind.group, kind.version, kind.plural): kind for kind in served}
         self._resources |= {place: kind for place, kind in added.items() if place not in self._built_in}
         self.served = (*self.served, *served)
-        self._changed()
+        self._invalidate()
 
-    def forget(self, family: tuple[str, str]) -> None:
-        """Take a custom kind away."""
+    def unregister(self, family: tuple[str, str]) -> None:
+        """Unregister a custom kind."""
+        if family in self._built_in_families:
+            return
         gone = frozenset(self._families.pop(family, ()))
         if not gone:
             return
@@ -120,68 +126,72 @@ class Scheme:
             if self._resources.get((kind.group, kind.version, kind.plural)) is kind:
                 del self._resources[kind.group, kind.version, kind.plural]
         self.served = tuple(kind for kind in self.served if kind not in gone)
-        self._changed()
+        self._invalidate()
 
-    def _changed(self) -> None:
+    def _is_built_in(self, kind: Kind) -> bool:
+        known = self._known.get((kind.api_version, kind.kind))
+        return known is not None and known.custom is None
+
+    def _invalidate(self) -> None:
         self.changes += 1
         for name in ("_served", "_discovery"):
             self.__dict__.pop(name, None)
 
     @property
     def known(self) -> tuple[Kind, ...]:
-        """All kinds that can be read and converted."""
+        """All kinds that can be decoded and converted."""
         return tuple(self._known.values())
 
     def kind(self, api_version: str, kind: str) -> Kind | None:
-        """A known kind by what its objects say of themselves."""
+        """Return a known kind by the apiVersion and kind of its objects."""
         return self._known.get((api_version, kind))
 
     def type_of(self, api_version: str, kind: str) -> type[Resource] | None:
-        """The type of a known kind, for decoding (`codec.decode_kind(body, scheme.type_of)`)."""
+        """Return the type of a known kind, for decoding (`codec.decode_kind(body, scheme.type_of)`)."""
         found = self.kind(api_version, kind)
         return found.type if found else None
 
     def kind_of(self, obj: Resource) -> Kind:
-        """The known kind of an object; raises `SchemeError` if there is none."""
+        """Return the kind of an object; raise `SchemeError` if it is unknown."""
         kind = self.kind(obj.api_version, obj.kind)
         if kind is None:
             raise SchemeError(f'no kind "{obj.kind}" is registered for version "{obj.api_version}"')
         return kind
 
     def is_served(self, kind: Kind) -> bool:
-        """Whether clients can use a kind, also one as the scheme of another version has it."""
+        """Whether clients can use a kind, also if it comes from another scheme."""
         return (kind.api_version, kind.kind) in self._served
 
     def resource(self, group: str, version: str, plural: str) -> Kind | None:
-        """The served kind behind a URL."""
+        """Return the served kind of a URL."""
         return self._resources.get((group, version, plural))
 
     def resources(self, group: str, version: str) -> tuple[Kind, ...]:
-        """The served kinds of a group-version that have a URL, by name, as discovery lists them."""
+        """Return the served kinds of a group-version that have a URL, by name, as discovery lists them."""
         return self._discovery.get(group, {}).get(version, ())
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups with something served, in the order of discovery."""
+        """The served groups, in the order of discovery."""
         return tuple(self._discovery)
 
     def versions(self, group: str) -> tuple[str, ...]:
-        """The served versions of a group; the first is the preferred one."""
+        """Return the served versions of a group, preferred first."""
         return tuple(self._discovery.get(group, ()))
 
     def family(self, kind: Kind) -> tuple[Kind, ...]:
-        """All known versions of a kind, newest first."""
+        """Return all known versions of a kind, newest first."""
         return self._families[kind.family]
 
     def hub(self, kind: Kind) -> Kind:
-        """The newest known version of a kind, between which and all others conversion goes.
+        """Return the newest known version of a kind, the hub of conversion.
 
-        Custom kinds have none: every version is judged by its own schema.
+        Custom kinds have none: every version has its own schema.
         """
         return kind if kind.custom else self.family(kind)[0]
 
     def hub_of(self, object_type: type[Resource]) -> Kind:
-        """The newest version of a kind that is no custom one, by its type; raises KeyError."""
+        """Return the newest version of a built-in kind by its type; raise KeyError."""
         return self._hubs[object_type]
 
     @cached_property
@@ -190,16 +200,16 @@ class Scheme:
         return {hub.type: hub for hub in hubs if not hub.custom}
 
     def storage(self, kind: Kind) -> Kind:
-        """The version in which objects of a kind are stored.
+        """Return the storage version of a kind.
 
-        It is the newest that the releases before, at and after the minimum compatibility version all know, so that
-        each of them can read what another wrote. Kinds that are younger than that take their newest version at the
-        emulation version. Alpha versions come into question only where there is nothing else.
+        It is the newest version known to the releases before, at and after the minimum compatibility version, so that
+        each of them can read what another wrote. Newer kinds use their newest version at the emulation version. Alpha
+        versions are used only if there is nothing else.
         """
         return self._storage[kind.family]
 
     def convert(self, obj: Resource, to: Kind | str) -> Resource:
-        """The object in another version (a `Kind` or an apiVersion). It shares unchanged parts with the original."""
+        """Convert an object to another version (a `Kind` or an apiVersion). Unchanged parts are shared."""
         if self._known.get((obj.api_version, obj.kind)) is to:
             return obj
         source = self.kind_of(obj)
@@ -213,9 +223,11 @@ class Scheme:
         return cast("Resource", structs.replace(converted, api_version=target.api_version, kind=target.kind))
 
     def deprecation_warning(self, kind: Kind) -> str | None:
-        """What clients of a deprecated version are told, in Kubernetes' words."""
+        """Return Kubernetes' warning for clients of a deprecated version, or None."""
         if kind.custom:
             return _custom_warning(kind)
+        if kind.group == "" and kind.kind == "Endpoints" and self._versions.emulation >= _ENDPOINTS_DEPRECATED:
+            return "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
         life = kind.lifecycle
         if life.deprecated is None or not life.deprecated_at(self._versions.emulation):
             return None
@@ -250,8 +262,7 @@ class Scheme:
         return {family: _storage_version(kinds, self._versions) for family, kinds in self._families.items()}
 
 
-def _as_of(emulation: Version, kind: Kind) -> Kind:
-    """The kind without the subresources that came after a release."""
+def _at_release(emulation: Version, kind: Kind) -> Kind:
     later = {name for name, since in kind.lifecycle.subresources.items() if since > emulation}
     if not later:
         return kind
@@ -259,7 +270,7 @@ def _as_of(emulation: Version, kind: Kind) -> Kind:
 
 
 def _families(kinds: Iterable[Kind]) -> dict[tuple[str, str], tuple[Kind, ...]]:
-    """The versions of each kind, newest first; those that keep their objects in another group come last."""
+    """Group the versions of each kind, newest first; those that store their objects in another group come last."""
     families: dict[tuple[str, str], list[Kind]] = defaultdict(list)
     for kind in kinds:
         families[kind.family].append(kind)
@@ -285,7 +296,7 @@ def _storage_version(newest_first: tuple[Kind, ...], versions: ComponentVersions
         if all(kind.lifecycle.known_at(version) for version in window):
             return kind
     here = [kind for kind in (*stable, *own) if kind.lifecycle.known_at(versions.emulation)]
-    return here[0] if here else own[-1]  # a kind that does not exist here is never written
+    return here[0] if here else own[-1]  # a kind that does not exist at this version is never written
 
 
 def _custom_warning(kind: Kind) -> str | None:
@@ -306,7 +317,7 @@ def _group_order(group: str) -> tuple[int, str]:
 
 
 class _Switches:
-    """Which kinds `--runtime-config` and the versions leave on. The most special switch that is set wins."""
+    """The kinds that `--runtime-config` and the versions leave on. The most specific switch wins."""
 
     def __init__(self, kinds: Iterable[Kind], versions: ComponentVersions, wanted: Mapping[str, bool]) -> None:
         self._versions = versions
@@ -346,7 +357,7 @@ class _Switches:
         return self._by_resource.get((kind.group_version, kind.plural), by_version)
 
     def _switch(self, key: str, *, on: bool) -> None:
-        """Take in a `group/version` or a `group/version/resource`; the core group's are `v1` and `v1/resource`."""
+        """Apply a `group/version` or `group/version/resource`; the core group's are `v1` and `v1/resource`."""
         words = key.removeprefix("api/").split("/")
         if is_version(words[0]):
             words = ["", *words]
@@ -365,7 +376,7 @@ class _Switches:
             )
 
     def _named(self, key: str, group_version: GroupVersion, resource: str) -> list[Kind]:
-        """The kinds that a switch is about; there must be one."""
+        """Return the kinds that a switch selects; raise if there are none."""
         group = [kind for kind in self._kinds if kind.group == group_version.group]
         if not group:
             known = ", ".join(sorted({kind.group for kind in self._kinds} - {""}))

@@ -1,8 +1,7 @@
-"""The annotations of simulated nodes that several parts read: who is simulated, and who pretends to be dead.
+"""Annotations of simulated nodes that several packages read: which nodes are simulated, and which simulate a failure.
 
-The controllers (``controllers/simulated_nodes``) play the kubelets of these nodes towards the API, the API server
-(``apiserver/streams/simulated``) plays them towards those who want logs or run commands. What each of them reads
-besides stands there.
+The controllers (``controllers/simulated_nodes``) play the kubelets of these nodes towards the API; the API server
+(``apiserver/streams/simulated``) serves their logs and exec.
 """
 
 from mooring.api.core_v1 import Node

@@ -1,33 +1,33 @@
-"""What every layer asks of objects: has a pod ended, is it ready, whose is it, how important. Said once, here."""
+"""Common properties of pods and nodes: finished, ready, controller, priority."""
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 
 ENDED = frozenset({"Succeeded", "Failed"})
-"""The phases that a pod does not leave any more."""
+"""The terminal phases of a pod."""
 
 
 def has_ended(pod: Pod) -> bool:
-    """Whether a pod has ended for good."""
+    """Whether a pod has finished for good."""
     return pod.status.phase in ENDED
 
 
 def is_ready(obj: Pod | Node) -> bool:
-    """Whether a pod or a node says that it is ready."""
-    for condition in obj.status.conditions:  # no generator: workloads ask this about every pod
+    """Whether the Ready condition of a pod or node is true."""
+    for condition in obj.status.conditions:  # no generator: workloads call this for every pod
         if condition.type == "Ready":
             return condition.status == "True"
     return False
 
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    """The one owner that an object obeys, if it has one."""
-    for owner in metadata.owner_references:  # asked so often that no generator is made
+    """Return the owner reference of the controller, if there is one."""
+    for owner in metadata.owner_references:  # a hot path: no generator
         if owner.controller:
             return owner
     return None
 
 
 def priority(pod: Pod) -> int:
-    """What admission made of the pod's class; 0 where nobody has said anything."""
+    """Return the priority that admission resolved from the class; 0 by default."""
     return pod.spec.priority or 0

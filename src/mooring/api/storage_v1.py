@@ -97,16 +97,16 @@ class VolumeAttachment(Resource):
     """Asks for a volume to be attached to a node."""
 
     spec: VolumeAttachmentSpec = required(VolumeAttachmentSpec)
-    """What is wanted; it cannot be changed."""
+    """The desired state. Immutable."""
     status: VolumeAttachmentStatus = always(VolumeAttachmentStatus)
-    """What was last seen."""
+    """The most recently observed state."""
 
 
 class TokenRequest(Object):
     """A service account token that a CSI driver needs."""
 
     audience: str = required(str)
-    """For whom the token is; the API server when empty."""
+    """The intended audience of the token; the API server if empty."""
     expiration_seconds: Int64 | None = None
     """For how long the token is valid."""
 
@@ -178,7 +178,7 @@ class StorageHealthCondition(Object):
     status: str = required(str)
     """StorageUnreachable or StorageDegraded."""
     reason: str = required(str)
-    """Why, in one CamelCase word."""
+    """The reason, in CamelCase."""
     message: str = ""
     """The same for people."""
     access_mode: str | None = None
@@ -195,11 +195,11 @@ class StorageHealth(Object):
     name: str = required(str)
     """The name of the driver."""
     health_conditions: list[StorageHealthCondition] = []
-    """What is wrong; at most 16."""
+    """The errors; at most 16."""
 
 
 class CSINodeStatus(Object):
-    """What is known about the storage of a node."""
+    """The CSI drivers of a node."""
 
     storage_health: Annotated[list[StorageHealth], list_map("name", patch_key="")] = []
     """The health of the storage, by driver."""
@@ -211,7 +211,7 @@ class CSINode(Resource):
     spec: CSINodeSpec = required(CSINodeSpec)
     """The drivers."""
     status: CSINodeStatus | None = None
-    """What was last seen."""
+    """The most recently observed state."""
 
 
 class CSIStorageCapacity(Resource):

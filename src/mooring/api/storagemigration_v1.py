@@ -1,4 +1,5 @@
-"""storagemigration.k8s.io/v1: StorageVersionMigration, the wish that stored objects are written anew."""
+"""storagemigration.k8s.io/v1: StorageVersionMigration, a request to rewrite stored objects in the current storage
+version."""
 
 from typing import Annotated
 
@@ -7,7 +8,7 @@ from mooring.api.meta_v1 import Condition, GroupResource, Resource
 
 
 class StorageVersionMigrationSpec(Object):
-    """What is to be written anew."""
+    """The resource to migrate."""
 
     resource: GroupResource = required(GroupResource)
     """The resource; it cannot be changed."""
@@ -19,13 +20,13 @@ class StorageVersionMigrationStatus(Object):
     conditions: Annotated[list[Condition], list_map("type")] = []
     """Running, Succeeded or Failed."""
     resource_version: str = ""
-    """The version of the collection up to which objects are written anew."""
+    """The resource version up to which objects are migrated."""
 
 
 class StorageVersionMigration(Resource):
     """The wish that all objects of a resource are written in their storage version."""
 
     spec: StorageVersionMigrationSpec = always(StorageVersionMigrationSpec)
-    """What is to be written anew."""
+    """The resource to migrate."""
     status: StorageVersionMigrationStatus = always(StorageVersionMigrationStatus)
     """How far it has come."""

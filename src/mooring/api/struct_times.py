@@ -1,7 +1,7 @@
-"""Times in objects: put as Kubernetes writes them, in UTC and to the second or the microsecond, or found to be wrong.
+"""Normalize the times in objects to Kubernetes' format (UTC, to the second or microsecond), or reject invalid ones.
 
-A wrong one must not get in: Go's clients cannot read an object that has it, nor a list with such an object. A field is
-a time by its name; that this is so in all kinds, a test compares with the types that Kubernetes publishes.
+Go clients cannot decode an object with an invalid time, nor a list with such an object. A field is a time by its name;
+a test compares the names with the types that Kubernetes publishes.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.api import times
 from mooring.api.dynamic import Dynamic
-from mooring.base.remembering import remembered
+from mooring.base.short_string_cache import cache_short
 
 _TO_THE_MICROSECOND = frozenset({"acquire_time", "renew_time", "event_time", "last_observed_time"})
 _TIMES = _TO_THE_MICROSECOND | {
@@ -47,7 +47,7 @@ _NO_TIME = "0001-01-01T00:00:00"
 
 
 class WrongTimeError(ValueError):
-    """A text that is no time; `path` says where it stands."""
+    """A string is not a valid time; `path` is its field."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -57,20 +57,20 @@ class WrongTimeError(ValueError):
 class _Step(NamedTuple):
     attribute: str
     name: str
-    """In JSON."""
+    """The JSON name."""
     written: Callable[[str], str | None] | None
-    """How a time is written; None for what has times within."""
+    """The formatter of a time; None for fields that contain times."""
 
 
-def put_times(obj: msgspec.Struct) -> None:
-    """Put all times of an object as Kubernetes writes them. Raises WrongTimeError."""
+def normalize_times(obj: msgspec.Struct) -> None:
+    """Normalize all times of an object in place. Raise WrongTimeError."""
     for attribute, name, written in _steps(Dynamic if isinstance(obj, Dynamic) else type(obj)):  # types come and go
         value = getattr(obj, attribute)
         if value is None:
             continue
         try:
             if written is None:
-                _put_within(value)
+                _normalize_nested(value)
             elif isinstance(value, dict):
                 setattr(obj, attribute, {key: written(text) for key, text in value.items()})
             else:
@@ -83,35 +83,35 @@ def put_times(obj: msgspec.Struct) -> None:
 
 
 def has_times(cls: type[msgspec.Struct]) -> bool:
-    """Whether there are times in objects of a type."""
+    """Whether objects of a type contain times."""
     return bool(_steps(cls))
 
 
-def _put_within(value: Any) -> None:
+def _normalize_nested(value: Any) -> None:
     if isinstance(value, msgspec.Struct):
-        put_times(value)
+        normalize_times(value)
         return
     for key, each in value.items() if isinstance(value, dict) else enumerate(value):
         try:
-            put_times(each)
+            normalize_times(each)
         except WrongTimeError as error:
             raise WrongTimeError(f"[{key}].{error.path}", error.why) from None
 
 
-@remembered(4096)
+@cache_short(4096)
 def _to_the_second(text: str) -> str | None:
-    """Objects that are written together have the same times."""
+    """Normalize to the second; cached, because objects written together have the same times."""
     found = times.to_seconds(times.parse(text))
     return None if found.startswith(_NO_TIME) else found
 
 
-@remembered(4096)
+@cache_short(4096)
 def _to_the_microsecond(text: str) -> str | None:
     return times.to_microseconds(times.parse_microseconds(text))
 
 
 _begun: set[type[msgspec.Struct]] = set()
-"""Types whose parts are being looked at: those that hold themselves are met again."""
+"""Types being inspected: recursive types are met again."""
 
 
 @cache
@@ -120,12 +120,12 @@ def _steps(cls: type[msgspec.Struct]) -> tuple[_Step, ...]:
         return ()
     _begun.add(cls)
     try:
-        return tuple(_found(cls))
+        return tuple(_find_steps(cls))
     finally:
         _begun.discard(cls)
 
 
-def _found(cls: type[msgspec.Struct]) -> Iterator[_Step]:
+def _find_steps(cls: type[msgspec.Struct]) -> Iterator[_Step]:
     hints = get_type_hints(cls)
     for attribute, name in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
         if attribute in _TO_THE_MICROSECOND:
@@ -137,7 +137,6 @@ def _found(cls: type[msgspec.Struct]) -> Iterator[_Step]:
 
 
 def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
-    """The types of parts that a field can hold."""
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         yield annotation
     for argument in get_args(annotation):

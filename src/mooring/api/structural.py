@@ -1,24 +1,26 @@
-"""What a structural schema does to values: it prunes fields that it does not name, and fills in defaults.
+"""Apply structural schemas: prune unknown fields and set defaults.
 
-`Structural` is the schema of a CustomResourceDefinition in the shape in which values meet it, made once per version.
-Values are plain dicts, lists and scalars, changed in place. Used by ``dynamic.py`` for every object that is read, and
-by admission and patches, which look at the same nodes. What a valid value is, ``mooring.admission.custom`` says.
+`Structural` is a preprocessed schema of a CustomResourceDefinition, built once per version. Values are plain dicts,
+lists and scalars, modified in place. Used by ``dynamic.py`` for every decoded object, and by admission and patches.
+``mooring.admission.custom`` validates values.
 """
 
 import copy
 from typing import Any
 
+import msgspec
+
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps
 from mooring.api.field_path import Path
 from mooring.api.from_tree import FieldValidation, from_tree
-from mooring.api.json_tree import DecodeError
+from mooring.api.json_tree import DecodeError, TooLargeError
 from mooring.api.meta_v1 import ObjectMeta
 
 META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 _HOLDERS = (dict, list)
 _Place = tuple[Any, str | int] | None
-"""Where a value stands: what it stands in, and the field or index there. Written out only for unknown fields."""
+"""The position of a value: parent position, and the field or index. Formatted only for unknown fields."""
 
 
 class Structural:
@@ -28,6 +30,7 @@ class Structural:
         "additional",
         "allows_any",
         "default",
+        "default_cost",
         "embedded",
         "embeds",
         "has_defaults",
@@ -54,6 +57,7 @@ class Structural:
         """Whether there is an embedded object here or anywhere below."""
         self.nullable = props.nullable
         self.default = props.default
+        self.default_cost = 0 if self.default is None else _cost(self.default)
         self.has_defaults: bool = self.default is not None or any(child.has_defaults for child in children)
         """Whether there is a default here or anywhere below."""
 
@@ -61,22 +65,22 @@ class Structural:
         return [*self.properties.values(), *filter(None, (self.additional, self.items))]
 
     def field(self, name: str) -> "Structural | None":
-        """The schema of a field or of a map's value."""
+        """Return the schema of a field or of a map's value."""
         return self.properties.get(name) or self.additional
 
     def defaulted_null(self, value: Any) -> bool:
-        """Whether a value is a null that stands for nothing here."""
+        """Whether a value is a null that means absent here."""
         return value is None and not self.nullable
 
 
 NOTHING = Structural(JSONSchemaProps(preserve_unknown_fields=True), root=True)
-"""The schema of objects that have none: everything is kept."""
+"""The schema of objects without one: everything is kept."""
 
 
 def prune(content: dict[str, Any], schema: Structural, *, strict: bool = False) -> list[str]:
-    """Take unknown fields out of an object without its metadata; returns their paths, in order.
+    """Remove unknown fields from an object without its metadata; return their paths in order.
 
-    With `strict`, embedded objects whose type or metadata cannot be read raise DecodeError.
+    With `strict`, raise DecodeError for embedded objects with invalid type or metadata.
     """
     unknown: list[str] = []
     _prune(content, schema, None, unknown)
@@ -112,7 +116,7 @@ def _prune(value: Any, schema: Structural | None, place: _Place, unknown: list[s
             strange.append(name)
     for name in strange:
         del value[name]
-        unknown.append(_written((place, name)))
+        unknown.append(_format_place((place, name)))
     if schema is not None and schema.embedded and place is not None:
         _coerce_metadata(value, place, unknown)
 
@@ -128,7 +132,7 @@ def _check_embedded(value: Any, schema: Structural, place: _Place) -> None:
     if schema.embedded and place is not None:
         for name in ("apiVersion", "kind"):
             if name in value and not isinstance(value[name], str):
-                path = Path(_written((place, name)))
+                path = Path(_format_place((place, name)))
                 raise DecodeError(str(field_errors.invalid(path, value[name], "must be a string")))
         if "metadata" in value:
             _check_metadata(value["metadata"], (place, "metadata"))
@@ -142,24 +146,23 @@ def _check_metadata(metadata: Any, place: _Place) -> None:
     try:
         from_tree(metadata, ObjectMeta, FieldValidation.IGNORE)
     except DecodeError as error:
-        path = Path(_written(place))
+        path = Path(_format_place(place))
         raise DecodeError(str(field_errors.invalid(path, metadata, str(error)))) from None
 
 
 def _coerce_metadata(value: dict[str, Any], place: _Place, unknown: list[str]) -> None:
-    """Keep of an embedded object's metadata what metadata can have."""
     metadata = value.get("metadata")
     if metadata.__class__ is not dict:
         return
     for name in [name for name in metadata if name not in _METADATA]:
         del metadata[name]
-        unknown.append(_written(((place, "metadata"), name)))
+        unknown.append(_format_place(((place, "metadata"), name)))
 
 
 _METADATA = frozenset(ObjectMeta.__struct_encode_fields__)
 
 
-def _written(place: _Place) -> str:
+def _format_place(place: _Place) -> str:
     steps: list[str] = []
     while place is not None:
         place, step = place
@@ -167,36 +170,61 @@ def _written(place: _Place) -> str:
     return "".join(reversed(steps)).removeprefix(".")
 
 
-def fill_in(value: Any, schema: Structural) -> None:
-    """Put defaults in the place of what is absent, and drop nulls where null is no value."""
+MAX_DEFAULTS_COST = 1024 * 1024
+"""The limit of what defaults may add to one object: bytes of JSON, plus 64 per object and list."""
+
+
+class DefaultsLimit:
+    """The remaining budget of defaults for an object."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = MAX_DEFAULTS_COST
+
+    def copy(self, schema: Structural) -> Any:
+        """Return a copy of a schema's default; raise TooLargeError beyond the limit."""
+        self._left -= schema.default_cost
+        if self._left < 0:
+            raise TooLargeError(f"the defaults of its schema add more than {MAX_DEFAULTS_COST} bytes")
+        return copy.deepcopy(schema.default)
+
+
+def set_defaults(value: Any, schema: Structural, limit: DefaultsLimit) -> None:
+    """Set defaults for absent values, and drop nulls where null is not allowed; raise TooLargeError."""
     if value.__class__ is dict:
-        _fill_in_fields(value, schema)
+        _set_field_defaults(value, schema, limit)
     elif value.__class__ is list and schema.items is not None:
         items = schema.items
         for index, item in enumerate(value):
             if item is None and not items.nullable and items.default is not None:
-                value[index] = copy.deepcopy(items.default)
+                value[index] = limit.copy(items)
             if value[index].__class__ in _HOLDERS:
-                fill_in(value[index], items)
+                set_defaults(value[index], items, limit)
 
 
-def _fill_in_fields(value: dict[str, Any], schema: Structural) -> None:
+def _set_field_defaults(value: dict[str, Any], schema: Structural, limit: DefaultsLimit) -> None:
     properties = schema.properties
     if schema.has_defaults:
         for name, child in properties.items():
             if child.default is not None and (name not in value or child.defaulted_null(value[name])):
-                value[name] = copy.deepcopy(child.default)
+                value[name] = limit.copy(child)
     gone = []
     for name, item in value.items():
         inner = properties.get(name) or schema.additional
         if inner is None:
             continue
         if item.__class__ in _HOLDERS:
-            fill_in(item, inner)
+            set_defaults(item, inner, limit)
         elif item is None and not inner.nullable:
             if inner.default is None:
                 gone.append(name)
             else:
-                value[name] = copy.deepcopy(inner.default)
+                value[name] = limit.copy(inner)
     for name in gone:
         del value[name]
+
+
+def _cost(default: Any) -> int:
+    text = msgspec.json.encode(default)
+    return len(text) + 64 * (text.count(b"{") + text.count(b"["))

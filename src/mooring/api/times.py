@@ -1,7 +1,7 @@
-"""Times of the API: RFC 3339 text, to the second (`metav1.Time`) or to the microsecond (`metav1.MicroTime`).
+"""Times of the API: RFC 3339 strings, to the second (`metav1.Time`) or to the microsecond (`metav1.MicroTime`).
 
-Structs keep the text; who needs to reckon takes `parse`. Python's own `fromisoformat` accepts far more than RFC 3339,
-so the syntax is checked here.
+Structs keep the strings; `parse` converts them. Python's `fromisoformat` accepts far more than RFC 3339, so the syntax
+is checked here.
 """
 
 import re
@@ -13,25 +13,25 @@ _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
 _FRACTION = 7
-"""Its group."""
+"""The group of the fraction."""
 _SHOWN = 100
 _TO_SECONDS = len("2006-01-02T15:04:05Z")
-_LONGEST_REMEMBERED = len("2006-01-02T15:04:05.000000000+00:00")
+_MAX_CACHED_LENGTH = len("2006-01-02T15:04:05.000000000+00:00")
 
 
 class TimeError(ValueError):
-    """The text is no time of RFC 3339; the message says what one looks like."""
+    """The string is not an RFC 3339 time; the message shows the format."""
 
 
 def parse(text: str) -> datetime:
-    """The instant, in UTC; parts of a microsecond are cut off. Raises TimeError."""
-    # Objects that were made together have the same times. A fraction has as many digits as its writer likes: such
-    # texts are not remembered.
-    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _parsed(text)
+    """Parse a time into UTC, truncated to microseconds. Raise TimeError."""
+    # Objects created together have the same times. A fraction may have any number of digits: long strings are not
+    # cached.
+    return _parse_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parse_uncached(text)
 
 
 def parse_microseconds(text: str) -> datetime:
-    """The same of a `metav1.MicroTime`, which has six digits behind the second, no more and no less."""
+    """Parse a `metav1.MicroTime`, which has exactly six decimals."""
     match = _RFC3339.fullmatch(text)
     if match is None or len(match[_FRACTION] or "") != 6:
         raise TimeError(
@@ -40,12 +40,12 @@ def parse_microseconds(text: str) -> datetime:
     return parse(text)
 
 
-def _parsed(text: str) -> datetime:
+def _parse_uncached(text: str) -> datetime:
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise TimeError(f'"{text[:_SHOWN]}" is not a time as in "2006-01-02T15:04:05Z" (RFC 3339)')
     if len(text) == _TO_SECONDS:
-        with suppress(ValueError):  # of which the words below tell
+        with suppress(ValueError):  # the code below reports the error
             return datetime.fromisoformat(text)
     *numbers, fraction, sign, hours, minutes = match.groups()
     year, month, day, hour, minute, second = map(int, numbers)
@@ -58,10 +58,10 @@ def _parsed(text: str) -> datetime:
         raise TimeError(f'"{text[:_SHOWN]}" is not a time: {error}') from None
 
 
-_remembered = lru_cache(maxsize=4096)(_parsed)
+_parse_cached = lru_cache(maxsize=4096)(_parse_uncached)
 
 
-def later(time: datetime, seconds: float) -> datetime:
+def add_seconds(time: datetime, seconds: float) -> datetime:
     """Add seconds to an instant in UTC; the last instant of the calendar where that is beyond it.
 
     >>> later(datetime(2026, 1, 1, tzinfo=UTC), 2**62).year
@@ -74,17 +74,17 @@ def later(time: datetime, seconds: float) -> datetime:
 
 
 def to_seconds(time: datetime) -> str:
-    """`2006-01-02T15:04:05Z`: how timestamps of objects are written."""
+    """Format as `2006-01-02T15:04:05Z`, for object timestamps."""
     utc = time if time.tzinfo is UTC else time.astimezone(UTC)
-    return _written((utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second))
+    return _format_second((utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second))
 
 
 @lru_cache(maxsize=64)
-def _written(second: tuple[int, int, int, int, int, int]) -> str:
-    """Much is written in the same second."""
+def _format_second(second: tuple[int, int, int, int, int, int]) -> str:
+    """Format and cache: many objects are written in the same second."""
     return "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z".format(*second)
 
 
 def to_microseconds(time: datetime) -> str:
-    """`2006-01-02T15:04:05.000000Z`: how leases and events write theirs."""
+    """Format as `2006-01-02T15:04:05.000000Z`, for leases and events."""
     return f"{to_seconds(time)[:-1]}.{time.microsecond:06}Z"

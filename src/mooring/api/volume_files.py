@@ -1,7 +1,7 @@
-"""What the files of a volume hold that is made of objects: ConfigMaps, Secrets, the pod, tokens, trust bundles.
+"""Compute the files of volumes that are built from objects: ConfigMaps, Secrets, downward API, tokens, trust bundles.
 
-The rules are a kubelet's, for the two who play one: the API server, which works out what commands in simulated
-containers print, and the controllers, which put the files where programs can open them. Each has a `Source` of its own.
+The rules are a kubelet's, for two callers: the API server, which computes what commands in simulated containers print,
+and the controllers, which write the files for programs. Each provides a `Source`.
 """
 
 import base64
@@ -33,7 +33,7 @@ _LINE = 64
 
 
 class MissingError(Exception):
-    """What a volume is made of is not there; the message is a kubelet's."""
+    """An object that a volume needs does not exist; the message is a kubelet's."""
 
 
 class File(NamedTuple):
@@ -44,23 +44,23 @@ class File(NamedTuple):
 
 
 Files = dict[str, File]
-"""By path within the volume."""
+"""Files by path within the volume."""
 
 
 class Source(Protocol):
-    """Where objects come from. What is not there is None."""
+    """Look up objects. None if an object does not exist."""
 
     async def config_map(self, namespace: str, name: str) -> ConfigMap | None: ...
     async def secret(self, namespace: str, name: str) -> Secret | None: ...
     async def token(self, pod: Pod, spec: TokenRequestSpec) -> str: ...
     async def trust_bundles(self) -> Sequence[ClusterTrustBundle]: ...
     async def certificate(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
-        """A private key and a chain of certificates, in PEM; raises MissingError."""
+        """Return a private key and a certificate chain in PEM; raise MissingError."""
         ...
 
 
 async def files_of(source: Source, pod: Pod, volume: Volume) -> Files | None:
-    """The files of a volume, None for one that is not made of objects; raises MissingError."""
+    """Return the files of a volume, None for one that is not built from objects; raise MissingError."""
     mode: int | None
     if volume.config_map is not None:
         of, mode = volume.config_map, volume.config_map.default_mode
@@ -73,7 +73,7 @@ async def files_of(source: Source, pod: Pod, volume: Volume) -> Files | None:
         parts = [_of_pod(pod, volume.downward_api.items)]
     elif volume.projected is not None:
         mode = volume.projected.default_mode
-        parts = [await _projected(source, pod, volume.name, each) for each in volume.projected.sources]
+        parts = [await _files_of_projection(source, pod, volume.name, each) for each in volume.projected.sources]
     else:
         return None
     found = {path: file for part in parts for path, file in part.items()}
@@ -81,16 +81,16 @@ async def files_of(source: Source, pod: Pod, volume: Volume) -> Files | None:
     return {path: File(content, plain if own is None else own) for path, (content, own) in found.items()}
 
 
-def is_made_of_objects(volume: Volume) -> bool:
-    """Whether `files_of` knows what is in a volume, which nobody else can change then."""
+def is_built_from_objects(volume: Volume) -> bool:
+    """Whether `files_of` can compute a volume's files, which containers cannot modify."""
     return any(each is not None for each in (volume.config_map, volume.secret, volume.downward_api, volume.projected))
 
 
 Part = dict[str, tuple[bytes, int | None]]
-"""Contents by path, with the mode where the file has one of its own."""
+"""Contents by path, with the file's own mode if it has one."""
 
 
-async def _projected(source: Source, pod: Pod, volume: str, part: VolumeProjection) -> Part:
+async def _files_of_projection(source: Source, pod: Pod, volume: str, part: VolumeProjection) -> Part:
     if part.config_map is not None:
         of = part.config_map
         return await _of_config_map(source, pod, of.name, of.items, optional=bool(of.optional))
@@ -121,17 +121,17 @@ async def _of_config_map(source: Source, pod: Pod, name: str, items: Sequence[Ke
     if found is None and not optional:
         raise MissingError(f'configmap "{name}" not found')
     data = {key: text.encode() for key, text in found.data.items()} | found.binary_data if found is not None else {}
-    return _chosen(data, items, optional=optional)
+    return _select_keys(data, items, optional=optional)
 
 
 async def _of_secret(source: Source, pod: Pod, name: str, items: Sequence[KeyToPath], *, optional: bool) -> Part:
     found = await source.secret(pod.metadata.namespace, name)
     if found is None and not optional:
         raise MissingError(f'secret "{name}" not found')
-    return _chosen(found.data if found is not None else {}, items, optional=optional)
+    return _select_keys(found.data if found is not None else {}, items, optional=optional)
 
 
-def _chosen(data: Mapping[str, bytes], items: Sequence[KeyToPath], *, optional: bool) -> Part:
+def _select_keys(data: Mapping[str, bytes], items: Sequence[KeyToPath], *, optional: bool) -> Part:
     if not items:
         return {key: (content, None) for key, content in data.items()}
     for item in items:
@@ -173,7 +173,7 @@ async def _token(source: Source, pod: Pod, wanted: ServiceAccountTokenProjection
 
 
 def _anchors(bundles: Sequence[ClusterTrustBundle], wanted: ClusterTrustBundleProjection) -> bytes:
-    """The trust anchors that a projection means, each once; raises MissingError when it must not be empty."""
+    """Return the trust anchors that a projection selects, deduplicated; raise MissingError if it must not be empty."""
     if wanted.name is not None:
         chosen = [bundle for bundle in bundles if bundle.metadata.name == wanted.name]
         why = f'while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io "{wanted.name}" not found'

@@ -1,9 +1,9 @@
-"""YAML as Kubernetes reads and writes it.
+"""Read and write YAML as Kubernetes does.
 
-`read` turns a file into documents: trees of plain values as in ``json_tree.py``, with the lines where they begin.
-Plain words mean what they mean to kubectl (YAML 1.1 as Go reads it): `yes`, `on` and `y` are true, `010` is eight,
-`1:30` and dates are text. Anchors, aliases and merge keys work, within a limit on how much they may unfold to.
-`write` makes text for people, with the keys in kubectl's order. Called by ``codec.py`` and the command line.
+`read` parses a file into documents: trees of plain values as in ``json_tree.py``, with their first lines. Unquoted
+scalars have kubectl's meaning (YAML 1.1 as in Go): `yes`, `on` and `y` are true, `010` is eight, `1:30` and dates are
+strings. Anchors, aliases and merge keys work, within an expansion limit. `write` prints keys in kubectl's order. Called
+by ``codec.py`` and the command line.
 """
 
 import re
@@ -14,14 +14,25 @@ import msgspec
 import yaml
 from yaml._yaml import CParser
 
-from mooring.api.json_tree import MAX_BYTES, MAX_DEPTH, DecodeError, TooLargeError, json_tree, members, text_of
+from mooring.api.json_tree import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    DecodeError,
+    Elements,
+    TooLargeError,
+    check_elements,
+    check_limits,
+    decode_utf8,
+    members,
+    parse_json,
+)
 
-_ALIAS_LIMIT = 100_000  # values that aliases may stand for, all in all
+_ALIAS_LIMIT = 100_000  # total values that aliases may expand to
 _TAG = "tag:yaml.org,2002:"
 _TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
 _FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_WORDS: dict[str, bool | None] = {
+_KEYWORDS: dict[str, bool | None] = {
     **dict.fromkeys(_TRUE, True),
     **dict.fromkeys(_FALSE, False),
     **dict.fromkeys(_NULL, None),
@@ -33,11 +44,11 @@ _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bo
 _UNFIT_FOR_BLOCK = re.compile(r"[ \t]\n|[ \t]$|^\s")
 _MERGE = object()
 NextEvent = Callable[[], Any]
-"""Gives the next event of the parser, whose types PyYAML does not tell."""
+"""Return the parser's next event, which PyYAML does not type."""
 
 
 class YamlError(DecodeError):
-    """The text is not YAML that Kubernetes reads; the message names the line."""
+    """The text is not valid YAML for Kubernetes; the message names the line."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
@@ -45,24 +56,32 @@ class YamlError(DecodeError):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One document: its tree, and the line where it begins."""
+    """One document: its tree and first line."""
 
     tree: Any
     line: int
 
 
-def read(source: str | bytes, max_bytes: int = MAX_BYTES) -> list[Document]:
-    """The documents of a file, without the empty ones. JSON is read as well. Raises DecodeError."""
-    text = text_of(source) if isinstance(source, bytes) else source
+def read(source: str | bytes, max_bytes: int = MAX_BYTES, most: Elements | None = None) -> list[Document]:
+    """Return the documents of a file, without the empty ones; read JSON as well. Raise DecodeError.
+
+    `most` limits the elements of each document; files that a user reads with the command line have no such limit.
+    """
+    text = decode_utf8(source) if isinstance(source, bytes) else source
     if len(text) > max_bytes:
         raise TooLargeError(f"limit is {max_bytes}")
     if text.lstrip().startswith("{"):
         try:
-            return [Document(json_tree(text.encode()), 1)]
+            encoded = text.encode()
+            if most is not None:
+                check_limits(encoded, most)
+            return [Document(parse_json(encoded), 1)]
+        except TooLargeError:
+            raise
         except (DecodeError, UnicodeEncodeError):
             pass  # braces are YAML too, and several documents may follow each other
     try:
-        return [document for document in _documents(text) if document.tree is not None]
+        return [document for document in _documents(text, most) if document.tree is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         last = text.count("\n", 0, len(text) - 1) + 1  # the parser counts one more when the text ends too early
@@ -73,19 +92,21 @@ def read(source: str | bytes, max_bytes: int = MAX_BYTES) -> list[Document]:
         raise DecodeError("half of a surrogate pair is not a character") from None
 
 
-def _documents(text: str) -> Iterator[Document]:
+def _documents(text: str, most: Elements | None) -> Iterator[Document]:
     next_event: NextEvent = CParser(text).get_event
     while (event := next_event()).__class__ is not yaml.StreamEndEvent:
         if event.__class__ is yaml.DocumentStartEvent:
             first = next_event()
-            yield Document(_Builder(next_event).node(first, 0), first.start_mark.line + 1)
+            yield Document(_Builder(next_event, most).node(first, 0), first.start_mark.line + 1)
 
 
 class _Builder:
-    """Builds the tree of one document from the events of the parser."""
+    """Build the tree of one document from parser events."""
 
-    def __init__(self, next_event: NextEvent) -> None:
+    def __init__(self, next_event: NextEvent, most: Elements | None = None) -> None:
         self._next = next_event
+        self._most = most
+        self._objects = 0
         self._anchors: dict[str, tuple[Any, int] | None] = {}
         self._size = 0
         self._unfolded = 0
@@ -94,6 +115,8 @@ class _Builder:
         kind = event.__class__
         if kind is yaml.ScalarEvent and not event.anchor:  # nearly all are
             self._size += 1
+            if self._most is not None and self._size > self._most.values:
+                check_elements(0, self._size, self._most)
             return _scalar(event)
         if depth > MAX_DEPTH:
             raise YamlError(_line(event), f"nested more than {MAX_DEPTH} levels deep")
@@ -104,6 +127,9 @@ class _Builder:
         value: Any
         before = self._size
         self._size += 1
+        self._objects += 1
+        if self._most is not None:
+            check_elements(self._objects, self._size, self._most)
         if kind is yaml.MappingStartEvent:
             value = self._mapping(depth)
         elif kind is yaml.SequenceStartEvent:
@@ -141,7 +167,7 @@ class _Builder:
             key = self._key(event)
             value = self.node(self._next(), depth + 1)
             if key is _MERGE:
-                merged = {**_merged(value, event), **merged}
+                _merge(merged, value, event)
             else:
                 pairs.append((key if key.__class__ is str else _key_text(key, event), value))
         if merged:
@@ -166,18 +192,16 @@ def _line(event: Any) -> int:
     return int(event.start_mark.line) + 1
 
 
-def _merged(value: Any, event: Any) -> dict[str, Any]:
-    maps = value if isinstance(value, list) else [value]
-    merged: dict[str, Any] = {}
-    for one in maps:
+def _merge(merged: dict[str, Any], value: Any, event: Any) -> None:
+    for one in value if isinstance(value, list) else [value]:
         if not isinstance(one, dict):
             raise YamlError(_line(event), "map merge requires map or sequence of maps as the value")
-        merged = {**one, **merged}
-    return merged
+        for name, each in one.items():
+            merged.setdefault(name, each)
 
 
 def _key_text(key: Any, event: Any) -> str:
-    """A key as JSON has it: text."""
+    """Convert a key to a string, as in JSON."""
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, int | float):
@@ -186,7 +210,7 @@ def _key_text(key: Any, event: Any) -> str:
 
 
 def _scalar(event: Any) -> Any:
-    """The value of a scalar: by its tag if it has one, else by how it looks if it is not quoted."""
+    """Return the value of a scalar: by its tag, or by its form if unquoted."""
     tag, text = event.tag, event.value
     if tag is None:
         return _plain(text, event) if event.implicit[0] else text
@@ -202,9 +226,8 @@ def _scalar(event: Any) -> Any:
 
 
 def _plain(text: str, event: Any) -> Any:
-    """What a word that is not quoted means."""
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _KEYWORDS:
+        return _KEYWORDS[text]
     if text[0] not in "+-.0123456789":
         return text
     if _NOT_FINITE.fullmatch(text):
@@ -230,13 +253,10 @@ def _number(text: str) -> Any:
     return int(number_) if number_.is_integer() and abs(number_) < 1e21 else number_
 
 
-# -- writing
-
-
-def repeated_keys(source: bytes) -> list[str]:
-    """Which keys a text, which can be read, has twice in a map, as `line 9: key "foo" already set in map`."""
+def find_duplicate_keys(source: bytes) -> list[str]:
+    """List the duplicate keys of a valid document, as `line 9: key "foo" already set in map`."""
     found: list[str] = []
-    open_ = [yaml.compose(text_of(source), Loader=yaml.CSafeLoader)]
+    open_ = [yaml.compose(decode_utf8(source), Loader=yaml.CSafeLoader)]
     while open_:
         node = open_.pop()
         if isinstance(node, yaml.SequenceNode):
@@ -252,7 +272,7 @@ def repeated_keys(source: bytes) -> list[str]:
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Writes multi-line text as a block and quotes every word that a reader would not take for text."""
+    """Write multi-line strings as blocks, and quote every string that would be read as another type."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is that of PyYAML
         return True
@@ -275,7 +295,7 @@ _Dumper.add_representer(str, _text)
 
 
 def write(trees: Iterable[Any]) -> str:
-    """The trees as documents, keys in alphabetical order, as kubectl prints them."""
+    """Write the trees as documents with sorted keys, as kubectl prints them."""
     return yaml.dump_all(
         trees,
         Dumper=_Dumper,

@@ -1,1 +1,1 @@
-"""What every layer stands on: versions, feature gates, clock, logging, metrics."""
+"""The lowest layer: versions, feature gates, clock, logging, metrics, processes."""

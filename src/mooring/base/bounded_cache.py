@@ -1,4 +1,4 @@
-"""A cache that forgets its oldest entries: for what can always be worked out again."""
+"""A first-in, first-out cache of bounded size."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -6,28 +6,28 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-_PARTS = 32
+_EVICTED_FRACTION = 32
 
 
 class BoundedCache(Generic[K, V]):
-    """At most `size` entries, first in, first out: keys are revisions, which are asked for while they are new.
+    """Hold at most `size` entries and evict the oldest. Keys are revisions, which are read mostly while they are new.
 
-    The oldest go several at a time. A dictionary finds its first key by passing all that were deleted before it: one
-    by one that would take 24 µs each where there are 65,536.
+    Evict several entries at a time: a dictionary finds its first key by skipping all deleted ones before it, which
+    takes 24 µs per eviction with 65,536 entries.
     """
 
-    __slots__ = ("_at_once", "_entries", "_size", "get")
+    __slots__ = ("_entries", "_evict_count", "_size", "get")
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._at_once = max(size // _PARTS, 1)
+        self._evict_count = max(size // _EVICTED_FRACTION, 1)
         self._entries: dict[K, V] = {}
         self.get: Callable[[K], V | None] = self._entries.get
-        """The dictionary's own, as lists ask for every object."""
+        """Bound to the dictionary's own method: list requests call it for every object."""
 
     def put(self, key: K, value: V) -> None:
         if len(self._entries) >= self._size:
-            for oldest in list(islice(self._entries, self._at_once)):
+            for oldest in list(islice(self._entries, self._evict_count)):
                 del self._entries[oldest]
         self._entries[key] = value
 

@@ -1,4 +1,4 @@
-"""Time, as something that is handed in: every component takes a clock, so that tests can drive it."""
+"""The clock interface. Every component takes a clock, so that tests can drive time."""
 
 import asyncio
 import time
@@ -7,21 +7,21 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What components ask for the time. `mooring.testing.clock.MockClock` is the one that tests drive."""
+    """The source of time for components. `mooring.testing.clock.MockClock` is the implementation for tests."""
 
     def now(self) -> datetime:
-        """The time of day, aware, in UTC."""
+        """Return the current time, timezone-aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go backwards, for measuring and for deadlines."""
+        """Return seconds that never go backwards, for measuring and for deadlines."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The operating system's clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Durations as Go writes them and Kubernetes' flags and files have them: `15s`, `1m30s`, `500ms`."""
+"""Durations as Go prints them and as Kubernetes' flags and files use them: `15s`, `1m30s`, `500ms`."""
 
 import re
 
@@ -7,8 +7,8 @@ _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+")
 _PART = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
 
 
-def seconds(text: str) -> float:
-    """What a text says, in seconds; raises ValueError.
+def parse_seconds(text: str) -> float:
+    """Parse a duration into seconds; raise ValueError if it is malformed.
 
     >>> seconds("1m30s")
     90.0

@@ -1,7 +1,7 @@
-"""Every feature gate of Kubernetes 1.27 to 1.37, with its stages: ``gate_history.txt``, read when somebody asks.
+"""Every feature gate of Kubernetes 1.27 to 1.37 with its stages, read from ``gate_history.txt`` on first use.
 
-``known_gates.py`` has the gates that Mooring implements; this is the truth about Kubernetes' own, for questions about
-clusters that are not Mooring. ``tools/history`` writes the table.
+``known_gates.py`` has the gates that Mooring implements; this table is about upstream Kubernetes, for advice about
+other clusters. ``tools/history`` writes it.
 """
 
 import re
@@ -13,25 +13,25 @@ from mooring.base.gates import Gate, Spec, Stage
 from mooring.base.version import Version
 
 FIRST, LAST = Version(1, 27), Version(1, 37)
-"""The releases that the tables know."""
+"""The first and the last release in the table."""
 _STEP = re.compile(r"1\.(\d+):(\w+)([+-]?)(!?)")
 
 
 @cache
 def kubernetes_gates() -> Mapping[str, Gate]:
-    """By name."""
+    """Read the table; return gates by name."""
     text = (resources.files("mooring.base") / "gate_history.txt").read_text()
     lines = (line.partition(" ") for line in text.splitlines() if not line.startswith("#"))
-    return {name: Gate(name, "", tuple(_specs(steps))) for name, _, steps in lines}
+    return {name: Gate(name, "", tuple(_parse_specs(steps))) for name, _, steps in lines}
 
 
-def _specs(steps: str) -> Iterator[Spec]:
+def _parse_specs(steps: str) -> Iterator[Spec]:
     for minor, stage, default, locked in _STEP.findall(steps):
         yield Spec(Version(1, int(minor)), default == "+", Stage(stage), locked=bool(locked))
 
 
-def is_on(name: str, version: Version) -> bool:
-    """Whether a gate is on by default in a release; one that was removed is as it was in the end."""
+def is_on_by_default(name: str, version: Version) -> bool:
+    """Whether a gate is on by default in a release. A removed gate keeps its last default."""
     gate = kubernetes_gates().get(name)
     if gate is None:
         return False
@@ -39,8 +39,8 @@ def is_on(name: str, version: Version) -> bool:
     return bool(past) and past[-1].default
 
 
-def has(name: str, version: Version) -> bool:
-    """Whether a release has a gate, so that it can be set."""
+def has_gate(name: str, version: Version) -> bool:
+    """Whether a release knows a gate, so that it can be set."""
     gate = kubernetes_gates().get(name)
     spec = gate.at(version) if gate else None
     return spec is not None and spec.stage is not Stage.REMOVED

@@ -1,8 +1,8 @@
-"""Feature gates with a history: what each was at every version, and what `--feature-gates` may say about it.
+"""Feature gates with their history: the stage and default at every version, and what `--feature-gates` may set.
 
-A gate carries one `Spec` per version in which something about it changed. At an emulated version the newest spec that
-is not newer counts; before the first one the gate does not exist yet. `FeatureGates` is the outcome for one component,
-made once at start; components read it into plain options and never ask again. The gates there are: ``known_gates.py``.
+A gate carries one `Spec` per version in which it changed. At an emulated version the newest spec that is not newer
+applies; before the first spec the gate does not exist. `FeatureGates` is the result for one component, built once at
+start; components read it into plain options. The list of gates: ``known_gates.py``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ ALL_BETA = "AllBeta"
 
 
 class GateError(ValueError):
-    """What `--feature-gates` asks for is not possible. The message names the gate, the reason and the way out."""
+    """A gate cannot be set as requested. The message names the gate, the reason and the fix."""
 
 
 class Stage(StrEnum):
@@ -30,7 +30,7 @@ class Stage(StrEnum):
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """What a gate is from one version on."""
+    """Stage and default of a gate from one version on."""
 
     since: Version
     default: bool
@@ -41,7 +41,7 @@ class Spec(msgspec.Struct, frozen=True):
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """A gate's name, what it switches, its history (oldest first), and the gates that it needs."""
+    """A gate: its name, a description, its history (oldest first), and the gates that it depends on."""
 
     name: str
     about: str
@@ -49,45 +49,52 @@ class Gate(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()
 
     def at(self, emulation: Version) -> Spec | None:
-        """The spec in force at an emulated version; None before the gate existed."""
-        return next((spec for spec in reversed(self.history) if spec.since <= emulation), None)
+        """Return the spec that applies at an emulated version; None before the gate existed.
+
+        A minimum compatibility version holds for later stages too: releases to roll back to know the feature no better.
+        """
+        past = [spec for spec in self.history if spec.since <= emulation]
+        if not past:
+            return None
+        needed = [spec.min_compatibility for spec in past if spec.min_compatibility is not None]
+        return msgspec.structs.replace(past[-1], min_compatibility=max(needed, default=None))
 
 
 class GateState(msgspec.Struct, frozen=True):
-    """One gate as it stands in a component."""
+    """The resolved state of one gate in a component."""
 
     gate: Gate
     spec: Spec
     default: bool
     enabled: bool
     is_compatible: bool = True
-    """Whether the component's minimum compatibility version reaches the one that the gate needs."""
+    """Whether the component's minimum compatibility version is high enough for the gate's default."""
 
     @property
     def is_forced(self) -> bool:
-        """Whether it is on only because somebody said so: servers that one could go back to do not know the feature."""
+        """Whether the gate was switched on explicitly although releases to roll back to do not know the feature."""
         return self.enabled and not self.is_compatible
 
     @property
     def locked(self) -> bool:
-        """Whether it cannot be switched away from its default."""
+        """Whether the gate cannot be switched away from its default."""
         return self.spec.locked and self.default == self.spec.default
 
 
 class FeatureGates(msgspec.Struct, frozen=True):
-    """The gates of one component: which exist at its versions, and which are on."""
+    """The gates that exist at a component's versions, and which of them are on."""
 
     states: Mapping[str, GateState]
     warnings: tuple[str, ...] = msgspec.field(default=())
 
     def enabled(self, name: str) -> bool:
-        """Whether a gate is on. A gate that does not exist at these versions is off."""
+        """Return whether a gate is on. A gate that does not exist at these versions is off."""
         state = self.states.get(name)
         return state is not None and state.enabled
 
 
 def parse(text: str) -> dict[str, bool]:
-    """Read `--feature-gates`: `A=true,B=false`. The same gate twice: the last word counts."""
+    """Parse `--feature-gates`: `A=true,B=false`. Of two settings of one gate the last applies."""
     wanted: dict[str, bool] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
@@ -101,18 +108,19 @@ def parse(text: str) -> dict[str, bool]:
 
 
 def resolve(gates: Iterable[Gate], versions: ComponentVersions, wanted: Mapping[str, bool]) -> FeatureGates:
-    """The state of every gate at `versions` when `wanted` is asked for; raises `GateError` for what cannot be had."""
+    """Return the state of every gate at `versions` with the settings `wanted`; raise `GateError` if one is not
+    allowed."""
     known = {gate.name: gate for gate in gates}
-    warnings = tuple(filter(None, (_check(name, on, known, versions) for name, on in wanted.items())))
+    warnings = tuple(filter(None, (_check_setting(name, on, known, versions) for name, on in wanted.items())))
     states: dict[str, GateState] = {}
     for gate in known.values():
         spec = gate.at(versions.emulation)
         if spec is None or spec.stage is Stage.REMOVED:
             continue
-        default, compatible = _default(spec, versions), _is_compatible(spec, versions)
-        states[gate.name] = GateState(gate, spec, default, _enabled(gate, spec, default, wanted), compatible)
+        default, compatible = _effective_default(spec, versions), _is_compatible(spec, versions)
+        states[gate.name] = GateState(gate, spec, default, _is_enabled(gate, spec, default, wanted), compatible)
     _check_needs(states)
-    forced = (_forced(state, versions) for state in states.values() if state.is_forced)
+    forced = (_warn_about_forced(state, versions) for state in states.values() if state.is_forced)
     return FeatureGates(states, (*warnings, *forced))
 
 
@@ -120,30 +128,30 @@ def _is_compatible(spec: Spec, versions: ComponentVersions) -> bool:
     return spec.min_compatibility is None or versions.min_compatibility >= spec.min_compatibility
 
 
-def _default(spec: Spec, versions: ComponentVersions) -> bool:
+def _effective_default(spec: Spec, versions: ComponentVersions) -> bool:
     return spec.default and _is_compatible(spec, versions)
 
 
-def _forced(state: GateState, versions: ComponentVersions) -> str:
+def _warn_about_forced(state: GateState, versions: ComponentVersions) -> str:
     return (
         f"Feature gate {state.gate.name} is on although its default needs a minimum compatibility version of "
         f"{state.spec.min_compatibility}: servers of {versions.min_compatibility} cannot read what uses it."
     )
 
 
-def _enabled(gate: Gate, spec: Spec, default: bool, wanted: Mapping[str, bool]) -> bool:
+def _is_enabled(gate: Gate, spec: Spec, default: bool, wanted: Mapping[str, bool]) -> bool:
     if gate.name in wanted:
         return wanted[gate.name]
     group = {Stage.ALPHA: ALL_ALPHA, Stage.BETA: ALL_BETA}.get(spec.stage, "")
     return default if spec.locked else wanted.get(group, default)
 
 
-def _check(name: str, on: bool, known: Mapping[str, Gate], versions: ComponentVersions) -> str | None:
-    """Raise if `name` may not be set to `on`; otherwise the warning that goes with it, if any."""
+def _check_setting(name: str, on: bool, known: Mapping[str, Gate], versions: ComponentVersions) -> str | None:
+    """Raise if `name` may not be set to `on`; otherwise return the warning for it, if any."""
     emulation = versions.emulation
     if name in (ALL_ALPHA, ALL_BETA):
         if name == ALL_ALPHA and on and versions.is_emulating:
-            raise GateError(_no_alpha(name, versions))
+            raise GateError(_explain_alpha_under_emulation(name, versions))
         return None
     if name not in known:
         near = get_close_matches(name, known, n=1)
@@ -158,7 +166,7 @@ def _check(name: str, on: bool, known: Mapping[str, Gate], versions: ComponentVe
         )
     if spec.stage is Stage.REMOVED:
         raise GateError(f"cannot set feature gate {name}: it was removed in {spec.since}; leave it out")
-    default = _default(spec, versions)
+    default = _effective_default(spec, versions)
     if spec.locked and default == spec.default:
         if on != default:
             raise GateError(
@@ -167,13 +175,13 @@ def _check(name: str, on: bool, known: Mapping[str, Gate], versions: ComponentVe
             )
         return f"Setting {spec.stage} feature gate {name}={str(on).lower()}. It will be removed in a future release."
     if spec.stage is Stage.ALPHA and on and versions.is_emulating:
-        raise GateError(_no_alpha(name, versions))
+        raise GateError(_explain_alpha_under_emulation(name, versions))
     if spec.stage in (Stage.GA, Stage.DEPRECATED):
         return f"Setting {spec.stage} feature gate {name}={str(on).lower()}. It will be removed in a future release."
     return None
 
 
-def _no_alpha(name: str, versions: ComponentVersions) -> str:
+def _explain_alpha_under_emulation(name: str, versions: ComponentVersions) -> str:
     return (
         f"cannot set feature gate {name} to true: alpha features are not available under emulation "
         f"(--emulation-version={versions.emulation}, this is {versions.binary})"

@@ -1,8 +1,9 @@
 """The feature gates that Mooring implements, each with its history.
 
 The first five are the proposals'; the others are Kubernetes' scheduling gates whose behaviour Mooring has, with the
-versions in which Kubernetes changed them. Gates of features that Mooring does not have are not here: setting one is an
-error, not a promise. `docs/gates.md` is checked against this table.
+versions in which Kubernetes changed them. Other gates of Kubernetes can be switched off, which drops their fields
+(``component.py``); switching one on that is off by default is an error, not a promise. `docs/gates.md` is
+checked against this table.
 """
 
 from mooring.base.gates import Gate, Spec, Stage
@@ -26,7 +27,8 @@ NODE_DECLARED_FEATURES = "NodeDeclaredFeatures"
 POD_TOPOLOGY_LABELS = "PodTopologyLabelsAdmission"
 
 NOT_ON_IN_KUBERNETES = frozenset({COMPARISON_OPERATORS, SEMVER_OPERATORS, CEL, COMPATIBILITY_VERSIONS})
-"""Gates that no release of Kubernetes up to Mooring's version has on by default, or has at all."""
+"""Gates that are on in Mooring, and that no Kubernetes release up to Mooring's version has on by default or has at all.
+"""
 
 
 def _v(minor: int) -> Version:
@@ -76,7 +78,7 @@ KNOWN: tuple[Gate, ...] = (
         "nodeAffinityPolicy and nodeTaintsPolicy in topology spread constraints",
         (_alpha(25), _beta(26), _ga(33)),
     ),
-    Gate(POD_LEVEL_RESOURCES, "resources of a pod as a whole", (_alpha(32), _beta(34))),
+    Gate(POD_LEVEL_RESOURCES, "resources of a pod as a whole", (_alpha(32), _beta(34, min_compatibility=32))),
     Gate(STORAGE_CAPACITY_SCORING, "nodes are scored by free storage capacity", (_alpha(33), _beta(37))),
     Gate(MUTABLE_PV_NODE_AFFINITY, "node affinity of a PersistentVolume may be changed", (_alpha(35),)),
     Gate(

@@ -1,7 +1,7 @@
-"""Logging: structured lines on stderr, and a way to say a thing once.
+"""Structured logging on stderr, and deduplication of log messages.
 
 A line is the time, the level, the message and `key=value` fields (or one JSON object with `--log-format json`).
-Components log through `get(__name__)` and hand fields in `extra={"fields": {...}}`.
+Components log through `get(__name__)` and pass fields in `extra={"fields": {...}}`.
 """
 
 import json
@@ -15,18 +15,18 @@ from typing import Literal
 
 _ROOT = "mooring"
 CLEAR_LINE = "\r\x1b[K"
-"""What a terminal understands as: forget what stands on this line."""
+"""Terminal control sequence: erase the current line."""
 
 
 def get(name: str) -> logging.Logger:
-    """The logger of a module."""
+    """Return the logger of a module."""
     return logging.getLogger(name)
 
 
 def configure(verbosity: int = 0, form: Literal["text", "json"] = "text", *, over_status_line: bool = False) -> None:
-    """Send Mooring's logs to stderr. Verbosity 0 shows warnings and what matters at start, 1 info, 2 and more debug.
+    """Send Mooring's logs to stderr. Verbosity 0 shows warnings, 1 info, 2 and more debug.
 
-    Where a status line that changes stands on the same terminal, each line of the log first clears it.
+    With `over_status_line`, clear the status line on the terminal before each log line.
     """
     handler = logging.StreamHandler(sys.stderr)
     formatter: logging.Formatter = _JsonFormatter() if form == "json" else _TextFormatter()
@@ -38,7 +38,7 @@ def configure(verbosity: int = 0, form: Literal["text", "json"] = "text", *, ove
 
 
 class Once:
-    """Remembers what has been said, up to a bound: the oldest is forgotten first."""
+    """A bounded set of keys that were seen; the oldest are evicted."""
 
     def __init__(self, size: int = 4096) -> None:
         self._size = size
@@ -46,7 +46,7 @@ class Once:
         self._lock = threading.Lock()
 
     def first(self, key: Hashable) -> bool:
-        """Whether `key` is new."""
+        """Add `key`; return whether it is new."""
         with self._lock:
             if key in self._seen:
                 self._seen.move_to_end(key)
@@ -65,7 +65,7 @@ _once = Once()
 
 
 def once(key: Hashable) -> bool:
-    """True the first time a key is seen in this process: for what is logged once per cause, not once per pod."""
+    """Return True the first time a key is seen in this process: to log once per cause, not once per pod."""
     return _once.first(key)
 
 
@@ -87,7 +87,7 @@ class _TextFormatter(logging.Formatter):
 
 
 class _OverStatusLine(logging.Formatter):
-    """Clears the line that the terminal shows before it writes."""
+    """Clear the terminal's current line before writing."""
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()

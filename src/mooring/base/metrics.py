@@ -1,8 +1,8 @@
-"""The registry of metrics that a component begins with: what it is, which gates are on, and what the process uses.
+"""The metrics registry that every component starts with, and fast counters and histograms.
 
-`cli/` makes one for each component; the component adds its own. Names are those of Kubernetes where it has the same.
-`Counts` and `Histograms` are for what happens thousands of times a second: plain numbers, of which the page is made
-when somebody reads it.
+`cli/` builds one registry per component; the component adds its own metrics, named as in Kubernetes where it has the
+same. `Counts` and `Histograms` are for events that happen thousands of times a second: they hold plain numbers and
+build Prometheus families only when scraped.
 """
 
 from bisect import bisect_right
@@ -18,15 +18,16 @@ from prometheus_client.registry import Collector
 from mooring.base.component import Component
 
 Labels = tuple[str | Enum, ...]
-"""Of what is no text yet, the page has what `str` says."""
-_AT_ONCE = 256
-"""So many values are put into the buckets of a histogram together."""
+"""Label values of a series; enums are converted with `str` when scraped."""
+_BUFFERED_OBSERVATIONS = 256
+"""Observations buffered per series before they are sorted into buckets."""
 
 # Kubernetes' pages have no `…_created`, and each would be a series more.
 disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client gives it no types
 
 
-def registry_of(component: Component) -> CollectorRegistry:
+def build_registry(component: Component) -> CollectorRegistry:
+    """Build a registry with build info, feature gates and process metrics."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     versions = component.versions
@@ -48,15 +49,16 @@ def registry_of(component: Component) -> CollectorRegistry:
     return registry
 
 
-def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Kubernetes' way to write buckets."""
+def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return exponential buckets, as Prometheus' Go client does."""
     return tuple(start * factor**power for power in range(count))
 
 
 class Counts:
-    """A counter by labels, whose name gets `_total` behind it; one that ends in `_count` stays as it is.
+    """A counter by labels. Its name gets the suffix `_total`, unless it ends in `_count`.
 
-    Kubernetes has some of these, which the library then cannot call counters: the page has them without a type.
+    Kubernetes has counters named `_count`, which the Prometheus library does not accept as counters: they are exposed
+    untyped.
     """
 
     def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
@@ -75,29 +77,30 @@ class Counts:
 
 
 class Histograms:
-    """A histogram by labels. Values are noted as they come, and put into buckets many at a time: that takes less."""
+    """A histogram by labels. Observations are buffered and sorted into buckets in batches, which is cheaper."""
 
     def __init__(self, name: str, about: str, labels: Sequence[str], buckets: Sequence[float]) -> None:
         self.name, self.about, self.labels = name, about, labels
         self._buckets = tuple(buckets)
         self._series: dict[Labels, list[float]] = {}
-        self._noted: defaultdict[Labels, list[float]] = defaultdict(list)
+        self._buffered: defaultdict[Labels, list[float]] = defaultdict(list)
 
     def observe(self, labels: Labels, value: float) -> None:
-        noted = self._noted[labels]
+        noted = self._buffered[labels]
         noted.append(value)
-        if len(noted) >= _AT_ONCE:
-            self._put(labels, noted)
+        if len(noted) >= _BUFFERED_OBSERVATIONS:
+            self._flush(labels, noted)
 
     def series(self, labels: Labels) -> list[float]:
-        """How many values are in each bucket, and their sum at the end: for those who put them there themselves."""
+        """Return the mutable bucket counts of a series, with the sum at the end, for callers that fill buckets
+        themselves.
+        """
         found = self._series.get(labels)
         if found is None:
             found = self._series[labels] = [0.0] * (len(self._buckets) + 2)
         return found
 
-    def _put(self, labels: Labels, noted: list[float]) -> None:
-        """Put what was noted into the buckets."""
+    def _flush(self, labels: Labels, noted: list[float]) -> None:
         series = self.series(labels)
         series[-1] += sum(noted)
         noted.sort()
@@ -110,8 +113,8 @@ class Histograms:
         noted.clear()
 
     def family(self) -> Metric:
-        for labels, noted in self._noted.items():
-            self._put(labels, noted)
+        for labels, noted in self._buffered.items():
+            self._flush(labels, noted)
         family = HistogramMetricFamily(self.name, self.about, labels=self.labels)
         bounds = [*map(str, self._buckets), "+Inf"]
         for labels, series in self._series.items():
@@ -123,8 +126,8 @@ class Histograms:
         return family
 
 
-class Shown(Collector):
-    """Puts such counts on a page."""
+class CountsCollector(Collector):
+    """Expose `Counts` and `Histograms` in a Prometheus registry."""
 
     def __init__(self, *parts: Counts | Histograms) -> None:
         self._parts = parts

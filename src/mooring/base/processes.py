@@ -1,7 +1,7 @@
-"""Processes that others wait for: whoever is cancelled leaves none behind.
+"""Child processes that never outlive the cancelled task that started them.
 
-Each is the first of a group of its own, with which it ends. Called where simulated nodes run programs (``controllers``)
-and where people run commands beside these (``apiserver``).
+Each process leads a process group, which is killed as a whole. Used by simulated nodes that run programs
+(``controllers``) and for `kubectl exec` into such programs (``apiserver``).
 """
 
 import asyncio
@@ -13,30 +13,30 @@ from typing import Any
 _OUTPUT_SECONDS = 1.0
 
 
-async def spawned(*words: str, stdin: int = asyncio.subprocess.DEVNULL, **settings: Any) -> asyncio.subprocess.Process:
-    """As asyncio has it; when whoever waits for it is cancelled, no process is left behind."""
+async def spawn(*words: str, stdin: int = asyncio.subprocess.DEVNULL, **settings: Any) -> asyncio.subprocess.Process:
+    """Start a process as `asyncio.create_subprocess_exec` does; kill it if the caller is cancelled while it starts."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(*words, stdin=stdin, start_new_session=True, **settings)
     )
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await end(await starting)
+        await kill_and_wait(await starting)
         raise
 
 
-async def end(process: asyncio.subprocess.Process) -> None:
-    """Kill what was `spawned`, with all that it has started, and be there until it is gone, even if cancelled."""
+async def kill_and_wait(process: asyncio.subprocess.Process) -> None:
+    """Kill the process group of a `spawn`ed process and wait until it is reaped, even if cancelled."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    gone = asyncio.ensure_future(_gone(process))
+    waiting = asyncio.ensure_future(_wait_bounded(process))
     try:
-        await asyncio.shield(gone)
+        await asyncio.shield(waiting)
     finally:
-        await gone
+        await waiting
 
 
-async def _gone(process: asyncio.subprocess.Process) -> None:
-    """Who has left the group may live on and keep the output open, for which asyncio would wait."""
+async def _wait_bounded(process: asyncio.subprocess.Process) -> None:
+    """Wait for the process, but not for descendants that left the group and hold its output open."""
     with suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), _OUTPUT_SECONDS)

@@ -1,7 +1,8 @@
-"""Versions: the one this binary is, the one it emulates, and the oldest it must stay compatible with (KEP-4330).
+"""The binary version, the emulated version and the minimum compatibility version (KEP-4330).
 
-`ComponentVersions` is made once, when a component starts, from `--emulation-version` and `--min-compatibility-version`.
-Only `base/`, the scheme and the option builders read it: everything else gets plain options. Read next: ``gates.py``.
+`ComponentVersions` is built once, when a component starts, from `--emulation-version` and
+`--min-compatibility-version`. Only `base/`, the scheme and the option builders read it: all other code gets plain
+options. Read next: ``gates.py``.
 """
 
 import re
@@ -11,18 +12,18 @@ import msgspec
 
 
 class VersionError(ValueError):
-    """A version that cannot be read or is not allowed here. The message names what is allowed."""
+    """A version is malformed or not allowed here. The message names the allowed range."""
 
 
 class Version(NamedTuple):
-    """A minor release such as 1.35. Ordered, and written as Kubernetes writes it."""
+    """A minor release such as 1.35. Ordered, and printed as Kubernetes prints it."""
 
     major: int
     minor: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `1.35`, also `v1.35` and `1.35.2`: the patch level does not matter."""
+        """Parse `1.35`, `v1.35` or `1.35.2`; the patch level is ignored."""
         found = re.fullmatch(r"v?(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})(?:\.\d{1,9})?", text.strip(), re.ASCII)
         if not found:
             raise VersionError(f'"{text}" is not a version: write major.minor, such as {BINARY}')
@@ -39,19 +40,19 @@ class Version(NamedTuple):
 
 
 BINARY = Version(1, 37)
-"""What this code implements."""
+"""The Kubernetes version that this code implements."""
 OLDEST_EMULATION = Version(1, 27)
-"""Where the history of the API begins: nothing older can be told apart."""
+"""The oldest release in the API history; older ones cannot be emulated."""
 OLDEST_MIN_COMPATIBILITY = Version(1, 30)
 
 
 def oldest_compatible(emulation: Version = OLDEST_EMULATION) -> Version:
-    """The oldest minimum compatibility version beside an emulated one: 1.30, or the release before that is emulated."""
-    return min(OLDEST_MIN_COMPATIBILITY, before(emulation))
+    """Return the oldest allowed minimum compatibility version for an emulated one."""
+    return min(OLDEST_MIN_COMPATIBILITY, previous_release(emulation))
 
 
-def before(version: Version) -> Version:
-    """The release before, or the oldest that is known."""
+def previous_release(version: Version) -> Version:
+    """Return the previous release, or the oldest known one."""
     return max(version.minus(1), OLDEST_EMULATION)
 
 
@@ -69,27 +70,29 @@ class ComponentVersions(msgspec.Struct, frozen=True):
         min_compatibility: Version | str | None = None,
         binary: Version = BINARY,
     ) -> "ComponentVersions":
-        """The versions that the two flags ask for, with their defaults; raises `VersionError` outside the ranges."""
-        emulating = _within("--emulation-version", emulation, OLDEST_EMULATION, binary, binary)
-        compatible = _within(
+        """Return the versions for the two flags, with their defaults; raise `VersionError` outside the ranges."""
+        emulating = _parse_in_range("--emulation-version", emulation, OLDEST_EMULATION, binary, binary)
+        compatible = _parse_in_range(
             "--min-compatibility-version",
             min_compatibility,
             oldest_compatible(emulating),
             emulating,
-            before(emulating),
+            previous_release(emulating),
         )
         return cls(binary, emulating, compatible)
 
     @property
     def is_emulating(self) -> bool:
-        """Whether the emulation version is below the binary version, so that alpha is out of reach."""
+        """Whether the emulation version is below the binary version; alpha features are then unavailable."""
         return self.emulation < self.binary
 
 
-def _within(flag: str, given: Version | str | None, low: Version, high: Version, default: Version) -> Version:
+def _parse_in_range(flag: str, given: Version | str | None, low: Version, high: Version, default: Version) -> Version:
     if given is None:
         return default
     version = Version.parse(given) if isinstance(given, str) else given
+    if isinstance(given, str) and given.count(".") > 1:
+        raise VersionError(f"{flag}={given}: a patch version is not allowed: write {version}")
     if not low <= version <= high:
         raise VersionError(f"{flag}={version} is out of range: this is {BINARY}, which allows {low} to {high} here")
     return version

@@ -1,9 +1,8 @@
-"""A CEL engine that knows nothing of Kubernetes: parse, check, estimate, compile, evaluate.
+"""A CEL engine independent of Kubernetes: parse, check, estimate cost, compile, evaluate.
 
-Start in environment.py. The phases follow each other as files: lexer, parser (with macros), checker (with
-unification), validators, estimator; then interpreter (exact, made of steps), codegen (fast) and counted (fast, and adds
-up costs). What libraries are written in: types, values, costs, library, macros; `standard` and `ext` are the libraries
-that come along.
+Start in environment.py. Each phase is a file: lexer, parser (with macros), checker (with unification), validators,
+estimator; then interpreter (exact, built of steps), codegen (fast) and counted (fast, with costs). Libraries are
+written with types, values, costs, library and macros; `standard` and `ext` are the bundled libraries.
 """
 
 from .costs import CallCost, Range

@@ -1,4 +1,4 @@
-"""Exact 64-bit arithmetic: results that do not fit are errors, never wrapped. Called through standard.py."""
+"""Exact 64-bit arithmetic: overflow is an error, never wraps around. Called through standard.py."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def multiply_int(a: int, b: int) -> int:
 
 
 def divide_int(a: int, b: int) -> int:
-    """Towards zero."""
+    """Divide, rounding towards zero."""
     if b == 0:
         raise EvaluationError("division by zero")
     quotient = abs(a) // abs(b)
@@ -41,7 +41,7 @@ def divide_int(a: int, b: int) -> int:
 
 
 def modulo_int(a: int, b: int) -> int:
-    """The sign follows the dividend."""
+    """Return the remainder; its sign is that of the dividend."""
     if b == 0:
         raise EvaluationError("modulus by zero")
     if a == INT_MIN and b == -1:
@@ -83,7 +83,7 @@ def multiply_double(a: float, b: float) -> float:
 
 
 def divide_double(a: float, b: float) -> float:
-    """By IEEE 754: division by zero gives an infinity or NaN."""
+    """Divide by IEEE 754: division by zero gives an infinity or NaN."""
     if b != 0.0:
         return a / b
     if a == 0.0 or math.isnan(a):
@@ -103,20 +103,20 @@ def negate_duration(a: Duration) -> Duration:
     return Duration.of(-a.nanos)
 
 
-def later(a: Timestamp, b: Duration) -> Timestamp:
+def add_to_timestamp(a: Timestamp, b: Duration) -> Timestamp:
     return Timestamp.of(a.nanos + b.nanos)
 
 
-def earlier(a: Timestamp, b: Duration) -> Timestamp:
+def subtract_from_timestamp(a: Timestamp, b: Duration) -> Timestamp:
     return Timestamp.of(a.nanos - b.nanos)
 
 
-def elapsed(a: Timestamp, b: Timestamp) -> Duration:
+def subtract_timestamps(a: Timestamp, b: Timestamp) -> Duration:
     return Duration.of(a.nanos - b.nanos)
 
 
 def add(a: Value, b: Value) -> Value:
-    """`a + b` for numbers and durations of one type, whichever that is."""
+    """Add two numbers or durations of the same type, determined at run time."""
     if a.__class__ is not b.__class__:
         raise no_such_overload()
     if a.__class__ is int:

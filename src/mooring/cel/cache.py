@@ -1,8 +1,8 @@
-"""A bounded cache of compiled programs that compiles each expression once, however many threads ask for it.
+"""A bounded cache of compiled programs that compiles each expression once, however many threads request it.
 
-Tolerations and node affinity have one each. It is given a function that compiles, and raises for an expression that it
-refuses. Such an expression is not remembered: the error goes to everyone who waited for that compilation, and the next
-one to ask compiles again.
+Tolerations and node affinity have one each. It takes a compile function that raises
+for an invalid expression. Errors are not cached: all threads that waited for that compilation get the error, and the
+next request compiles again.
 
     >>> cache = ProgramCache(compile_for_taint, size=1024)
     >>> program = cache.get("taint.key == 'maintenance'")
@@ -20,7 +20,7 @@ P = TypeVar("P")
 
 
 class ProgramCache(Generic[P]):
-    """The programs used last, by expression; safe to share between threads."""
+    """The most recently used programs, by expression; safe to share between threads."""
 
     def __init__(self, compile_expression: Callable[[str], P], size: int = 1024) -> None:
         if size < 1:
@@ -37,7 +37,7 @@ class ProgramCache(Generic[P]):
         return len(self._programs)
 
     def get(self, expression: str) -> P:
-        """The program for `expression`, compiled now if need be; raises what compiling raises."""
+        """Return the program for `expression`, compiling it on a miss; raise what compiling raises."""
         with self._lock:
             program = self._programs.get(expression)
             if program is not None:
@@ -52,7 +52,7 @@ class ProgramCache(Generic[P]):
         return self._compile_for_all(expression, compiling) if is_mine else compiling.result()
 
     def clear(self) -> None:
-        """Forgets every program; the counters stay."""
+        """Drop all programs; keep the counters."""
         with self._lock:
             self._programs.clear()
 

@@ -1,9 +1,9 @@
-"""Static types: resolves names and overloads, and annotates every node with its type.
+"""Static type checking: resolve names and overloads, and annotate every node with its type.
 
-The rules are those of cel-go's checker, since the positions and texts of issues are part of what users see. Types of
-generic functions are found by unification: each use of a type parameter gets a fresh variable, and `Bindings` keeps
-what the variables turned out to be. With `lenient=True` nothing is reported and everything is dyn: that is how an
-unchecked expression is prepared for evaluation. Called by environment.py; read next: estimator.py and codegen.py.
+The rules are those of cel-go's checker, because users see positions and messages of issues. Types of generic functions
+are inferred by unification: each use of a type parameter gets a fresh variable, and `Bindings` records the inferred
+types. With `lenient=True` nothing is reported and everything is dyn: this prepares an unchecked expression for
+evaluation. Called by environment.py; read next: estimator.py and codegen.py.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .wrappers import WRAPPERS
 
 
 class Declarations(NamedTuple):
-    """All names that an expression may use, as environment.py has gathered them."""
+    """All names that an expression may use, collected by environment.py."""
 
     container: str
     variables: Mapping[str, Type]
@@ -58,7 +58,10 @@ class Declarations(NamedTuple):
     objects: Mapping[str, ObjectType]
 
     def candidates(self, name: str) -> Iterator[str]:
-        """What a name may mean within the container: `a.b.x`, `a.x`, `x`; with a leading dot only itself."""
+        """Yield the qualified names that a name may resolve to in the container: `a.b.x`, `a.x`, `x`.
+
+        A name with a leading dot resolves only to itself.
+        """
         if name.startswith("."):
             yield name[1:]
             return
@@ -77,7 +80,7 @@ class Declarations(NamedTuple):
 
 
 def check(source: Source, expr: Expr, declarations: Declarations, *, lenient: bool = False) -> None:
-    """Annotates the tree; what is wrong is reported to the source."""
+    """Annotate the tree with types; report issues to the source."""
     checker = _Checker(source, declarations, lenient)
     checker.check(expr)
     checker.finish()
@@ -104,7 +107,7 @@ class _Checker:
         self._checked: list[Expr] = []
 
     def finish(self) -> None:
-        """Puts what is known at the end into every type; what is still open is dyn."""
+        """Resolve all type variables at the end; unbound ones become dyn."""
         for expr in self._checked:
             expr.type = self._bindings.resolve(expr.type, open_as_dyn=True)
 
@@ -147,10 +150,10 @@ class _Checker:
         if self._lenient:
             expr.variable = expr.name.lstrip(".")
             return DYN
-        self._undeclared(expr.offset, expr.name)
+        self._report_undeclared(expr.offset, expr.name)
         return ERROR
 
-    def _undeclared(self, offset: int, name: str) -> None:
+    def _report_undeclared(self, offset: int, name: str) -> None:
         name = name.removeprefix(".")
         self._report(offset, f"undeclared reference to '{name}' (in container '{self._declarations.container}')")
 
@@ -161,7 +164,6 @@ class _Checker:
         return None
 
     def _resolve(self, ident: Ident, name: str) -> Type | None:
-        """Gives the identifier its variable or constant, if the name is declared."""
         for candidate in self._declarations.candidates(name):
             variable = self._declarations.variables.get(candidate)
             if variable is not None:
@@ -173,8 +175,8 @@ class _Checker:
                 return constant.type
         return None
 
-    def _qualified(self, expr: Expr) -> str | None:
-        """The dotted name that an expression spells, unless it begins with a local variable."""
+    def _qualified_name(self, expr: Expr) -> str | None:
+        """Return the dotted name that an expression spells, unless it starts with a local variable."""
         parts: list[str] = []
         while isinstance(expr, Select) and not expr.test_only:
             parts.append(expr.name)
@@ -186,7 +188,7 @@ class _Checker:
     # Selection
 
     def _select(self, expr: Select) -> Type:
-        name = None if expr.test_only else self._qualified(expr)
+        name = None if expr.test_only else self._qualified_name(expr)
         if name is not None:
             ident = Ident(expr.id, expr.offset, name)
             found = self._resolve(ident, name)
@@ -200,7 +202,7 @@ class _Checker:
         return BOOL if expr.test_only else selected
 
     def _field(self, offset: int, operand: Type, name: str, *, optional: bool) -> Type:
-        """The type of a field, or of a map's value. Selecting from an optional gives an optional."""
+        """Return the type of a field or map value. Selecting from an optional gives an optional."""
         if operand.is_optional:
             return _as_optional(self._field(offset, operand.params[0], name, optional=True))
         if operand.kind is Kind.MAP:
@@ -238,7 +240,7 @@ class _Checker:
         for arg in call.args:
             args.append(self.check(arg))  # noqa: PERF401  a comprehension would be one more frame a level
         if call.target is not None:
-            prefix = self._qualified(call.target)
+            prefix = self._qualified_name(call.target)
             namespaced = None if prefix is None else self._declarations.function(f"{prefix}.{call.function}")
             if namespaced is not None:
                 call.function = f"{prefix}.{call.function}".removeprefix(".")
@@ -247,7 +249,7 @@ class _Checker:
             args.insert(0, self.check(call.target))
         overloads = self._declarations.function(call.function)
         if overloads is None:
-            self._undeclared(call.offset, call.function)
+            self._report_undeclared(call.offset, call.function)
             return ERROR
         call.function = call.function.removeprefix(".")
         return self._overload(call, overloads, args)
@@ -287,22 +289,22 @@ class _Checker:
         for index, each in enumerate(expr.elements):
             found = self.check(each)
             if index in expr.optional:
-                found = self._unwrapped(each, found)
-            element = self._joined(element, found)
+                found = self._unwrap_optional(each, found)
+            element = self._join_types(element, found)
         return list_of(element or self._bindings.variable())
 
     def _map(self, expr: MapExpr) -> Type:
         key: Type | None = None
         value: Type | None = None
         for entry in expr.entries:
-            key = self._joined(key, self.check(entry.key))
+            key = self._join_types(key, self.check(entry.key))
             found = self.check(entry.value)
             if entry.optional:
-                found = self._unwrapped(entry.value, found)
-            value = self._joined(value, found)
+                found = self._unwrap_optional(entry.value, found)
+            value = self._join_types(value, found)
         return map_of(key or self._bindings.variable(), value or self._bindings.variable())
 
-    def _unwrapped(self, expr: Expr, found: Type) -> Type:
+    def _unwrap_optional(self, expr: Expr, found: Type) -> Type:
         resolved = self._bindings.resolve(found)
         if resolved.is_optional:
             return resolved.params[0]
@@ -310,8 +312,8 @@ class _Checker:
             self._report(expr.offset, f"expected type 'optional_type({resolved})' but found '{resolved}'")
         return DYN
 
-    def _joined(self, previous: Type | None, current: Type) -> Type:
-        """The type of elements that have both types. Mixed elements are dyn; a validator may refuse them later."""
+    def _join_types(self, previous: Type | None, current: Type) -> Type:
+        """Return the common element type. Mixed elements are dyn; a validator may reject them later."""
         if previous is None:
             return current
         if self._bindings.assign(previous, current):
@@ -326,11 +328,11 @@ class _Checker:
             if declared is not None:
                 break
         if declared is None:
-            self._undeclared(expr.offset, expr.type_name)
+            self._report_undeclared(expr.offset, expr.type_name)
         for each in expr.fields:
             found = self.check(each.value)
             if each.optional:
-                found = self._unwrapped(each.value, found)
+                found = self._unwrap_optional(each.value, found)
             field = declared.fields.get(each.name) if declared is not None else None
             if declared is None:
                 continue

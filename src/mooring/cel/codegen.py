@@ -1,4 +1,4 @@
-"""The fast path: a checked expression becomes the source of one Python function, compiled once.
+"""The fast path: generate one Python function from a checked expression and compile it once.
 
 `taint.key == 'cni' && size(taint.value) > 3` becomes::
 
@@ -9,12 +9,13 @@
         except Exception:
             return strict(bindings)
 
-Plain `and` and `or` are right as long as nothing fails. On any exception the interpreter evaluates again, with CEL's
-rules for errors; so a missing key, an overflow or a value of an unexpected type need no thought here, they only must
-not go unnoticed. Where static types leave open what Python would do, the source calls what the interpreter calls.
+Plain `and` and `or` are correct as long as nothing fails. On any exception the interpreter evaluates the expression
+again, with CEL's error rules; so the generated code need not handle missing keys, overflows or unexpected types, it
+only must raise. Where static types do not determine the operation, the source calls the same functions as the
+interpreter.
 
-Calls whose arguments are all constant are made at compile time. Expressions that Python's own compiler finds too deeply
-nested get no fast path. Called by environment.py.
+Calls with constant arguments are evaluated at compile time. Expressions that are nested too deeply for Python's
+compiler have no fast path. Called by environment.py.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ Evaluate = Callable[[Mapping[str, Value]], Value]
 _PLAIN: Final = frozenset(
     {Kind.BOOL, Kind.INT, Kind.UINT, Kind.STRING, Kind.BYTES, Kind.TIMESTAMP, Kind.DURATION, Kind.TYPE}
 )
-"""Types between whose values Python's `==` is CEL's."""
+"""Types for which Python's `==` equals CEL's."""
 _PLAIN_KEYS: Final = frozenset({Kind.INT, Kind.UINT, Kind.STRING})
 
 
 _CHEAP: Final = 1_000
-"""Compiling must stay fast; costlier calls are left to the evaluation, where a limit may stop them."""
+"""Highest cost of a call evaluated at compile time; costlier calls run at evaluation, where a limit can stop them."""
 
 
 class Unsupported(Exception):  # noqa: N818  never leaves this module
@@ -62,11 +63,11 @@ class Unsupported(Exception):  # noqa: N818  never leaves this module
 
 
 def generate(expr: Expr, options: Options, strict: Evaluate) -> Evaluate:
-    """A function that gives the expression's value, by way of `strict` if need be."""
+    """Return a function that evaluates the expression and falls back to `strict`."""
     generator = Generator(options)
     generator.names["strict"] = strict
     try:
-        evaluate: Evaluate = generator.compiled(expr)
+        evaluate: Evaluate = generator.compile_function(expr)
     except Unsupported:
         return strict
     return evaluate
@@ -90,7 +91,6 @@ def _fold(items: Any, state: Value, condition: Any, step: Any) -> Value:
 
 
 def _pairs(container: Any) -> Any:
-    """Index and item, or key and value."""
     if isinstance(container, Mapping):
         return [(values.from_key(key), value) for key, value in container.items()]
     if isinstance(container, list | tuple):
@@ -99,7 +99,6 @@ def _pairs(container: Any) -> Any:
 
 
 def _items(container: Any) -> Any:
-    """Items, or keys."""
     if isinstance(container, Mapping):
         return [values.from_key(key) for key in container]
     if isinstance(container, list | tuple):
@@ -108,12 +107,12 @@ def _items(container: Any) -> Any:
 
 
 def _present(items: list[tuple[Value, bool]]) -> list[Value]:
-    """The elements of a list literal, those marked as optional only if they are there."""
+    """Build a list literal; skip absent optional elements."""
     return [item.value if optional else item for item, optional in items if not optional or item.present]
 
 
 def _present_entries(entries: list[tuple[Value, Value, bool]]) -> dict[Value, Value]:
-    """The same for a map literal."""
+    """Build a map literal; skip absent optional entries."""
     return values.map_of_pairs(
         [(key, value.value if optional else value) for key, value, optional in entries if not optional or value.present]
     )
@@ -135,7 +134,7 @@ _HELPERS: Final[dict[str, Any]] = {
 
 
 class Code:
-    """Source of an expression, and its value when that is known already."""
+    """The source of an expression, and its value if it is constant."""
 
     __slots__ = ("is_constant", "source", "value")
 
@@ -146,7 +145,7 @@ class Code:
 
 
 class Generator:
-    """Writes one function. `names` are the objects that its source refers to."""
+    """Generate one function. `names` are the objects that its source refers to."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -157,8 +156,8 @@ class Generator:
         self._in_iterable = 0
         """Python allows no `:=` where a generator says what it iterates over."""
 
-    def compiled(self, expr: Expr) -> Any:
-        """The function that `function` writes."""
+    def compile_function(self, expr: Expr) -> Any:
+        """Compile the source that `function` writes; return the Python function."""
         try:
             code = compile(self.function(expr), "<cel>", "exec")
         except (SyntaxError, RecursionError, MemoryError):
@@ -173,8 +172,8 @@ class Generator:
         lines += [f"        return {result}", "    except Exception:", "        return strict(bindings)"]
         return "\n".join(lines)
 
-    def _name(self, prefix: str, thing: Any) -> str:
-        """A name for an object."""
+    def _register(self, prefix: str, thing: Any) -> str:
+        """Register an object; return its name in the source."""
         name = f"{prefix}{len(self.names)}"
         self.names[name] = thing
         return name
@@ -184,7 +183,7 @@ class Generator:
         return f"x{self._locals}"
 
     def _constant(self, value: Value) -> Code:
-        source = repr(value) if value.__class__ in _SPELLED else self._name("c", value)
+        source = repr(value) if value.__class__ in _SPELLED else self._register("c", value)
         return Code(source, value, is_constant=True)
 
     def _code(self, expr: Expr) -> Code:
@@ -202,18 +201,17 @@ class Generator:
             case MapExpr():
                 return self._map(expr)
             case Comprehension():
-                return Code(self._bound(expr) if expr.is_bind else self._loop(expr))
-        raise Unsupported  # messages are rare enough to be left to the interpreter
+                return Code(self._bind_source(expr) if expr.is_bind else self._loop(expr))
+        raise Unsupported  # messages are rare: leave them to the interpreter
 
     def _source(self, expr: Expr) -> str:
         return self._code(expr).source
 
-    def _perhaps(self, expr: Expr, *, condition: bool = False) -> str:
-        """Source of something that is evaluated once, never or often, depending on what is around it."""
+    def _lazy(self, expr: Expr, *, condition: bool = False) -> str:
+        """Return the source of a subexpression that may be evaluated never, once or often."""
         return self._condition(expr) if condition else self._source(expr)
 
     def _condition(self, expr: Expr) -> str:
-        """Source of an expression that must be a boolean."""
         source = self._source(expr)
         return source if expr.type == BOOL else f"boolean({source})"
 
@@ -233,7 +231,7 @@ class Generator:
         if name not in self._variables:
             adapt = adapter(type_)
             read = f"bindings[{name!r}]"
-            read = read if adapt is None else f"{self._name('a', adapt)}({read})"
+            read = read if adapt is None else f"{self._register('a', adapt)}({read})"
             self._variables[name] = f"v{len(self._variables)}", read
         return self._variables[name][0]
 
@@ -243,22 +241,22 @@ class Generator:
         operand, name, type_ = self._source(expr.operand), expr.name, expr.operand.type
         if type_.kind is Kind.MAP:
             return Code(f"({name!r} in {operand})" if expr.test_only else f"{operand}[{name!r}]")
-        if type_.is_dyn and not expr.test_only:  # what is no mapping raises, and leaves the rest to the interpreter
+        if type_.is_dyn and not expr.test_only:  # a value that is not a mapping raises; the interpreter then evaluates
             return Code(f"{operand}[{name!r}]")
         accessor = Accessor(type_, name, self._options.objects)
         quick = (type_.kind is Kind.OBJECT or type_.is_dyn) and operand.isidentifier()
         if expr.test_only:
-            test = f"{self._name('h', accessor.has)}({operand})"
+            test = f"{self._register('h', accessor.has)}({operand})"
             return Code(f"({name!r} in {operand} if {operand}.__class__ is dict else {test})" if quick else test)
-        read = f"{self._name('f', accessor.read)}({operand})"
+        read = f"{self._register('f', accessor.read)}({operand})"
         return Code(self._quick_field(operand, accessor, read) if quick else read)
 
     def _quick_field(self, operand: str, accessor: Accessor, otherwise: str) -> str:
-        """A field of a local variable: from a dict or a plain object without a call, from anything else with one."""
+        """Return the source that reads a field: inline for a dict or plain object, with a call otherwise."""
         entry, attribute = f"{operand}[{accessor.name!r}]", accessor.attribute or ""
         readable = attribute.isidentifier() and not iskeyword(attribute) and not hasattr(dict, attribute)
         if accessor.adapt is not None:
-            entry = f"{self._name('a', accessor.adapt)}({entry})"
+            entry = f"{self._register('a', accessor.adapt)}({entry})"
         elif readable and not self._in_iterable:
             found = self._local()
             otherwise = f"({found} if ({found} := {operand}.{attribute}) is not None else {otherwise})"
@@ -269,7 +267,7 @@ class Generator:
         if not isinstance(name, Literal):
             raise Unsupported
         accessor = Accessor(operand.type, name.value, self._options.objects)
-        return Code(f"{self._name('f', accessor.read_optional)}({self._source(operand)})")
+        return Code(f"{self._register('f', accessor.read_optional)}({self._source(operand)})")
 
     # Calls
 
@@ -277,10 +275,10 @@ class Generator:
         match call.function:
             case op.AND | op.OR:
                 word = "and" if call.function == op.AND else "or"
-                return Code(f"({self._condition(call.args[0])} {word} {self._perhaps(call.args[1], condition=True)})")
+                return Code(f"({self._condition(call.args[0])} {word} {self._lazy(call.args[1], condition=True)})")
             case op.CONDITIONAL:
                 condition, yes, no = call.args
-                return Code(f"({self._perhaps(yes)} if {self._condition(condition)} else {self._perhaps(no)})")
+                return Code(f"({self._lazy(yes)} if {self._condition(condition)} else {self._lazy(no)})")
             case op.OPTIONAL_SELECT:
                 return self._optional_select(call)
             case op.NOT_STRICTLY_FALSE:
@@ -292,7 +290,7 @@ class Generator:
         args: list[Code] = []
         for operand in call.operands:
             args.append(self._code(operand))  # noqa: PERF401  a comprehension would be one more frame a level
-        folded = self._folded_call(call, args)
+        folded = self._fold_call(call, args)
         return folded if folded is not None else Code(self._operation(call, args))
 
     def _lazy_call(self, call: Call) -> Code:
@@ -301,10 +299,10 @@ class Generator:
             raise Unsupported
         *eager, last = call.operands
         sources = [self._source(each) for each in eager]
-        return Code(f"{self._name('f', impl)}({', '.join(sources)}, lambda: {self._perhaps(last)})")
+        return Code(f"{self._register('f', impl)}({', '.join(sources)}, lambda: {self._lazy(last)})")
 
-    def _folded_call(self, call: Call, args: Sequence[Code]) -> Code | None:
-        """The result of a call with constant arguments, if it is cheap and does not fail."""
+    def _fold_call(self, call: Call, args: Sequence[Code]) -> Code | None:
+        """Return the result of a call with constant arguments, if it is cheap and does not fail."""
         overload = call.overloads[0]
         if overload.cost.counts_result or not all(arg.is_constant for arg in args):
             return None
@@ -317,7 +315,6 @@ class Generator:
             return None
 
     def _operation(self, call: Call, args: Sequence[Code]) -> str:
-        """An operator with a shorter way for known types, or else a call."""
         sources = [arg.source for arg in args]
         types = [operand.type for operand in call.operands]
         match call.function:
@@ -346,7 +343,7 @@ class Generator:
             return f"({args[0].source} in {args[1].source})"
         if same and container.kind is Kind.LIST and _is_plain(value):
             hashable = args[1].is_constant and value.kind is Kind.STRING
-            items = self._name("c", frozenset(args[1].value)) if hashable else args[1].source
+            items = self._register("c", frozenset(args[1].value)) if hashable else args[1].source
             return f"({args[0].source} in {items})"
         return f"contains({args[1].source}, {args[0].source})"
 
@@ -355,7 +352,7 @@ class Generator:
         known = invoker(call) is overload.impl
         if known and overload.inline is not None:
             return overload.inline.format(*sources)
-        invoked = f"{self._name('f', invoker(call))}({{}})".format
+        invoked = f"{self._register('f', invoker(call))}({{}})".format
         dynamic = [index for index, operand in enumerate(call.operands) if operand.type.is_dyn]
         if overload.inline is None or len(call.overloads) > 1 or len(dynamic) != 1 or self._in_iterable:
             return invoked(", ".join(sources))
@@ -387,7 +384,7 @@ class Generator:
 
     # Loops
 
-    def _bound(self, expr: Comprehension) -> str:
+    def _bind_source(self, expr: Comprehension) -> str:
         value = self._source(expr.accu_init)
         name = self._local()
         self._scopes.append({expr.accu_var: name})
@@ -404,15 +401,15 @@ class Generator:
         names = (expr.iter_var,) if expr.iter_var2 is None else (expr.iter_var, expr.iter_var2)
         self._scopes.append({expr.accu_var: accu})
         self._scopes.append(dict(zip(names, targets, strict=True)))
-        gathered = self._quantified(expr, container, targets) or self._gathered(expr, container, targets)
-        gathered = gathered or self._folded(expr, container, targets, accu)
+        gathered = self._quantifier_source(expr, container, targets) or self._collect_source(expr, container, targets)
+        gathered = gathered or self._fold_source(expr, container, targets, accu)
         self._scopes.pop()
         result = self._source(expr.result)
         self._scopes.pop()
         return gathered if is_accumulator(expr.result) else f"(lambda {accu}: {result})({gathered})"
 
-    def _iterated(self, expr: Comprehension, container: str) -> str:
-        """Source of what a loop gets out of its container: keys or items, with two variables pairs."""
+    def _items_source(self, expr: Comprehension, container: str) -> str:
+        """Return the source of the items of a loop: keys or items, or pairs with two variables."""
         type_ = expr.iter_range.type
         if type_.kind is Kind.LIST:
             return container if expr.iter_var2 is None else f"enumerate({container})"
@@ -420,44 +417,42 @@ class Generator:
             return container if expr.iter_var2 is None else f"{container}.items()"
         return f"items({container})" if expr.iter_var2 is None else f"pairs({container})"
 
-    def _quantified(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
+    def _quantifier_source(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
         if expr.quantifier is None:
             return None
         word = "any" if expr.quantifier.decisive else "all"
-        verdict = self._perhaps(expr.quantifier.predicate, condition=True)
-        return f"{word}({verdict} for {', '.join(targets)} in {self._iterated(expr, container)})"
+        verdict = self._lazy(expr.quantifier.predicate, condition=True)
+        return f"{word}({verdict} for {', '.join(targets)} in {self._items_source(expr, container)})"
 
-    def _gathered(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
-        """`map`, `filter` and `exists_one`: something is added to the accumulator, perhaps on a condition."""
+    def _collect_source(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
+        """Return the source for `map`, `filter` and `exists_one`: append to the accumulator, perhaps on a condition."""
         step = expr.step
         test = ""
         if isinstance(step, Call) and step.function == op.CONDITIONAL and is_accumulator(step.args[2]):
-            test = f" if {self._perhaps(step.args[0], condition=True)}"
+            test = f" if {self._lazy(step.args[0], condition=True)}"
             step = step.args[1]
         if not isinstance(step, Call) or step.function != op.ADD or not is_accumulator(step.args[0]):
             return None
         added, init = step.args[1], expr.accu_init
-        loop = f"for {', '.join(targets)} in {self._iterated(expr, container)}{test}"
+        loop = f"for {', '.join(targets)} in {self._items_source(expr, container)}{test}"
         if (
             isinstance(init, ListExpr)
             and not init.elements
             and isinstance(added, ListExpr)
             and len(added.elements) == 1
         ):
-            return None if added.optional else f"[{self._added(step)} {loop}]"
+            return None if added.optional else f"[{self._added_source(step)} {loop}]"
         if isinstance(init, Literal) and init.value == 0 and isinstance(added, Literal) and added.value == 1:
-            return f"sum([{self._added(step)} {loop}])"
+            return f"sum([{self._added_source(step)} {loop}])"
         return None
 
-    def _added(self, step: Call) -> str:
-        """What `accumulator + [x]` or `accumulator + 1` adds."""
+    def _added_source(self, step: Call) -> str:
         added = step.args[1]
         return self._source(added.elements[0] if isinstance(added, ListExpr) else added)
 
-    def _folded(self, expr: Comprehension, container: str, targets: Sequence[str], accu: str) -> str:
-        """Any other loop."""
-        items = self._iterated(expr, container)
-        condition, step = self._perhaps(expr.condition, condition=True), self._perhaps(expr.step)
+    def _fold_source(self, expr: Comprehension, container: str, targets: Sequence[str], accu: str) -> str:
+        items = self._items_source(expr, container)
+        condition, step = self._lazy(expr.condition, condition=True), self._lazy(expr.step)
         init = self._code(expr.accu_init)
         start = f"{init.source}.copy()" if isinstance(init.value, list | dict) else init.source
         if len(targets) == 1:

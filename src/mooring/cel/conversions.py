@@ -1,7 +1,7 @@
 """Conversions between types: `int('42')`, `duration('1h30m')`, `timestamp('2026-03-01T12:00:00Z')` and the others.
 
-Texts are read as Go reads them, since that is what expressions were written for. Called through standard.py; the
-environment also uses `adapt` to take over times that are given as text or `datetime`.
+Strings are parsed as Go parses them, because expressions are written for cel-go. Called through standard.py; the
+environment also uses `adapter` to convert inputs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNITS: Final = {
     "m": 60 * NANOS,
     "h": 3_600 * NANOS,
 }
-_MOST_DIGITS: Final = 400
+_MAX_DIGITS: Final = 400
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
@@ -53,7 +53,7 @@ def string_to_bool(text: str) -> bool:
 
 
 def string_to_int(text: str) -> int:
-    if len(text) <= _MOST_DIGITS and _INT.fullmatch(text):
+    if len(text) <= _MAX_DIGITS and _INT.fullmatch(text):
         number = int(text)
         if INT_MIN <= number <= INT_MAX:
             return number
@@ -61,7 +61,7 @@ def string_to_int(text: str) -> int:
 
 
 def string_to_uint(text: str) -> UInt:
-    if len(text) <= _MOST_DIGITS and _UINT.fullmatch(text):
+    if len(text) <= _MAX_DIGITS and _UINT.fullmatch(text):
         number = int(text)
         if number <= UINT_MAX:
             return UInt(number)
@@ -122,7 +122,7 @@ def timestamp_to_int(moment: Timestamp) -> int:
 
 
 def string_to_timestamp(text: str) -> Timestamp:
-    """RFC 3339, with up to nine decimals that count."""
+    """Parse RFC 3339 with up to nine decimals."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         raise _impossible("string", "google.protobuf.Timestamp")
@@ -140,14 +140,14 @@ def string_to_timestamp(text: str) -> Timestamp:
 
 
 def string_to_duration(text: str) -> Duration:
-    """A sequence of decimal numbers with units, such as `1h30m` or `-1.5s`; `0` needs no unit."""
+    """Parse a sequence of decimal numbers with units, such as `1h30m` or `-1.5s`; `0` needs no unit."""
     unsigned = text[1:] if text[:1] in ("+", "-") else text
     if unsigned == "0":
         return Duration(0)
     nanos, position = 0, 0
     while position < len(unsigned):
         match = _DURATION.match(unsigned, position)
-        if match is None or not (match[1] or match[2]) or len(match[0]) > _MOST_DIGITS:
+        if match is None or not (match[1] or match[2]) or len(match[0]) > _MAX_DIGITS:
             raise _impossible("string", "google.protobuf.Duration")
         whole, fraction, unit = match[1] or "0", match[2] or "0", _UNITS[match[3]]
         nanos += int(whole) * unit + int(fraction) * unit // 10 ** len(fraction)
@@ -167,31 +167,31 @@ def duration_to_int(length: Duration) -> int:
 
 
 def to_timestamp(given: Value) -> Value:
-    """A timestamp that came from outside as text or `datetime`."""
+    """Convert an input given as a string or `datetime` to a timestamp."""
     if isinstance(given, str):
         return string_to_timestamp(given)
     return Timestamp.from_datetime(given) if isinstance(given, datetime) else given
 
 
 def to_duration(given: Value) -> Value:
-    """A duration that came from outside as text or `timedelta`."""
+    """Convert an input given as a string or `timedelta` to a duration."""
     if isinstance(given, str):
         return string_to_duration(given)
     return Duration.from_timedelta(given) if isinstance(given, timedelta) else given
 
 
 def to_uint(given: Value) -> Value:
-    """An unsigned number that came from outside as a plain int."""
+    """Convert an input given as an int to a uint."""
     return int_to_uint(given) if given.__class__ is int else given
 
 
 def to_double(given: Value) -> Value:
-    """A double that came from outside as a plain int."""
+    """Convert an input given as an int to a double."""
     return float(given) if given.__class__ is int else given
 
 
 def to_bool_keys(given: Value) -> Value:
-    """A map whose keys came from outside as Python's own booleans."""
+    """Convert a map whose keys are Python booleans."""
     return {to_key(key): value for key, value in given.items()} if isinstance(given, Mapping) else given
 
 
@@ -204,7 +204,7 @@ _ADAPTERS: Final[dict[Kind, Callable[[Value], Value]]] = {
 
 
 def adapter(declared: Type) -> Callable[[Value], Value] | None:
-    """What makes a CEL value of something given for a variable or field of this type; None if nothing needs doing."""
+    """Return the conversion for inputs of this declared type; None if none is needed."""
     if declared.kind is Kind.MAP and declared.params[0].kind is Kind.BOOL:
         return to_bool_keys
     return _ADAPTERS.get(declared.kind)

@@ -1,12 +1,12 @@
-"""The cost model: what a call costs, said once, for the estimator and for the runtime counter.
+"""The cost model: the cost of a call, declared once for the estimator and for the runtime counter.
 
 Every overload carries a `CallCost`. Its terms are formulas over the *sizes* of the arguments (`arg(0)` is the receiver
 of a member function), where the size of a string is its number of characters, of a list or map its number of entries
 and of everything else 1. The same formula is read in two ways:
 
-- `estimate` puts in ranges of sizes, as far as they are known when the expression is compiled, and gives the range of
-  costs; `result` gives the range of sizes of what comes out, for the calls around it;
-- `count` puts in the actual sizes when the expression runs.
+- `estimate` evaluates it with the size ranges known at compile time and returns the range of costs; `result` returns
+  the range of sizes of the result, for enclosing calls;
+- `count` evaluates it with the actual sizes at run time.
 
 For example `'a-b-c'.contains('-')` reads the text once for each character of the substring, and `split` reads its
 target and builds a list that has at most as many elements as the target has characters::
@@ -15,11 +15,11 @@ target and builds a list that has at most as many elements as the target has cha
     SPLIT    = CallCost(scaled(arg(0), 2 * STRING), result=up_to(arg(0)))
 
 For a target of at most 63 characters `SPLIT.estimate(…)` is (0, 13) with a result of 0 to 63 elements; for the actual
-target `'a-b-c'` `SPLIT.count(…)` is 1. Where Kubernetes itself counts otherwise than it estimates, say both::
+target `'a-b-c'` `SPLIT.count(…)` is 1. Where Kubernetes counts differently from its estimate, give both::
 
     JOIN = CallCost(estimator=estimate_join, counter=lambda args, result: rounded_up(2 * STRING * size_of(result)))
 
-Costs are unsigned 64-bit numbers that stop at their maximum instead of overflowing, as in cel-go. Read next:
+Costs are unsigned 64-bit numbers that saturate at their maximum, as in cel-go. Read next:
 estimator.py and interpreter.py, the two readers of this table.
 """
 
@@ -35,17 +35,17 @@ from .values import Value, size_of
 MAX: Final = 2**64 - 1
 
 IDENT: Final = 1
-"""Reading a variable, and each step of selecting a field, a key or an index."""
+"""Cost of reading a variable, and of each step of selecting a field, key or index."""
 LIST: Final = 10
 MAP: Final = 30
 STRUCT: Final = 40
 STRING: Final = 0.1
-"""For each character that is read."""
+"""Cost per character read."""
 REGEX: Final = 0.25
-"""For each character of a regular expression, as a guess at the number of its states."""
+"""Cost per character of a regular expression, as an estimate of its number of states."""
 
 
-def saturated(number: int) -> int:
+def saturate(number: int) -> int:
     return min(number, MAX)
 
 
@@ -54,19 +54,19 @@ def rounded_up(number: float) -> int:
 
 
 class Range(NamedTuple):
-    """From the least to the most, of sizes or of costs."""
+    """A range of sizes or costs."""
 
     min: int
     max: int
 
     def plus(self, other: Range) -> Range:
-        return Range(saturated(self.min + other.min), saturated(self.max + other.max))
+        return Range(saturate(self.min + other.min), saturate(self.max + other.max))
 
     def times(self, other: Range) -> Range:
-        return Range(saturated(self.min * other.min), saturated(self.max * other.max))
+        return Range(saturate(self.min * other.min), saturate(self.max * other.max))
 
     def scaled(self, factor: float) -> Range:
-        """Times a factor, rounded up."""
+        """Multiply by a factor, rounding up."""
         return Range(rounded_up(self.min * float(factor)), rounded_up(self.max * float(factor)))
 
     def union(self, other: Range) -> Range:
@@ -74,7 +74,7 @@ class Range(NamedTuple):
 
 
 UNKNOWN: Final = Range(0, MAX)
-"""Nothing is known about a size."""
+"""An unknown size."""
 ZERO: Final = Range(0, 0)
 ONE: Final = Range(1, 1)
 
@@ -84,7 +84,7 @@ def exactly(number: int) -> Range:
 
 
 class Argument(Protocol):
-    """What an estimator of your own may ask about an argument."""
+    """The properties of an argument that a custom estimator may read."""
 
     @property
     def size(self) -> Range: ...
@@ -92,19 +92,19 @@ class Argument(Protocol):
     def type(self) -> Type: ...
     @property
     def element_size(self) -> Range:
-        """Of the items of a list, as far as known."""
+        """The size of a list's items, as far as known."""
 
     @property
     def is_literal(self) -> bool: ...
     @property
     def literal(self) -> Value:
-        """The value, if it is written in the expression (see `is_literal`)."""
+        """The value, if it is a literal (see `is_literal`)."""
 
 
 class Term:
     """A formula over sizes; build it from `arg`, `fixed`, `scaled`, `smaller`, `up_to`, and with `+` and `*`.
 
-    `source` is the formula as Python, with `{0}` for the size of argument 0. It is compiled when it is first counted.
+    `source` is the formula as Python, with `{0}` for the size of argument 0. It is compiled on first use.
     """
 
     __slots__ = ("_count", "estimate", "source")
@@ -115,7 +115,7 @@ class Term:
         self._count: Callable[[Sequence[Value]], int] | None = None
 
     def count(self, args: Sequence[Value]) -> int:
-        """The number for actual arguments."""
+        """Evaluate the formula for actual arguments."""
         if self._count is None:
             sizes = [f"size_of(args[{index}])" for index in range(len(args))]
             function = f"lambda args: {self.source.format(*sizes)}"
@@ -132,7 +132,7 @@ class Term:
 
 
 def arg(index: int) -> Term:
-    """The size of an argument; the receiver of a member function is argument 0."""
+    """Return the size of an argument; the receiver of a member function is argument 0."""
     return Term(lambda sizes: sizes[index], f"{{{index}}}")
 
 
@@ -142,18 +142,18 @@ def fixed(number: int) -> Term:
 
 
 def between(least: int, most: int, counted: int | None = None) -> Term:
-    """A size known only within limits when it is estimated; `counted` is what the counter takes (default: `most`)."""
+    """Return a size with bounds for the estimate; `counted` is the value for the counter (default: `most`)."""
     limits = Range(least, most)
     return Term(lambda _: limits, str(most if counted is None else counted))
 
 
 def scaled(term: Term, factor: float) -> Term:
-    """Times a factor, rounded up."""
+    """Multiply by a factor, rounding up."""
     return Term(lambda sizes: term.estimate(sizes).scaled(factor), f"ceil({term.source} * {factor!r})")
 
 
 def smaller(a: Term, b: Term) -> Term:
-    """The smaller of two sizes; how much of it is needed is not known before it runs, at least one if there is any."""
+    """Return the smaller of two sizes; the estimate ranges from 1 (if not empty) to it."""
 
     def estimate(sizes: Sequence[Range]) -> Range:
         most = min(a.estimate(sizes).max, b.estimate(sizes).max)
@@ -163,21 +163,21 @@ def smaller(a: Term, b: Term) -> Term:
 
 
 def up_to(term: Term) -> Term:
-    """Anything between nothing and the term."""
+    """Return a size between 0 and the term."""
     return Term(lambda sizes: Range(0, term.estimate(sizes).max), term.source)
 
 
 class CallEstimate(NamedTuple):
     cost: Range
     result: Range | None = None
-    """The size of what comes out; None when the type alone says it, or nothing does."""
+    """The size of the result; None if the type implies it or it is unknown."""
 
 
 _ONE: Final = fixed(1)
 
 
 class CallCost:
-    """The cost of a call: `cost` and `result` as terms, or functions of your own where a formula does not do.
+    """The cost of a call: `cost` and `result` as terms, or custom functions.
 
     `counter` gets the argument values and the result (None before the call is made, an exception when it failed).
     `counts_result` says that it needs the result; otherwise the call is paid for before it is made.
@@ -224,4 +224,4 @@ class CallCost:
 
 FREE: Final = CallCost(fixed(0))
 NOMINAL: Final = CallCost()
-"""One, whatever the arguments: what most calls cost."""
+"""Cost 1 regardless of the arguments, as for most calls."""

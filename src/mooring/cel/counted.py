@@ -1,13 +1,13 @@
-"""The fast path that counts: generated Python as in codegen.py, which adds up the same costs as the interpreter.
+"""The counting fast path: generated Python as in codegen.py that adds up the same costs as the interpreter.
 
-Most of a cost is known beforehand, so it is charged once for each stretch of source that is evaluated as a whole: the
-expression itself, the right side of `&&`, a branch, a turn of a loop. `i + 1 == j && node.labels['a'] == s` becomes::
+Most costs are known statically, so they are charged once per block of source that is evaluated as a whole: the
+expression itself, the right side of `&&`, a branch, a loop iteration. `i + 1 == j && node.labels['a'] == s` becomes::
 
     (charge(4) and (f1(i, 1) == j) and (charge(4) and p2(charge, labels['a'], s)))
 
 Calls whose cost depends on their arguments (`p2`) charge for themselves. As always on the fast path, any exception
-hands over to the interpreter, which begins anew; only reaching the limit is final. What an attribute is, and when it
-costs what, is explained in interpreter.py.
+hands over to the interpreter, which starts again; only reaching the limit is final. interpreter.py explains attributes
+and their costs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .dispatch import Counter, counter, invoker
 from .errors import CostLimitExceeded
 from .interpreter import Interpreter, Options
 from .standard import FOLDED
-from .steps import asking_cost
+from .steps import condition_cost
 from .syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
 from .types import Kind
 from .values import Optional, Value, is_key
@@ -35,10 +35,10 @@ Charge = Callable[[int], bool]
 
 
 def generate_counted(expr: Expr, options: Options, interpreter: Interpreter) -> EvaluateCounted:
-    """A function from inputs and a limit to the value and its cost."""
+    """Return a function from inputs and a limit to the value and its cost."""
     generator = _CountingGenerator(options)
     try:
-        compiled = generator.compiled(expr)
+        compiled = generator.compile_function(expr)
     except Unsupported:
         return interpreter.evaluate
 
@@ -46,7 +46,7 @@ def generate_counted(expr: Expr, options: Options, interpreter: Interpreter) -> 
         cost = 0
 
         def charge(more: int) -> bool:
-            """Always true, so that generated code can say `charge(1) and value`."""
+            """Add to the cost. Always true, so that generated code can use `charge(1) and value`."""
             nonlocal cost
             cost += more
             if cost > limit:
@@ -68,8 +68,8 @@ _PLACES: Final = re.compile(r"{(\d+)}")
 _SCALARS: Final = frozenset({Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.TIMESTAMP, Kind.DURATION, Kind.NULL})
 
 
-def _paid(impl: Callable[..., Value], count: Counter, *, counts_result: bool) -> Callable[..., Value]:
-    """A call that charges for itself, before it is made if it can."""
+def _charging(impl: Callable[..., Value], count: Counter, *, counts_result: bool) -> Callable[..., Value]:
+    """Wrap a function so that a call charges its cost, before the call if possible."""
 
     def before(charge: Charge, *args: Value) -> Value:
         charge(count(args, None))
@@ -83,38 +83,38 @@ def _paid(impl: Callable[..., Value], count: Counter, *, counts_result: bool) ->
     return afterwards if counts_result else before
 
 
-def _decided(charge: Charge, rest: Iterator[Value], asking: int) -> bool:
-    """`all` and `exists`: a decided loop still asks its condition once, if there is a next turn."""
+def _charge_next_condition(charge: Charge, rest: Iterator[Value], asking: int) -> bool:
+    """Charge the condition of `all` or `exists` once more if a decided loop has a next item."""
     for _ in rest:
         return charge(asking)
     return True
 
 
-def _found(charge: Charge, result: Optional) -> Optional:
+def _charge_if_present(charge: Charge, result: Optional) -> Optional:
     if result.present:
         charge(costs.IDENT)
     return result
 
 
 class _CountingGenerator(Generator):
-    """Adds up costs in `_cost` while the source of a stretch is written."""
+    """Add up costs in `_cost` while the source of a block is generated."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self.names |= {"decided": _decided, "found": _found, "ceil": math.ceil}
+        self.names |= {"decided": _charge_next_condition, "found": _charge_if_present, "ceil": math.ceil}
         self._cost = 0
         self._resolved: set[int] = set()
         """Beginnings of attributes that do not pay for themselves."""
 
     def function(self, expr: Expr) -> str:
-        result = self._perhaps(expr)
+        result = self._lazy(expr)
         reads = [f"    {local} = {read}" for local, read in self._variables.values()]
         return "\n".join(["def evaluate(bindings, charge):", *reads, f"    return {result}"])
 
-    def _perhaps(self, expr: Expr, *, condition: bool = False) -> str:
-        return self._stretch(lambda: super(_CountingGenerator, self)._perhaps(expr, condition=condition))
+    def _lazy(self, expr: Expr, *, condition: bool = False) -> str:
+        return self._block(lambda: super(_CountingGenerator, self)._lazy(expr, condition=condition))
 
-    def _stretch(self, write: Callable[[], str], extra: int = 0) -> str:
+    def _block(self, write: Callable[[], str], extra: int = 0) -> str:
         outer, self._cost = self._cost, extra
         source = write()
         cost, self._cost = self._cost, outer
@@ -148,13 +148,13 @@ class _CountingGenerator(Generator):
         return 0
 
     def _path_cost(self, operand: Expr) -> int:
-        """What a step costs beside itself: a value that is no attribute becomes the beginning of one."""
+        """Return the extra cost of a path step: a value that is not an attribute starts a new one."""
         if _is_optional_step(operand):
-            raise Unsupported  # behind an optional step nothing costs anything if nothing is there
+            raise Unsupported  # after an absent optional step nothing is charged
         return 0 if _is_attribute(operand) or operand.id in self._resolved else costs.IDENT
 
     def _is_constant(self, expr: Expr) -> bool:
-        """Whether cel-go computes it beforehand."""
+        """Whether cel-go evaluates it at compile time."""
         match expr:
             case Literal():
                 return True
@@ -179,7 +179,6 @@ class _CountingGenerator(Generator):
         return False
 
     def _resolve(self, expr: Expr) -> None:
-        """Lets an attribute in this place go without the cost of its beginning."""
         if not _is_attribute(expr):
             return
         while (operand := _operand(expr)) is not None:
@@ -201,7 +200,7 @@ class _CountingGenerator(Generator):
         return super()._call(call)
 
     def _optional(self, call: Call) -> Code:
-        """An optional step costs only if something is there."""
+        """Generate an optional step, which costs only if a value is present."""
         container, index = call.args
         self._resolve(index)
         self._cost += self._path_cost(container)
@@ -209,8 +208,8 @@ class _CountingGenerator(Generator):
             return Code(f"found(charge, optional_index({self._source(container)}, {self._source(index)}))")
         return Code(f"found(charge, {super()._optional_select(call).source})")
 
-    def _folded_call(self, call: Call, args: Sequence[Code]) -> Code | None:
-        folded = super()._folded_call(call, args)
+    def _fold_call(self, call: Call, args: Sequence[Code]) -> Code | None:
+        folded = super()._fold_call(call, args)
         if folded is None or self._is_set_membership(call, args):
             return folded
         if call.function == op.INDEX:
@@ -231,11 +230,11 @@ class _CountingGenerator(Generator):
         if constant is not None:
             self._cost += constant
             return super()._operation(call, args)
-        paid = self._quickly_paid(call, cost) or _paid(invoker(call), count, counts_result=cost.counts_result)
-        return f"{self._name('p', paid)}(charge, {', '.join(arg.source for arg in args)})"
+        paid = self._inline_charging(call, cost) or _charging(invoker(call), count, counts_result=cost.counts_result)
+        return f"{self._register('p', paid)}(charge, {', '.join(arg.source for arg in args)})"
 
-    def _quickly_paid(self, call: Call, cost: CallCost) -> Callable[..., Value] | None:
-        """A call that charges for itself, written as source when the types tell how to measure the arguments."""
+    def _inline_charging(self, call: Call, cost: CallCost) -> Callable[..., Value] | None:
+        """Return a charging call as inline source if the argument types determine how to measure them."""
         formula, kinds = cost.formula, [operand.type.kind for operand in call.operands]
         if formula is None:
             return None
@@ -250,7 +249,7 @@ class _CountingGenerator(Generator):
         return function
 
     def _is_set_membership(self, call: Call, args: Sequence[Code]) -> bool:
-        """`x in [constants]`, which cel-go looks up in a set and does not count."""
+        """Whether this is `x in [constants]`, which cel-go looks up in a set without cost."""
         if call.function != op.IN or not self._options.optimize or not self._is_constant(call.args[1]):
             return False
         items = args[1].value
@@ -258,35 +257,34 @@ class _CountingGenerator(Generator):
 
     # Loops
 
-    def _quantified(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
+    def _quantifier_source(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
         quantifier = expr.quantifier
         if quantifier is None:
             return None
-        asking = asking_cost(quantifier.decisive)
+        asking = condition_cost(quantifier.decisive)
         turns = self._local()
-        verdict = self._stretch(lambda: self._condition(quantifier.predicate), extra=asking + costs.IDENT)
+        verdict = self._block(lambda: self._condition(quantifier.predicate), extra=asking + costs.IDENT)
         loop = f"({verdict} for {', '.join(targets)} in {turns})"
         decided = f"decided(charge, {turns}, {asking})"
         result = f"any{loop} and {decided}" if quantifier.decisive else f"all{loop} or not {decided}"
-        return f"(lambda {turns}: {result})(iter({self._iterated(expr, container)}))"
+        return f"(lambda {turns}: {result})(iter({self._items_source(expr, container)}))"
 
-    def _added(self, step: Call) -> str:
+    def _added_source(self, step: Call) -> str:
         added = step.args[1]
         overhead = costs.IDENT + 1
         if isinstance(added, ListExpr) and not self._is_constant(added):
             overhead += costs.LIST
-        return self._stretch(lambda: super(_CountingGenerator, self)._added(step), extra=overhead)
+        return self._block(lambda: super(_CountingGenerator, self)._added_source(step), extra=overhead)
 
 
 def _known_cost(cost: CallCost, args: Sequence[Code]) -> int | None:
-    """What a call costs, where that depends on none of its arguments, or only on some that are known."""
+    """Return the cost of a call if it depends on no argument, or only on constant ones."""
     if cost.formula is None or not all(args[int(index)].is_constant for index in _PLACES.findall(cost.formula)):
         return None
     return cost.count([arg.value for arg in args], None)
 
 
 def _operand(expr: Expr) -> Expr | None:
-    """What a step of an attribute's path starts from."""
     if isinstance(expr, Select) and expr.resolved is None and not expr.test_only:
         return expr.operand
     if isinstance(expr, Call) and (expr.function == op.INDEX or _is_optional_step(expr)):

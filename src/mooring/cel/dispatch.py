@@ -1,4 +1,4 @@
-"""From a checked call to the Python function that does it. Used by interpreter.py and codegen.py."""
+"""Select the Python function of a checked call. Used by interpreter.py and codegen.py."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .errors import EvaluationError
 from .library import Overload
 from .syntax import Call
 from .types import Type
-from .values import Value, is_of, no_such_overload, told_by_class
+from .values import Value, is_decided_by_class, is_of, no_such_overload
 
 
 def invoker(call: Call) -> Callable[..., Value]:
-    """The implementation itself when the types are known, otherwise one that looks at the types of the values."""
+    """Return the implementation if the static types determine it, otherwise a dispatcher on run-time types."""
     first, *others = call.overloads
     if others:
         return dispatcher(call.overloads)
@@ -24,7 +24,7 @@ def invoker(call: Call) -> Callable[..., Value]:
 
 
 def dispatcher(overloads: Sequence[Overload]) -> Callable[..., Value]:
-    """Calls the first overload that takes the values."""
+    """Return a function that calls the first overload that accepts the values."""
     choices = [(each.args, each.impl) for each in overloads]
 
     def chosen(args: Sequence[Value]) -> Callable[..., Value]:
@@ -33,7 +33,7 @@ def dispatcher(overloads: Sequence[Overload]) -> Callable[..., Value]:
                 return impl
         raise no_such_overload()
 
-    if not all(told_by_class(each) for wanted, _ in choices for each in wanted):
+    if not all(is_decided_by_class(each) for wanted, _ in choices for each in wanted):
         return lambda *args: chosen(args)(*args)
     known: dict[tuple[type, ...], Callable[..., Value]] = {}
 
@@ -48,11 +48,11 @@ def dispatcher(overloads: Sequence[Overload]) -> Callable[..., Value]:
 
 
 Counter = Callable[[Sequence[Value], Value], int]
-"""From the arguments and the result (None before the call) to the cost."""
+"""Compute the cost from the arguments and the result (None before the call)."""
 
 
 def counter(call: Call, equality: Mapping[Type, CallCost]) -> tuple[CallCost, Counter]:
-    """What the call costs. Where several overloads may be called and cost differently, cel-go knows none of them."""
+    """Return the cost of a call. If overloads with different costs are possible, it is nominal, as in cel-go."""
     first = call.overloads[0]
     cost = first.cost if all(each.cost is first.cost for each in call.overloads) else NOMINAL
     if first.uncounted:
@@ -70,7 +70,7 @@ def counter(call: Call, equality: Mapping[Type, CallCost]) -> tuple[CallCost, Co
 
 
 def as_error(problem: Exception) -> EvaluationError:
-    """Whatever an implementation trips over, e.g. a value of another type than was declared, is an evaluation error."""
+    """Convert any exception of an implementation, such as a type mismatch, to an evaluation error."""
     if isinstance(problem, EvaluationError):
         return problem
     if isinstance(problem, RecursionError):

@@ -1,4 +1,4 @@
-"""Environments and programs: where a user of the engine begins.
+"""Environments and programs: the entry point for users of the engine.
 
     env = Environment(variables={"x": INT}, libraries=(STANDARD,))
     program = env.compile("x * 2 > 10")
@@ -6,8 +6,8 @@
     program.output_type    bool
     program.evaluate({"x": 6})    True
 
-An environment is immutable and can be shared between threads; so can programs. `extend` makes a larger one. The phases
-that `compile` runs stand in files of their own: parser.py, checker.py, validators.py, estimator.py, interpreter.py,
+An environment is immutable and can be shared between threads; so can programs. `extend` returns a larger one. The
+phases that `compile` runs are files of their own: parser.py, checker.py, validators.py, estimator.py, interpreter.py,
 codegen.py.
 """
 
@@ -26,7 +26,7 @@ from .estimator import Sizes, estimate
 from .interpreter import FoldingError, Interpreter, Options, plan
 from .library import Constant, Library, Overload
 from .parser import MacroTable, Source, parse
-from .reads import Reads, reads
+from .reads import Reads, find_reads
 from .standard import CROSS_TYPE_COMPARISONS, STANDARD
 from .syntax import Expr
 from .types import DYN, ObjectType, OpenTypes, Type, type_of
@@ -35,7 +35,7 @@ from .values import TypeValue, Value
 
 
 class Evaluation(NamedTuple):
-    """A value and what it cost to get it."""
+    """A value and the cost of evaluating it."""
 
     value: Value
     cost: int
@@ -46,7 +46,7 @@ def _no_sizes(_path: tuple[str, ...]) -> Range | None:
 
 
 class _Settings(NamedTuple):
-    """Everything that was given to an environment."""
+    """The constructor arguments of an environment."""
 
     variables: Mapping[str, Type]
     libraries: tuple[Library, ...]
@@ -60,8 +60,8 @@ class _Settings(NamedTuple):
     open_types: tuple[str, ...] = ()
 
 
-class _Words(NamedTuple):
-    """What the libraries of an environment say. Nobody changes it: larger environments share it."""
+class _MergedLibraries(NamedTuple):
+    """The merged declarations of an environment's libraries; immutable and shared by extended environments."""
 
     functions: dict[str, list[Overload]]
     constants: dict[str, Constant]
@@ -72,7 +72,7 @@ class _Words(NamedTuple):
 
 
 class Environment:
-    """Declares what expressions may use.
+    """The declarations that expressions may use.
 
     `variables` by name (dots allowed), `types` the object types of their fields, `libraries` whose later ones add
     overloads to earlier ones. `container` is the namespace in which short names are looked up.
@@ -119,7 +119,7 @@ class Environment:
         types: Iterable[ObjectType] = (),
         **changed: Any,
     ) -> Environment:
-        """The same with more in it; other settings are replaced by keyword."""
+        """Return an environment with additional declarations; other settings are replaced by keyword."""
         old, libraries = self._settings, tuple(libraries)
         extended = object.__new__(Environment)
         extended._settings = old._replace(
@@ -129,36 +129,36 @@ class Environment:
             **changed,
         )
         same = not libraries and extended._settings.cross_type_numeric == old.cross_type_numeric
-        extended._prepare(self._words if same else None)
+        extended._prepare(self._merged if same else None)
         return extended
 
-    def _prepare(self, words: _Words | None = None) -> None:
-        """Gathers what the phases look up; `words` are those of an environment with the same libraries."""
+    def _prepare(self, merged: _MergedLibraries | None = None) -> None:
+        """Build the lookup tables of the phases; `merged` are those of an environment with the same libraries."""
         settings = self._settings
-        if words is None:
+        if merged is None:
             libraries = settings.libraries
             if settings.cross_type_numeric and CROSS_TYPE_COMPARISONS not in libraries:
                 libraries = (*libraries, CROSS_TYPE_COMPARISONS)
-            words = _words_of(libraries)
-        self._words = words
-        constants = dict(words.constants)
-        objects = {each.name: each for each in settings.types} | words.types
+            merged = _merge_libraries(libraries)
+        self._merged = merged
+        constants = dict(merged.constants)
+        objects = {each.name: each for each in settings.types} | merged.types
         for name, declared in objects.items():
             constants.setdefault(name, Constant(type_of(declared.type), TypeValue(name)))
         if settings.open_types:
             objects = OpenTypes(settings.open_types, objects)
-        self._declarations = Declarations(settings.container, settings.variables, words.functions, constants, objects)
-        self._options = Options(objects, words.equality, settings.has_cost, settings.optimize)
+        self._declarations = Declarations(settings.container, settings.variables, merged.functions, constants, objects)
+        self._options = Options(objects, merged.equality, settings.has_cost, settings.optimize)
 
     def compile(self, expression: str, *, check_types: bool = True) -> Program:
-        """A program; look at its `issues` first. Without type checking every value is dyn and there is no estimate."""
+        """Compile an expression; check the program's `issues` first. Without type checking every value is dyn."""
         try:
             return self._compile(expression, check_types)
         except RecursionError:
             return self._compile_with_room(expression, check_types)
 
     def _compile_with_room(self, expression: str, check_types: bool) -> Program:
-        """Whether an expression is too deep must not depend on its caller: a new thread starts at the top."""
+        """Compile in a new thread, so that the allowed depth does not depend on the caller's stack."""
         import threading  # noqa: PLC0415  hardly ever needed
 
         made: list[Program] = []
@@ -178,7 +178,7 @@ class Environment:
 
     def _compile(self, expression: str, check_types: bool) -> Program:
         source = Source(expression)
-        expr = parse(source, self._words.macros, optional_syntax=self._settings.optional_syntax)
+        expr = parse(source, self._merged.macros, optional_syntax=self._settings.optional_syntax)
         if expr is not None:
             checker.check(source, expr, self._declarations, lenient=not check_types)
         if expr is not None and check_types and not source.issues:
@@ -197,26 +197,26 @@ class Environment:
         return Program(expression, (), _Compiled(expr, cost, self._options, interpreter, evaluate))
 
     def _validate(self, source: Source, expr: Expr) -> None:
-        for validator in self._words.validators:
+        for validator in self._merged.validators:
             for where, message in validator.findings(expr):
                 source.report(where.offset, message)
 
 
-def _words_of(libraries: tuple[Library, ...]) -> _Words:
+def _merge_libraries(libraries: tuple[Library, ...]) -> _MergedLibraries:
     macros = {(macro.name, macro.receiver, macro.args): macro for library in libraries for macro in library.macros}
-    words = _Words({}, {}, {}, {}, [], macros)
+    merged = _MergedLibraries({}, {}, {}, {}, [], macros)
     for library in libraries:
         for function in library.functions:
-            _add_overloads(words.functions.setdefault(function.name, []), function.name, function.overloads)
-        words.constants.update(library.constants)
-        words.equality.update(library.equality)
-        words.validators.extend(library.validators)
+            _add_overloads(merged.functions.setdefault(function.name, []), function.name, function.overloads)
+        merged.constants.update(library.constants)
+        merged.equality.update(library.equality)
+        merged.validators.extend(library.validators)
         for each in library.types:
             if isinstance(each, ObjectType):
-                words.types[each.name] = each
+                merged.types[each.name] = each
             else:
-                words.constants[each.name] = Constant(type_of(each), TypeValue(each.name))
-    return words
+                merged.constants[each.name] = Constant(type_of(each), TypeValue(each.name))
+    return merged
 
 
 def _add_overloads(known: list[Overload], function: str, more: Sequence[Overload]) -> None:
@@ -237,7 +237,7 @@ class _Compiled(NamedTuple):
 
 
 class Program:
-    """A compiled expression. `evaluate(bindings)` gives its value, or raises `EvaluationError`."""
+    """A compiled expression. `evaluate(bindings)` returns its value or raises `EvaluationError`."""
 
     __slots__ = (
         "_compiled",
@@ -267,14 +267,14 @@ class Program:
         raise CompileError(self.issues)
 
     def evaluate_counted(self, bindings: Mapping[str, Value], limit: int = costs.MAX) -> Evaluation:
-        """The value and its cost. Raises `CostLimitExceeded` as soon as the cost is above the limit."""
+        """Return the value and its cost. Raise `CostLimitExceeded` as soon as the cost exceeds the limit."""
         return Evaluation(*self.counted(bindings, limit))
 
     @property
     def counted(self) -> EvaluateCounted:
-        """`evaluate_counted` for those who ask it often: what gives the value and its cost as a plain pair.
+        """`evaluate_counted` for frequent callers, returning a plain pair.
 
-        Made when it is first needed: most programs are cheap enough to run uncounted.
+        Generated on first use: most programs are cheap enough to run uncounted.
         """
         if self._counted is None:
             if self._compiled is None:
@@ -285,14 +285,14 @@ class Program:
 
     @property
     def expr(self) -> Expr | None:
-        """The checked syntax tree, macros unfolded, for those who analyse expressions; None if there are issues."""
+        """The checked syntax tree with macros expanded, for static analysis; None if there are issues."""
         return None if self._compiled is None else self._compiled.expr
 
     @property
     def reads(self) -> Reads:
-        """What the expression reads of its variables (see reads.py)."""
+        """The parts of its variables that the expression reads (see reads.py)."""
         if self._reads is None:
-            self._reads = {} if self._compiled is None else reads(self._compiled.expr)
+            self._reads = {} if self._compiled is None else find_reads(self._compiled.expr)
         return self._reads
 
     def __repr__(self) -> str:

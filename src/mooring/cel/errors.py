@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class CelError(Exception):
-    """The root: whoever catches this has caught everything that the engine can raise."""
+    """The base class of everything that the engine raises."""
 
 
 class DeclarationError(CelError):
@@ -40,7 +40,7 @@ class CostLimitExceeded(EvaluationError):  # noqa: N818  the words of cel-go
 
 
 class Issue(NamedTuple):
-    """One thing that is wrong with an expression, and where. Columns count code points from 1."""
+    """One problem of an expression and its position. Columns count code points from 1."""
 
     message: str
     line: int = 0
@@ -57,7 +57,7 @@ class Issue(NamedTuple):
 
 
 class CompileError(CelError):
-    """The expression is not accepted; the text lists every issue, each with its source line and a caret."""
+    """The expression is invalid; the message lists every issue with its source line and a caret."""
 
     def __init__(self, issues: Sequence[Issue]) -> None:
         super().__init__("\n".join(map(str, issues)))

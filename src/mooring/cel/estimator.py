@@ -1,10 +1,10 @@
-"""How expensive an expression can become: a walk over the checked tree that adds up ranges of costs.
+"""Estimate how expensive an expression can become: add up cost ranges over the checked tree.
 
 Sizes come from literals, from the results of calls (see costs.py), and for variables from the environment's `Sizes`,
-which is asked with a path such as `("node", "labels", "@values")`. The numbers are those of cel-go, including its habit
-to take every loop for as long as its range can be. Only where cel-go finds no bound because it does not know how long
-the parts of a `split` are, a second walk takes them for as long as what was split. Called by environment.py; at run
-time interpreter.py counts.
+which is called with a path such as `("node", "labels", "@values")`. The numbers are those of cel-go, which assumes that
+every loop runs over its largest possible range. One exception: where cel-go finds no bound because it does not know the
+lengths of the parts of a `split`, a second pass assumes the length of the split string. Called by environment.py;
+interpreter.py counts at run time.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from .values import Value, size_of
 
 Path = tuple[str, ...]
 Sizes = Callable[[Path], Range | None]
-"""The declared size of what a path leads to. After a variable come field names, `@items`, `@keys`, `@values`."""
+"""Return the declared size of a path: a variable, then field names, `@items`, `@keys` or `@values`."""
 
 
 class Entries(NamedTuple):
-    """The sizes of what is in a list or map."""
+    """The sizes of the entries of a list or map."""
 
     is_list: bool
     key: Range
@@ -54,16 +54,16 @@ class _Local(NamedTuple):
 
 
 _NOTHING: Final = Range(MAX, 0)
-"""The start of a union."""
+"""The neutral element of a union."""
 _SCALARS: Final = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
 _UNBOUNDED: Final = MAX // 1000
-"""Costs from here on come from a size that nobody knows, times a factor of the cost table."""
+"""Costs from here on come from an unknown size times a factor of the cost table."""
 _SPLITS: Final = frozenset({"string_split_string", "string_split_string_int"})
 _JOINS: Final = frozenset({"add_string", "add_bytes", "add_list"})
 
 
 def estimate(expr: Expr, sizes: Sizes, *, has_cost: int, equality: Mapping[Type, CallCost]) -> Range:
-    """The least and the most that evaluating the expression can cost."""
+    """Return the range of costs of evaluating the expression."""
     found = _Estimator(sizes, has_cost, equality).cost(expr)
     if found.max < _UNBOUNDED:
         return found
@@ -72,7 +72,7 @@ def estimate(expr: Expr, sizes: Sizes, *, has_cost: int, equality: Mapping[Type,
 
 
 class _Argument:
-    """What costs.Argument promises, for one operand."""
+    """The `costs.Argument` of one operand."""
 
     __slots__ = ("element_size", "expr", "size")
 

@@ -1,4 +1,4 @@
-"""Reading a field: of an object, a mapping or an optional of these. Used by interpreter.py and codegen.py."""
+"""Read a field of an object, a mapping or an optional. Used by interpreter.py and codegen.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .types import Kind, ObjectType, Type
 from .values import NONE, Optional, Value, no_such_overload
 
 ABSENT: Final = object()
-"""Stands for something that is not there, where None would be null."""
+"""Marks a missing value, where None would be null."""
 
 
 @lru_cache(maxsize=512)
@@ -21,7 +21,7 @@ def _is_mapping(class_: type) -> bool:
 
 
 class Accessor:
-    """Reads the field `name` of values that have the static type `operand`."""
+    """Read the field `name` of values with the static type `operand`."""
 
     __slots__ = ("adapt", "attribute", "name")
 
@@ -35,7 +35,7 @@ class Accessor:
         self.adapt = None if field is None else adapter(field.type)
 
     def find(self, value: Value) -> Value:
-        """The field, or `ABSENT`."""
+        """Return the field, or `ABSENT`."""
         if _is_mapping(value.__class__):
             found = value.get(self.name, ABSENT)
         elif self.attribute is not None:
@@ -46,7 +46,7 @@ class Accessor:
         return found if found is ABSENT or self.adapt is None else self.adapt(found)
 
     def read(self, value: Value) -> Value:
-        """`value.name`; of an optional it is an optional."""
+        """Return `value.name`; on an optional, an optional."""
         if isinstance(value, Optional):
             return self.read_optional(value)
         found = self.find(value)
@@ -55,7 +55,7 @@ class Accessor:
         return found
 
     def read_optional(self, value: Value) -> Optional:
-        """`value.?name`."""
+        """Return `value.?name`."""
         if isinstance(value, Optional):
             if not value.present:
                 return NONE
@@ -64,7 +64,7 @@ class Accessor:
         return NONE if found is ABSENT else Optional.of(found)
 
     def has(self, value: Value) -> bool:
-        """`has(value.name)`."""
+        """Return `has(value.name)`."""
         if value.__class__ is dict and self.adapt is None:
             return self.name in value
         if isinstance(value, Optional):

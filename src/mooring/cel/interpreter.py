@@ -1,13 +1,13 @@
-"""Evaluation to the letter: absorbs errors as CEL demands and counts what every step costs.
+"""Exact evaluation: absorb errors as CEL requires and count the cost of every step.
 
-`plan` turns a checked tree into nested Python closures (see steps.py). codegen.py makes a faster program from the same
-tree and counted.py one that counts; both hand over to this one whenever anything goes wrong there.
+`plan` turns a checked tree into nested Python closures (see steps.py). codegen.py generates a faster program from the
+same tree and counted.py one that counts; both fall back to this one on any exception.
 
 Errors are values here: `false && error` is false, and the accumulator of a loop may hold an error that a later step
-overrules. Only when nothing is left but an error it is raised.
+overrides. An error is raised only if it is the final result.
 
-Costs. cel-go counts what its own steps do, so the steps here are cut like cel-go's. The notion to know is the
-*attribute*: a variable (or any value) with a path of fields and indices behind it, such as `node.labels['rack']`. It
+Costs. cel-go charges its own evaluation steps, so the steps here mirror cel-go's. The central notion is the
+*attribute*: a variable (or any value) followed by a path of fields and indices, such as `node.labels['rack']`. It
 costs 1 for itself and 1 for each step of the path. As an index of another attribute, or as a branch of `?:`, it is
 resolved without the 1 for itself.
 """
@@ -47,11 +47,11 @@ from .wrappers import FIELD, WRAPPERS
 
 
 class FoldingError(CelError):
-    """A constant part of the expression has no value, such as `int('x')`; the environment makes an issue of it."""
+    """A constant part of the expression has no value, such as `int('x')`; the environment reports it as an issue."""
 
 
 class Options(NamedTuple):
-    """What evaluation depends on, beside the tree."""
+    """The settings that evaluation depends on."""
 
     objects: Mapping[str, ObjectType]
     equality: Mapping[Type, CallCost]
@@ -60,7 +60,7 @@ class Options(NamedTuple):
 
 
 class Interpreter:
-    """An expression, ready to be evaluated."""
+    """A planned expression."""
 
     __slots__ = ("_run", "_slots")
 
@@ -69,7 +69,7 @@ class Interpreter:
         self._slots = slots
 
     def evaluate(self, bindings: Mapping[str, Value], limit: int = costs.MAX) -> tuple[Value, int]:
-        """The value and what it cost."""
+        """Return the value and its cost."""
         frame = Frame(bindings, self._slots, limit)
         try:
             value = self._run(frame)
@@ -84,7 +84,7 @@ class Interpreter:
 
 
 def plan(expr: Expr, options: Options) -> Interpreter:
-    """Raises `FoldingError` when a constant part can have no value."""
+    """Plan an expression. Raise `FoldingError` if a constant part has no value."""
     planner = _Planner(options)
     run = planner.plan(expr).run
     return Interpreter(run, planner.slots)
@@ -129,7 +129,6 @@ class _Planner:
         raise TypeError(expr.name)
 
     def _attribute(self, plan: Plan) -> Attribute:
-        """The plan itself, or what it gives as the start of a new path."""
         return plan if isinstance(plan, Attribute) else Attribute(plan.run)
 
     def _select(self, expr: Select) -> Plan:
@@ -183,7 +182,7 @@ class _Planner:
         if not call.overloads:
             return Step(steps.unbound)
         if self._options.optimize:
-            folded = self._folded(call, args)
+            folded = self._fold_constant(call, args)
             if folded is not None:
                 return folded
         return self._strict(call, args)
@@ -194,8 +193,8 @@ class _Planner:
             return Step(steps.unbound)
         return self._optional_field(operand, Accessor(call.args[0].type, name.value, self._options.objects))
 
-    def _folded(self, call: Call, args: Sequence[Plan]) -> Plan | None:
-        """What cel-go computes before the program runs: conversions of constants, and `x in [constants]`."""
+    def _fold_constant(self, call: Call, args: Sequence[Plan]) -> Plan | None:
+        """Evaluate what cel-go evaluates at compile time: conversions of constants, and `x in [constants]`."""
         if call.function == op.IN and isinstance(args[1], Constant) and isinstance(args[1].value, list):
             items = args[1].value
             if not items:
@@ -218,7 +217,7 @@ class _Planner:
             return Step(steps.not_strictly_false(runs[0]))
         cost, count = counter(call, self._options.equality)
         invocation = Invocation(invoker(call), cost, count, runs)
-        return Step(invocation.plan(stops_early=self._options.optimize and _precompiled(overloads[0], args)))
+        return Step(invocation.plan(stops_early=self._options.optimize and _has_constant_pattern(overloads[0], args)))
 
     # Lists, maps and messages
 
@@ -235,7 +234,7 @@ class _Planner:
             for index, element in enumerate(runs):
                 value = element(frame)
                 if index in optional:
-                    value = _unwrapped(value)
+                    value = _unwrap_optional(value)
                 if value.__class__ is Failure:
                     return value
                 if value is not ABSENT:
@@ -251,7 +250,7 @@ class _Planner:
             for key, value, optional in entries
         ):
             pairs = [(key.run(steps.NO_FRAME), value.run(steps.NO_FRAME)) for key, value, _ in entries]
-            with suppress(EvaluationError):  # a map that cannot be is an error when it is evaluated
+            with suppress(EvaluationError):  # an invalid map literal is an error at evaluation
                 return Constant(map_of_pairs(pairs))
         runs = [(key.run, value.run, optional) for key, value, optional in entries]
 
@@ -261,7 +260,7 @@ class _Planner:
             for key_run, value_run, optional in runs:
                 key, value = key_run(frame), value_run(frame)
                 if optional:
-                    value = _unwrapped(value)
+                    value = _unwrap_optional(value)
                 if key.__class__ is Failure or value.__class__ is Failure:
                     return key if key.__class__ is Failure else value
                 if value is not ABSENT:
@@ -286,7 +285,7 @@ class _Planner:
             for name, value_run, optional in fields:
                 value = value_run(frame)
                 if optional:
-                    value = _unwrapped(value)
+                    value = _unwrap_optional(value)
                 if value.__class__ is Failure:
                     return value
                 if value is not ABSENT:
@@ -294,7 +293,7 @@ class _Planner:
             if wrapper is None:
                 return Struct(type_, values)
             try:
-                return wrapper.made_of(values.get(FIELD, wrapper.empty))
+                return wrapper.unwrap(values.get(FIELD, wrapper.empty))
             except EvaluationError as error:
                 return Failure(error)
 
@@ -303,7 +302,7 @@ class _Planner:
     # Loops
 
     def _comprehension(self, expr: Comprehension) -> Plan:
-        iter_range, init = self.plan(expr.iter_range), self._fresh(expr.accu_init)
+        iter_range, init = self.plan(expr.iter_range), self._plan_accumulator(expr.accu_init)
         accu = self._slot()
         self._scopes.append({expr.accu_var: accu})
         first, second = self._slot(), self._slot()
@@ -328,8 +327,8 @@ class _Planner:
         self.slots += 1
         return self.slots - 1
 
-    def _fresh(self, init: Expr) -> Run:
-        """The start of an accumulator; lists and maps are made anew, because the steps below change them in place."""
+    def _plan_accumulator(self, init: Expr) -> Run:
+        """Return the initial accumulator; copy lists and maps, because later steps modify them in place."""
         planned = self.plan(init)
         if isinstance(planned, Constant) and isinstance(planned.value, list | dict):
             make = planned.value.copy
@@ -337,7 +336,7 @@ class _Planner:
         return planned.run
 
     def _step(self, expr: Comprehension, accu: int) -> Run:
-        """`accumulator + [x]` appends, since nobody else can see the accumulator; everything else is run as it is."""
+        """Plan a loop step; `accumulator + [x]` appends in place, because no other code sees the accumulator."""
         if not isinstance(expr.accu_init, ListExpr):
             return self.plan(expr.step).run
         return self._appending(expr.step, accu)
@@ -356,8 +355,8 @@ class _Planner:
         return self.plan(step).run
 
 
-def _precompiled(overload: Overload, args: Sequence[Plan]) -> bool:
-    """Whether the call has a constant regular expression; one that is invalid is an error of the program."""
+def _has_constant_pattern(overload: Overload, args: Sequence[Plan]) -> bool:
+    """Whether the call has a constant regular expression; raise `FoldingError` if it is invalid."""
     pattern = args[overload.pattern] if overload.pattern is not None else None
     if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
         return False
@@ -369,8 +368,6 @@ def _precompiled(overload: Overload, args: Sequence[Plan]) -> bool:
 
 
 def _membership(value: Run, items: Sequence[Value]) -> Run:
-    """`x in [constants]`, which costs nothing."""
-
     def run(frame: Frame) -> Value:
         found = value(frame)
         return found if found.__class__ is Failure else contains(items, found)
@@ -378,8 +375,7 @@ def _membership(value: Run, items: Sequence[Value]) -> Run:
     return run
 
 
-def _unwrapped(value: Value) -> Value:
-    """The value of an element marked with `?`, or `ABSENT`."""
+def _unwrap_optional(value: Value) -> Value:
     if isinstance(value, Optional):
         return value.value if value.present else ABSENT
     return steps.no_overload(value)

@@ -1,6 +1,6 @@
-"""From text to tokens, and from the text of a literal to its value. Called by parser.py.
+"""Split source into tokens, and decode literals. Called by parser.py.
 
-Characters that begin no token are reported and skipped, so that one stray character does not hide other mistakes.
+Characters that start no token are reported and skipped, so that one stray character does not hide other errors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from .values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
 Report = Callable[[int, str], None]
-"""Takes an offset into the source and a message."""
+"""Called with an offset into the source and a message."""
 
 
 class Token(NamedTuple):
@@ -48,11 +48,11 @@ RESERVED: Final = KEYWORDS | {
     *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let"),
     *("loop", "package", "namespace", "return", "var", "void", "while"),
 }
-"""Words that may be the name of a field, but of nothing else."""
+"""Words that may only be field names."""
 
 
 def tokenize(source: str, report: Report) -> list[Token]:
-    """All tokens, the last one of kind `eof`."""
+    """Return all tokens; the last one has kind `eof`."""
     tokens: list[Token] = []
     position, end = 0, len(source)
     while position < end:
@@ -74,43 +74,42 @@ def tokenize(source: str, report: Report) -> list[Token]:
 
 
 def _unrecognized(source: str, position: int) -> str:
-    """A string that does not end takes the rest of its line with it; anything else is one character."""
+    """Return the unrecognized text: the rest of the line for an unterminated string, otherwise one character."""
     if source[position] in "\"'":
         return source[position:].split("\n", 1)[0]
     return source[position]
 
 
-def integer(text: str, negative: bool) -> int | None:
-    """The value of an int literal, or None when it does not fit into 64 bits."""
-    if len(text) > _MOST_DIGITS:
+def parse_integer(text: str, negative: bool) -> int | None:
+    """Return the value of an int literal; None if it does not fit into 64 bits."""
+    if len(text) > _MAX_DIGITS:
         return None
     number = int(text, 16) if text.startswith("0x") else int(text)
     number = -number if negative else number
     return number if INT_MIN <= number <= INT_MAX else None
 
 
-def unsigned(text: str) -> UInt | None:
-    """The value of a uint literal, or None when it does not fit into 64 bits."""
+def parse_unsigned(text: str) -> UInt | None:
+    """Return the value of a uint literal; None if it does not fit into 64 bits."""
     digits = text[:-1]
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         return None
     number = int(digits, 16) if digits.startswith("0x") else int(digits)
     return UInt(number) if number <= UINT_MAX else None
 
 
-_MOST_DIGITS: Final = 400
-"""Leading zeros are allowed, but nobody writes this many; Python refuses to read numbers of thousands of digits."""
+_MAX_DIGITS: Final = 400
+"""Longer literals are rejected: Python refuses to parse numbers of thousands of digits."""
 
 _SIMPLE: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ESCAPES: Final = re.compile(_ESCAPE)
 
 
 class BadLiteral(Exception):  # noqa: N818  never leaves this package: the parser turns it into an issue
-    """A literal whose text is well-formed but stands for nothing, e.g. a surrogate code point."""
+    """A well-formed literal has no value, e.g. a surrogate code point."""
 
 
 def _body(text: str) -> tuple[str, bool]:
-    """What is between the quotes, and whether it is raw."""
     raw = text[0] in "rR"
     if raw:
         text = text[1:]
@@ -119,8 +118,8 @@ def _body(text: str) -> tuple[str, bool]:
     return body, raw
 
 
-def string_value(text: str) -> str:
-    """The value of a string literal, given with its quotes and prefix."""
+def parse_string(text: str) -> str:
+    """Return the value of a string literal, given with its quotes and prefix."""
     body, raw = _body(text)
     if raw or "\\" not in body:
         return body
@@ -142,8 +141,8 @@ def _character(code: int) -> str:
     return chr(code)
 
 
-def bytes_value(text: str) -> bytes:
-    """The value of a bytes literal, given with its quotes and prefix."""
+def parse_bytes(text: str) -> bytes:
+    """Return the value of a bytes literal, given with its quotes and prefix."""
     body, raw = _body(text[1:])
     if raw or "\\" not in body:
         return body.encode("utf-8", "surrogatepass")

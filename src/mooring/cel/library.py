@@ -1,4 +1,4 @@
-"""What a library of functions is made of; `cel/standard.py` and `cel/ext/` are libraries, and yours can be one.
+"""The building blocks of function libraries; `cel/standard.py` and `cel/ext/` are libraries, and users can add more.
 
 A complete one, with a member function, a constant and a cost::
 
@@ -47,7 +47,7 @@ Implementation = Callable[..., Any]
 class Overload(NamedTuple):
     """One signature of a function.
 
-    `impl` gets Python values of the declared types (see values.py) and returns one; it raises `EvaluationError` when
+    `impl` takes Python values of the declared types (see values.py) and returns one; it raises `EvaluationError` if
     there is no result. For a member function (`x.f(y)`) the receiver is the first of `args`.
     """
 
@@ -60,11 +60,11 @@ class Overload(NamedTuple):
     inline: str | None = None
     """Python source that is faster than a call, e.g. `"({1} in {0})"`; each argument appears at most once."""
     lazy: bool = False
-    """The last argument is passed as a function without arguments, to be called only if its value is needed."""
+    """Pass the last argument as a function without arguments, to be called only if its value is needed."""
     pattern: int | None = None
-    """The argument that is a regular expression; when it is constant, it is compiled together with the program."""
+    """The index of a regular-expression argument; if constant, it is compiled with the program."""
     uncounted: bool = False
-    """cel-go evaluates these without a call, so the runtime counter does not see them (the estimator does)."""
+    """cel-go evaluates these without a call, so the runtime counter does not charge them (the estimator does)."""
 
 
 class Function(NamedTuple):
@@ -75,14 +75,14 @@ class Function(NamedTuple):
 
 
 class Constant(NamedTuple):
-    """A name that stands for a value, such as an enum's."""
+    """A named value, such as an enum's."""
 
     type: Type
     value: Value
 
 
 class Macro(NamedTuple):
-    """A call that is rewritten by the parser. `args` is the number of arguments, None for any number."""
+    """A call that the parser rewrites. `args` is the number of arguments, None for any number."""
 
     name: str
     args: int | None
@@ -101,4 +101,4 @@ class Library(NamedTuple):
     """Object types, and opaque types whose names may be written in expressions (`type(x) == net.IP`)."""
     validators: tuple[Validator, ...] = ()
     equality: Mapping[Type, CallCost] = MappingProxyType({})
-    """What `==` costs between two values of a type, where that is not what comparing their sizes costs."""
+    """The cost of `==` between two values of a type, if it differs from comparing their sizes."""

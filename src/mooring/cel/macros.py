@@ -1,7 +1,7 @@
-"""Macros: calls that the parser rewrites, most of them into comprehensions; and the `Expander` they build nodes with.
+"""Macros: calls that the parser rewrites, mostly into comprehensions; and the `Expander` that builds their nodes.
 
-The standard ones are here; libraries bring their own (`cel/ext/`). All nodes that an expansion makes get the offset of
-the macro's call, so issues point at what the user wrote. Read next: parser.py, which calls `expand`.
+The standard ones are here; libraries bring their own (`cel/ext/`). All nodes of an expansion get the offset of the
+macro call, so issues point at the source. Read next: parser.py, which calls `expand`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .values import Value
 
 
 class Expander:
-    """Makes nodes for a macro, all at the place of its call."""
+    """Build nodes for a macro, at the offset of its call."""
 
     accumulator: Final = ACCUMULATOR
 
@@ -45,7 +45,7 @@ class Expander:
         return Ident(self._next_id(), self._offset, name)
 
     def result(self) -> Ident:
-        """The accumulator, read."""
+        """Return a reference to the accumulator."""
         return self.ident(ACCUMULATOR)
 
     def call(self, function: str, *args: Expr) -> Call:
@@ -76,7 +76,7 @@ class Expander:
         iter_var2: str | None = None,
         accu_var: str = ACCUMULATOR,
     ) -> Comprehension:
-        """A fold; without a condition over everything, and without a result giving what was accumulated."""
+        """Build a fold; by default over all items, returning the accumulator."""
         return Comprehension(
             self._next_id(),
             self._offset,
@@ -91,12 +91,12 @@ class Expander:
         )
 
     def bind(self, name: str, value: Expr, body: Expr) -> Comprehension:
-        """`body` in which `name` stands for `value`: what `cel.bind` and `optMap` expand to."""
+        """Build `body` with `name` bound to `value`, the expansion of `cel.bind` and `optMap`."""
         never, step = self.literal(False), self.ident(name)
         return self.loop(self.list(), "#unused", init=value, condition=never, step=step, result=body, accu_var=name)
 
     def copy(self, expr: Expr) -> Expr:
-        """The same expression once more with ids of its own, for a macro that uses an argument twice."""
+        """Copy an expression with new ids, for a macro that uses an argument twice."""
         new_id, offset = self._next_id, expr.offset
         match expr:
             case Ident():
@@ -140,11 +140,11 @@ class Expander:
         return tuple(self.copy(each) for each in exprs)
 
     def error(self, where: Expr, message: str) -> None:
-        """Reports an issue at a node; return None from the macro afterwards."""
+        """Report an issue at a node; return None from the macro afterwards."""
         self._report(where.offset, message)
 
     def variable(self, expr: Expr, message: str = "argument must be a simple name") -> str | None:
-        """The name in an argument that must be a plain identifier; reports and gives None when it is something else."""
+        """Return the name of an argument that must be a plain identifier; otherwise report it and return None."""
         if not isinstance(expr, Ident) or expr.name.startswith("."):
             self.error(expr, message)
             return None

@@ -1,4 +1,4 @@
-"""The names under which operators are calls in the syntax tree (`a + b` is a call of `_+_`)."""
+"""The function names of operators in the syntax tree (`a + b` is a call of `_+_`)."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ BINARY: Final = {
     "/": DIVIDE,
     "%": MODULO,
 }
-"""By the text that is written."""
+"""Function names by operator symbol."""

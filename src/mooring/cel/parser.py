@@ -1,7 +1,7 @@
-"""From text to a syntax tree: the whole grammar of CEL, by recursive descent, with operators on an explicit stack.
+"""Parse source into a syntax tree: the full CEL grammar by recursive descent, with an explicit operator stack.
 
-Mistakes gather in `Source.issues`; each has the position that cel-go reports. Macros are expanded on the way (see
-macros.py). Nesting costs a few Python frames a level and is limited, so hostile input gives an issue and not a crash.
+Errors are collected in `Source.issues` with the positions that cel-go reports. Macros are expanded during parsing (see
+macros.py). Nesting costs a few Python frames per level and is limited, so hostile input gives an issue and not a crash.
 Called by environment.py; read next: checker.py.
 """
 
@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from . import operators as op
 from .errors import Issue
-from .lexer import RESERVED, BadLiteral, Token, bytes_value, integer, string_value, tokenize, unsigned
+from .lexer import RESERVED, BadLiteral, Token, parse_bytes, parse_integer, parse_string, parse_unsigned, tokenize
 from .library import Macro
 from .macros import Expander
 from .syntax import (
@@ -31,15 +31,15 @@ from .syntax import (
 from .values import Value
 
 MAX_LENGTH: Final = 100_000
-"""Code points in an expression."""
+"""Maximum code points in an expression."""
 MAX_DEPTH: Final = 250
-"""Levels of nesting, in the text and in the tree."""
+"""Maximum nesting, in the source and in the tree."""
 MAX_NODES: Final = 20_000
-"""Macros that copy their target can make a small text large."""
+"""Maximum nodes: macros that copy their target can blow up a small source."""
 MAX_ISSUES: Final = 100
 
 MacroTable = Mapping[tuple[str, bool, int | None], Macro]
-"""By name, whether it has a receiver, and number of arguments (None: any)."""
+"""Macros by name, whether they have a receiver, and number of arguments (None: any)."""
 
 _PRECEDENCE: Final = {
     "||": 1,
@@ -58,7 +58,7 @@ _PRIMARY: Final = (
 
 
 class Source:
-    """The text of an expression, and what was found to be wrong with it."""
+    """The source of an expression and its issues."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -78,23 +78,23 @@ class Source:
 
     @property
     def issues(self) -> tuple[Issue, ...]:
-        """In the order of the text."""
+        """Issues in source order."""
         return tuple(sorted(self._issues, key=lambda issue: (issue.line, issue.column)))
 
 
 class _GiveUpError(Exception):
-    """Parsing cannot go on; the reason is already among the issues."""
+    """Parsing cannot continue; the reason is among the issues."""
 
 
 def parse(source: Source, macros: MacroTable, *, optional_syntax: bool = True) -> Expr | None:
-    """The syntax tree, or None when there are issues."""
+    """Return the syntax tree, or None if there are issues."""
     if len(source.text) > MAX_LENGTH:
         size = f"size: {len(source.text)}, limit {MAX_LENGTH}"
         source.report(0, f"expression code point size exceeds limit: {size}")
         return None
     parser = _Parser(source, macros, optional_syntax)
     try:
-        expr = parser.whole()
+        expr = parser.parse_all()
     except _GiveUpError:
         return None
     _limit_depth(source, expr)
@@ -112,10 +112,10 @@ class _Parser:
         self._depth = 0
         self._at_end = False
 
-    def whole(self) -> Expr:
+    def parse_all(self) -> Expr:
         expr = self._expression()
         if self._kind != "eof":
-            self._unexpected(f"extraneous input {self._quoted()} expecting <EOF>")
+            self._fail(f"extraneous input {self._quote_token()} expecting <EOF>")
         return expr
 
     # Tokens
@@ -124,7 +124,7 @@ class _Parser:
     def _kind(self) -> str:
         return self._tokens[self._position].kind
 
-    def _quoted(self) -> str:
+    def _quote_token(self) -> str:
         return f"'{self._tokens[self._position].text}'"
 
     def _next(self) -> Token:
@@ -141,15 +141,15 @@ class _Parser:
     def _expect(self, kind: str) -> Token:
         if self._kind != kind:
             if self._kind == "eof":
-                return self._missing(kind)
+                return self._report_missing(kind)
             if self._tokens[self._position + 1].kind != kind:
-                self._unexpected(f"mismatched input {self._quoted()} expecting '{kind}'")
-            self._report(f"extraneous input {self._quoted()} expecting '{kind}'")
+                self._fail(f"mismatched input {self._quote_token()} expecting '{kind}'")
+            self._report(f"extraneous input {self._quote_token()} expecting '{kind}'")
             self._position += 1
         return self._next()
 
-    def _missing(self, kind: str) -> Token:
-        """At the end of the text everything that is open is taken for closed, and reported once."""
+    def _report_missing(self, kind: str) -> Token:
+        """Report unclosed brackets at the end of the source once, and treat them as closed."""
         if not self._at_end:
             self._at_end = True
             self._report(f"missing '{kind}' at '<EOF>'")
@@ -158,7 +158,7 @@ class _Parser:
     def _report(self, message: str) -> None:
         self._source.report(self._tokens[self._position].offset, f"Syntax error: {message}")
 
-    def _unexpected(self, message: str) -> NoReturn:
+    def _fail(self, message: str) -> NoReturn:
         self._report(message)
         raise _GiveUpError
 
@@ -172,9 +172,10 @@ class _Parser:
     # Operators
 
     def _expression(self) -> Expr:
-        """A conditional, or anything that binds tighter, with operators by precedence.
+        """Parse a conditional or tighter expression, with operators by precedence.
 
-        `a && b && c` becomes a balanced tree, everything else leans to the left; chains of `?:` nest only in the tree.
+        `a && b && c` becomes a balanced tree, other operators are left-associative; chains of `?:` nest only in the
+        tree.
         """
         self._enter()
         conditions: list[tuple[int, Expr]] = []
@@ -189,7 +190,7 @@ class _Parser:
             if precedence:
                 pending.append(self._next())
                 continue
-            value = self._finished(operands.pop())
+            value = self._finish_operand(operands.pop())
             if len(conditions) > len(branches):
                 self._expect(":")
                 branches.append(value)
@@ -209,7 +210,7 @@ class _Parser:
             raise _GiveUpError
 
     def _reduce(self, operands: list[Expr | _Chain], token: Token) -> None:
-        right = self._finished(operands.pop())
+        right = self._finish_operand(operands.pop())
         left = operands.pop()
         if token.kind in ("&&", "||"):
             if isinstance(left, _Chain) and left.kind == token.kind:
@@ -217,25 +218,25 @@ class _Parser:
                 left.offsets.append(token.offset)
                 operands.append(left)
             else:
-                operands.append(_Chain(token, self._finished(left), right))
+                operands.append(_Chain(token, self._finish_operand(left), right))
             return
         function = op.BINARY[token.kind]
-        operands.append(Call(self._id(), token.offset, function, (self._finished(left), right)))
+        operands.append(Call(self._id(), token.offset, function, (self._finish_operand(left), right)))
 
-    def _finished(self, operand: Expr | _Chain) -> Expr:
+    def _finish_operand(self, operand: Expr | _Chain) -> Expr:
         if isinstance(operand, _Chain):
-            return self._balanced(operand, 0, len(operand.offsets) - 1)
+            return self._build_balanced(operand, 0, len(operand.offsets) - 1)
         return operand
 
-    def _balanced(self, chain: _Chain, low: int, high: int) -> Expr:
+    def _build_balanced(self, chain: _Chain, low: int, high: int) -> Expr:
         middle = (low + high + 1) // 2
-        left = chain.terms[middle] if middle == low else self._balanced(chain, low, middle - 1)
-        right = chain.terms[middle + 1] if middle == high else self._balanced(chain, middle + 1, high)
+        left = chain.terms[middle] if middle == low else self._build_balanced(chain, low, middle - 1)
+        right = chain.terms[middle + 1] if middle == high else self._build_balanced(chain, middle + 1, high)
         function = op.AND if chain.kind == "&&" else op.OR
         return Call(self._id(), chain.offsets[middle], function, (left, right))
 
     def _operand(self) -> Expr:
-        """Signs, a primary expression, and the selectors, indices and calls behind it."""
+        """Parse signs, a primary expression, and the selectors, indices and calls that follow."""
         sign, odd = self._signs()
         is_name = False
         expr: Expr
@@ -262,7 +263,7 @@ class _Parser:
         return Call(self._id(), sign.offset, op.NOT if sign.kind == "!" else op.NEGATE, (expr,))
 
     def _signs(self) -> tuple[Token | None, bool]:
-        """The first of several `!` or `-`, and whether their number is odd; an even number cancels out."""
+        """Return the first of several `!` or `-`, and whether their number is odd; an even number cancels out."""
         if self._kind not in ("!", "-"):
             return None, False
         first = self._next()
@@ -283,14 +284,14 @@ class _Parser:
                 expr = self._select(expr, self._next().offset)
             elif kind == "[":
                 offset = self._next().offset
-                function = op.OPTIONAL_INDEX if self._optional("'[?'") else op.INDEX
+                function = op.OPTIONAL_INDEX if self._accept_optional("'[?'") else op.INDEX
                 index = self._expression()
                 self._expect("]")
                 expr = Call(self._id(), offset, function, (expr, index))
             elif kind == "(" and is_name and isinstance(expr, Ident):
                 expr = self._call(expr.name, None, self._next().offset)
                 is_name = False
-            elif kind == "{" and (name := _dotted(expr)) is not None:
+            elif kind == "{" and (name := _dotted_name(expr)) is not None:
                 expr = self._struct(name, self._next().offset)
             else:
                 return expr
@@ -298,19 +299,19 @@ class _Parser:
         raise _GiveUpError
 
     def _is_method(self) -> bool:
-        """Whether `.name(` stands here."""
+        """Whether `.name(` follows."""
         following = self._tokens[self._position + 1 : self._position + 3]
         return [token.kind for token in following] == ["id", "("]
 
     def _select(self, operand: Expr, offset: int) -> Expr:
-        if self._optional("'.?'"):
+        if self._accept_optional("'.?'"):
             name = Literal(self._id(), offset, self._field_name())
             return Call(self._id(), offset, op.OPTIONAL_SELECT, (operand, name))
         return Select(self._id(), offset, operand, self._field_name())
 
     @property
-    def _shown(self) -> str:
-        """The present token as it stands in the text; the end is nothing."""
+    def _token_text(self) -> str:
+        """The current token as in the source; empty at the end."""
         token = self._tokens[self._position]
         return "" if token.kind == "eof" else token.text
 
@@ -319,10 +320,10 @@ class _Parser:
             return self._next().text
         if self._kind == "escaped":
             return self._next().text[1:-1]
-        return self._unexpected(f"no viable alternative at input '.{self._shown}'")
+        return self._fail(f"no viable alternative at input '.{self._token_text}'")
 
-    def _optional(self, syntax: str) -> bool:
-        """Whether a `?` stands here; it is passed over."""
+    def _accept_optional(self, syntax: str) -> bool:
+        """Consume a `?` if present; return whether it was."""
         if self._kind != "?":
             return False
         if not self._optional_syntax:
@@ -338,9 +339,9 @@ class _Parser:
                 args.append(self._expression())
         self._expect(")")
         call = Call(self._id(), offset, function, args, target)
-        return self._expanded(call)
+        return self._expand_macro(call)
 
-    def _expanded(self, call: Call) -> Expr:
+    def _expand_macro(self, call: Call) -> Expr:
         receiver = call.target is not None
         macro = self._macros.get((call.function, receiver, len(call.args))) or self._macros.get(
             (call.function, receiver, None)
@@ -355,7 +356,7 @@ class _Parser:
     def _name(self) -> Expr:
         leading_dot = "." if self._accept(".") else ""
         if self._kind != "id":
-            self._unexpected(f"no viable alternative at input '.{self._shown}'")
+            self._fail(f"no viable alternative at input '.{self._token_text}'")
         token = self._next()
         if token.text in RESERVED:
             self._source.report(token.offset, f"reserved identifier: {token.text}")
@@ -367,12 +368,12 @@ class _Parser:
             return self._number(None)
         if token.kind in ("uint", "string", "bytes", "true", "false", "null"):
             return Literal(self._id(), token.offset, self._literal_value(self._next()))
-        return self._stray()
+        return self._skip_stray()
 
-    def _stray(self) -> Expr:
-        """Reports; if what follows could begin an expression, the stray token is passed over to find more mistakes."""
+    def _skip_stray(self) -> Expr:
+        """Report a stray token; skip it if an expression may follow, to find more errors."""
         self._enter()
-        self._report(f"mismatched input {self._quoted()} expecting {_PRIMARY}")
+        self._report(f"mismatched input {self._quote_token()} expecting {_PRIMARY}")
         following = self._tokens[min(self._position + 1, len(self._tokens) - 1)].kind
         if self._kind in _CLOSES or following in _CLOSES or following in _PRECEDENCE:
             raise _GiveUpError
@@ -384,7 +385,7 @@ class _Parser:
         offset = token.offset if sign is None else sign.offset
         value: Value
         if token.kind == "int":
-            value = integer(token.text, sign is not None)
+            value = parse_integer(token.text, sign is not None)
             if value is None:
                 self._source.report(offset, "invalid int literal")
         else:
@@ -401,12 +402,12 @@ class _Parser:
             case "null":
                 return None
             case "uint":
-                value = unsigned(token.text)
+                value = parse_unsigned(token.text)
                 if value is None:
                     self._source.report(token.offset, "invalid uint literal")
                 return value
         try:
-            return string_value(token.text) if token.kind == "string" else bytes_value(token.text)
+            return parse_string(token.text) if token.kind == "string" else parse_bytes(token.text)
         except BadLiteral as problem:
             self._source.report(token.offset, str(problem))
             return ""
@@ -415,7 +416,7 @@ class _Parser:
         elements: list[Expr] = []
         optional: set[int] = set()
         while self._kind != "]" and (elements or not self._accept(",")):
-            if self._optional("'?'"):
+            if self._accept_optional("'?'"):
                 optional.add(len(elements))
             elements.append(self._expression())
             if not self._accept(","):
@@ -426,7 +427,7 @@ class _Parser:
     def _map(self, offset: int) -> Expr:
         entries: list[Entry] = []
         while self._kind != "}" and (entries or not self._accept(",")):
-            optional = self._optional("'?'")
+            optional = self._accept_optional("'?'")
             key = self._expression()
             colon = self._expect(":")
             entries.append(Entry(colon.offset, key, self._expression(), optional))
@@ -438,7 +439,7 @@ class _Parser:
     def _struct(self, name: str, offset: int) -> Expr:
         fields: list[FieldInit] = []
         while self._kind != "}" and (fields or not self._accept(",")):
-            optional = self._optional("'?'")
+            optional = self._accept_optional("'?'")
             field_name = self._field_name()
             colon = self._expect(":")
             fields.append(FieldInit(colon.offset, field_name, self._expression(), optional))
@@ -449,7 +450,7 @@ class _Parser:
 
 
 class _Chain:
-    """Terms joined by the same `&&` or `||`, waiting to become a balanced tree."""
+    """Terms joined by the same `&&` or `||`, to be built into a balanced tree."""
 
     __slots__ = ("kind", "offsets", "terms")
 
@@ -459,8 +460,7 @@ class _Chain:
         self.offsets = [token.offset]
 
 
-def _dotted(expr: Expr) -> str | None:
-    """The name `a.b.c` that a chain of selects spells, if it is one."""
+def _dotted_name(expr: Expr) -> str | None:
     parts: list[str] = []
     while isinstance(expr, Select) and not expr.test_only:
         parts.append(expr.name)
@@ -475,7 +475,7 @@ def _too_deep() -> str:
 
 
 def _limit_depth(source: Source, root: Expr) -> None:
-    """Reports a tree that is too deep for the later phases, which recurse; this walk does not."""
+    """Report a tree that is too deep for the later, recursive phases; this walk is iterative."""
     stack: list[tuple[Expr, int]] = [(root, 1)]
     while stack:
         expr, depth = stack.pop()

@@ -1,12 +1,12 @@
-"""What an expression reads of its variables, so that callers evaluate it once per distinct input.
+"""Find which parts of its variables an expression reads, so that callers evaluate it once per distinct input.
 
 For `node.labels['rack'] == 'a' && has(node.labels.zone)` it is `{("node", "labels"): frozenset({"rack", "zone"})}`.
-None instead of the keys means "the whole map": the expression iterates over it, measures it or computes a key. A field
-that is no map has None too.
+None instead of keys means the whole map: the expression iterates over it, takes its size or computes a key. A field
+that is not a map has None too.
 
-Paths lead into dynamic values as well, and in loops over them through their items (`ITEMS`). Where it only matters
-whether one is there, or how many items, it has no keys. For `has(d.a) && d.list.all(x, x.name != '')` it is
-`{("d", "a"): frozenset(), ("d", "list", "*"): frozenset(), ("d", "list", "*", "name"): None}`.
+Paths also lead into dynamic values, and in loops over them through their items (`ITEMS`). If only presence or the
+number of items matters, the set is empty. For `has(d.a) && d.list.all(x, x.name != '')` it is `{("d", "a"):
+frozenset(), ("d", "list", "*"): frozenset(), ("d", "list", "*", "name"): None}`.
 
 Called by environment.py; used by the scheduler's columns and by policies.
 """
@@ -27,8 +27,8 @@ Scope = Mapping[str, Path]
 Reads = Mapping[Path, frozenset[str] | None]
 
 
-def reads(root: Expr) -> Reads:
-    """By path of variable and fields, the constant keys that are read there, or None for all of it."""
+def find_reads(root: Expr) -> Reads:
+    """Return the constant keys read at each path of variable and fields, or None for the whole value."""
     found: dict[Path, set[str] | None] = {}
     stack: list[tuple[Expr, Scope]] = [(root, {})]
     while stack:
@@ -52,7 +52,6 @@ def reads(root: Expr) -> Reads:
 
 
 def _loop(expr: Comprehension, scope: Scope, found: dict[Path, set[str] | None]) -> list[tuple[Expr, Scope]]:
-    """The parts of a loop, each with the local variables that it knows."""
     own = (expr.accu_var, expr.iter_var, expr.iter_var2)
     inner = {name: path for name, path in scope.items() if name not in own}
     after = {name: path for name, path in scope.items() if name != expr.accu_var}
@@ -60,15 +59,15 @@ def _loop(expr: Comprehension, scope: Scope, found: dict[Path, set[str] | None])
     path = _path(expr.iter_range, scope)
     if path is not None and expr.iter_range.type.is_dyn and expr.iter_var2 is None:
         inner[expr.iter_var] = (*path, ITEMS)
-        found.setdefault((*path, ITEMS), set())  # how many there are matters in any case
+        found.setdefault((*path, ITEMS), set())  # the number of items always matters
     else:
         parts.append((expr.iter_range, scope))
     return [*parts, (expr.condition, inner), (expr.step, inner)]
 
 
 def _access(expr: Expr, scope: Scope) -> tuple[Path | None, str | None, list[Expr]]:
-    """The path that an expression reads, the constant key in the map at its end, and what else it consists of."""
-    container, key, rest = _keyed(expr)
+    """Return the path that an expression reads, the constant key at its end, and its other subexpressions."""
+    container, key, rest = _split_key_access(expr)
     if container is not None and container.type.kind is Kind.MAP:
         path = _path(container, scope)
         if path is not None:
@@ -76,8 +75,8 @@ def _access(expr: Expr, scope: Scope) -> tuple[Path | None, str | None, list[Exp
     return _path(expr, scope), None, []
 
 
-def _keyed(expr: Expr) -> tuple[Expr | None, str | None, list[Expr]]:
-    """Takes `m.k`, `has(m.k)`, `m['k']`, `m[?'k']` and `'k' in m` apart."""
+def _split_key_access(expr: Expr) -> tuple[Expr | None, str | None, list[Expr]]:
+    """Split `m.k`, `has(m.k)`, `m['k']`, `m[?'k']` and `'k' in m` into container, key and other subexpressions."""
     if isinstance(expr, Select):
         return expr.operand, expr.name, []
     if not isinstance(expr, Call) or len(expr.args) != 2:
@@ -94,7 +93,7 @@ def _keyed(expr: Expr) -> tuple[Expr | None, str | None, list[Expr]]:
 
 
 def _path(expr: Expr, scope: Scope) -> Path | None:
-    """Variable and fields of objects and dynamic values, such as ("node", "labels"); None for anything else."""
+    """Return variable and fields, such as ("node", "labels"); None for other expressions."""
     if isinstance(expr, Ident):
         return (expr.variable,) if expr.variable is not None else scope.get(expr.name)
     if isinstance(expr, Select):

@@ -1,4 +1,4 @@
-"""Regular expressions: RE2, which matches in linear time whatever the pattern. Called by standard.py and libraries."""
+"""Regular expressions with RE2, which matches in linear time. Called by standard.py and libraries."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Final
 from .errors import EvaluationError
 
 _MEMORY: Final = 2**21
-"""For each pattern; RE2's own default of 8 MiB is much for a cache of many."""
-_REMEMBERED: Final = 256
-"""Longer texts are not worth remembering."""
+"""Memory limit per pattern; RE2's default of 8 MiB is much for a cache of many."""
+_MAX_CACHED_LENGTH: Final = 256
+"""Results for longer strings are not cached."""
 
 
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> Any:
-    """A compiled pattern, with `search` and `finditer` as in Python's `re`."""
+    """Compile a pattern, with `search` and `finditer` as in Python's `re`."""
     import re2  # noqa: PLC0415  loading the library takes longer than everything else in this package
 
     options = re2.Options()
@@ -24,10 +24,10 @@ def compile_pattern(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as problem:
-        raise EvaluationError(f"error parsing regexp: {_in_gos_words(problem)}") from None
+        raise EvaluationError(f"error parsing regexp: {_translate_to_go(problem)}") from None
 
 
-_GOS_WORDS: Final = {
+_GO_MESSAGES: Final = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
     "no argument for repetition operator": "missing argument to repetition operator",
@@ -38,29 +38,30 @@ _GOS_WORDS: Final = {
 }
 
 
-def _in_gos_words(problem: Exception) -> str:
-    """What is wrong with a pattern, as Go's library says it, which has the same syntax."""
+def _translate_to_go(problem: Exception) -> str:
     given = problem.args[0] if problem.args else ""
     text = given.decode(errors="replace") if isinstance(given, bytes) else str(given)
     what, _, where = text.partition(": ")
-    what = _GOS_WORDS.get(what, what)
+    what = _GO_MESSAGES.get(what, what)
     return f"{what}: `{where}`" if where else what
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Whether the pattern is found anywhere in the text."""
-    return _matches(text, pattern) if len(text) <= _REMEMBERED else is_found(text, pattern)
+    """Whether the pattern matches anywhere in the string; cached for short strings."""
+    return _matches_cached(text, pattern) if len(text) <= _MAX_CACHED_LENGTH else is_found(text, pattern)
 
 
 def is_found(text: str, pattern: str) -> bool:
-    """The same, for texts that do not come again."""
+    """Whether the pattern matches anywhere in the string, uncached."""
     compiled = compile_pattern(pattern)
-    return bool(_quick(pattern).Match(text)) or compiled.search(text) is not None
+    return bool(_compile_set(pattern).Match(text)) or compiled.search(text) is not None
 
 
 @lru_cache(maxsize=256)
-def _quick(pattern: str) -> Any:
-    """Says yes several times faster than a search, which makes an object of it; its no may mean too little memory."""
+def _compile_set(pattern: str) -> Any:
+    """Return an RE2 set, whose positive result is several times faster than a search; a negative may mean out of
+    memory.
+    """
     import re2  # noqa: PLC0415  see above
 
     found = re2.Set.SearchSet()
@@ -70,6 +71,6 @@ def _quick(pattern: str) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def _matches(text: str, pattern: str) -> bool:
-    """In a cluster the same texts come again and again, and a look into the cache is ten times faster."""
+def _matches_cached(text: str, pattern: str) -> bool:
+    """Match and cache: clusters evaluate the same strings again and again, and a hit is ten times faster."""
     return is_found(text, pattern)

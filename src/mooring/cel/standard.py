@@ -1,8 +1,8 @@
-"""CEL's standard library: every operator, conversion and function that all environments have.
+"""CEL's standard library: the operators, conversions and functions of all environments.
 
-The overload ids are those of cel-go. What an operator does to values is in arithmetic.py, conversions.py,
-timestamps.py and values.py; here stand the signatures and the costs. `STANDARD` goes first into every environment;
-`CROSS_TYPE_COMPARISONS` is switched on by those that compare `1 < 1.5`.
+The overload ids are those of cel-go. Operations on values are in arithmetic.py, conversions.py, timestamps.py
+and values.py; this file has the signatures and costs. `STANDARD` is the first library of every environment;
+`CROSS_TYPE_COMPARISONS` allows `1 < 1.5`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from . import arithmetic, conversions, timestamps, values
 from . import operators as op
-from .costs import REGEX, Argument, CallCost, CallEstimate, Range, arg, fixed, saturated, scaled, smaller
+from .costs import REGEX, Argument, CallCost, CallEstimate, Range, arg, fixed, saturate, scaled, smaller
 from .costs import STRING as PER_CHARACTER
 from .errors import EvaluationError
 from .library import Constant, Function, Library, Overload
@@ -58,7 +58,7 @@ _IN_LIST: Final = CallCost(arg(1))
 
 def _estimate_string_to_bytes(args: Sequence[Argument]) -> CallEstimate:
     size = args[0].size
-    return CallEstimate(size.scaled(PER_CHARACTER), Range(size.min, saturated(size.max * 4)))
+    return CallEstimate(size.scaled(PER_CHARACTER), Range(size.min, saturate(size.max * 4)))
 
 
 def _estimate_bytes_to_string(args: Sequence[Argument]) -> CallEstimate:
@@ -74,14 +74,14 @@ _BYTES_TO_STRING: Final = CallCost(_TRAVERSE, estimator=_estimate_bytes_to_strin
 # Operators that codegen.py and interpreter.py evaluate themselves, because they do not evaluate all their arguments
 
 
-def _planned(*_args: Value) -> Value:
+def _evaluated_inline(*_args: Value) -> Value:
     raise AssertionError("the engine evaluates this operator without a call")
 
 
 _LOGIC: Final = (
-    Function(op.CONDITIONAL, (Overload("conditional", (BOOL, _A, _A), _A, _planned),)),
-    Function(op.AND, (Overload("logical_and", (BOOL, BOOL), BOOL, _planned),)),
-    Function(op.OR, (Overload("logical_or", (BOOL, BOOL), BOOL, _planned),)),
+    Function(op.CONDITIONAL, (Overload("conditional", (BOOL, _A, _A), _A, _evaluated_inline),)),
+    Function(op.AND, (Overload("logical_and", (BOOL, BOOL), BOOL, _evaluated_inline),)),
+    Function(op.OR, (Overload("logical_or", (BOOL, BOOL), BOOL, _evaluated_inline),)),
     Function(op.NOT_STRICTLY_FALSE, (Overload("not_strictly_false", (BOOL,), BOOL, lambda value: value),)),
     Function(op.NOT, (Overload("logical_not", (BOOL,), BOOL, lambda value: not value, inline="(not {0})"),)),
 )
@@ -118,7 +118,7 @@ _NUMBERS: Final = {"int64": INT, "uint64": UINT, "double": DOUBLE}
 
 
 def _comparison(function: str, suffix: str, a: Type, b: Type) -> Overload:
-    """Between an integer and a double the integer becomes a double, and loses digits if it is large."""
+    """Declare a comparison; between an integer and a double, the integer is converted and may lose digits."""
     name, symbol, impl = _ORDERS[function]
     cost = COMPARE if a in (STRING, BYTES) else CallCost()
     left, right = ("float({0})", "float({1})") if a != b and DOUBLE in (a, b) else ("{0}", "{1}")
@@ -166,8 +166,13 @@ _ARITHMETIC: Final = (
             Overload("add_bytes", (BYTES, BYTES), BYTES, _concatenate, cost=_CONCATENATE, inline="({0} + {1})"),
             Overload("add_double", (DOUBLE, DOUBLE), DOUBLE, _concatenate, inline="({0} + {1})"),
             Overload("add_duration_duration", (DURATION, DURATION), DURATION, arithmetic.add_durations),
-            Overload("add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP, lambda a, b: arithmetic.later(b, a)),
-            Overload("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.later),
+            Overload(
+                "add_duration_timestamp",
+                (DURATION, TIMESTAMP),
+                TIMESTAMP,
+                lambda a, b: arithmetic.add_to_timestamp(b, a),
+            ),
+            Overload("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.add_to_timestamp),
             Overload("add_int64", (INT, INT), INT, arithmetic.add_int),
             Overload("add_list", (_LIST, _LIST), _LIST, _concatenate, cost=_CONCATENATE_LISTS),
             Overload("add_string", (STRING, STRING), STRING, _concatenate, cost=_CONCATENATE, inline="({0} + {1})"),
@@ -180,8 +185,10 @@ _ARITHMETIC: Final = (
             Overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, _double, inline="({0} - {1})"),
             Overload("subtract_duration_duration", (DURATION, DURATION), DURATION, arithmetic.subtract_durations),
             Overload("subtract_int64", (INT, INT), INT, arithmetic.subtract_int),
-            Overload("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.earlier),
-            Overload("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, arithmetic.elapsed),
+            Overload(
+                "subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.subtract_from_timestamp
+            ),
+            Overload("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, arithmetic.subtract_timestamps),
             Overload("subtract_uint64", (UINT, UINT), UINT, arithmetic.subtract_uint),
         ),
     ),
@@ -222,7 +229,7 @@ _ARITHMETIC: Final = (
 
 
 def index_list(items: Sequence[Value], index: Value) -> Value:
-    """Whole numbers of any type are indices."""
+    """Return an item; whole numbers of any type are indices."""
     if index.__class__ is bool or not isinstance(index, int | float):
         raise EvaluationError(f"unsupported index type '{values.runtime_type(index).name}' in list")
     if index != int(index) or not 0 <= index < len(items):
@@ -238,7 +245,7 @@ def index_map(entries: Mapping[Value, Value], key: Value) -> Value:
 
 
 def index_any(container: Value, index: Value) -> Value:
-    """`container[index]` when only the values tell what they are; indexing an optional gives an optional."""
+    """Return `container[index]` by run-time types; indexing an optional gives an optional."""
     if isinstance(container, Optional):
         return optional_index(container, index)
     if isinstance(container, Mapping):
@@ -249,7 +256,7 @@ def index_any(container: Value, index: Value) -> Value:
 
 
 def optional_index(container: Value, index: Value) -> Optional:
-    """`container[?index]`: none when it is not there."""
+    """Return `container[?index]`: none if absent."""
     if isinstance(container, Optional):
         if not container.present:
             return NONE
@@ -288,7 +295,9 @@ _COLLECTIONS: Final = (
             Overload("optional_map_optindex_optional_value", (_OPTIONAL_MAP, _A), optional_of(_B), optional_index),
         ),
     ),
-    Function(op.OPTIONAL_SELECT, (Overload("select_optional_field", (DYN, STRING), optional_of(_A), _planned),)),
+    Function(
+        op.OPTIONAL_SELECT, (Overload("select_optional_field", (DYN, STRING), optional_of(_A), _evaluated_inline),)
+    ),
     Function(
         op.IN,
         (
@@ -437,7 +446,7 @@ _CONVERSIONS: Final = (
 )
 
 FOLDED: Final = frozenset({"bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"})
-"""Conversions of literals that are done once, when the expression is compiled."""
+"""Conversions of literals that are evaluated at compile time."""
 
 # Times
 
@@ -487,4 +496,4 @@ LITERAL_VALIDATORS: Final = (
     LiteralValidator("timestamp", 0, conversions.to_timestamp),
     LiteralValidator("matches", 0, compile_pattern),
 )
-"""Refuse literals that can never work. Global `matches(text, pattern)` is left to run time, as in cel-go."""
+"""Reject literals that can never work. Global `matches(text, pattern)` is left to run time, as in cel-go."""

@@ -1,8 +1,8 @@
-"""What a planned expression is made of: functions that take a `Frame`, give a value and charge for it.
+"""The steps of a planned expression: functions that take a `Frame`, return a value and charge its cost.
 
-interpreter.py puts them together. As in cel-go an error is a value, a `Failure`: raising and catching exceptions in
-every turn of a hostile loop would be far too slow. Only reaching the cost limit is raised. The limit is checked at each
-turn of a loop, before calls whose cost depends on their arguments, and at the end.
+interpreter.py composes them. As in cel-go an error is a value, a `Failure`: raising and catching exceptions in every
+iteration of a hostile loop would be far too slow. Only reaching the cost limit raises. The limit is checked at each
+loop iteration, before calls whose cost depends on their arguments, and at the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .values import NONE, Optional, Value, from_key, is_key, is_of, no_such_over
 
 
 class Frame:
-    """One evaluation: its inputs, its local variables and what it has cost so far."""
+    """One evaluation: its inputs, local variables and cost so far."""
 
     __slots__ = ("bindings", "cost", "limit", "slots")
 
@@ -31,7 +31,7 @@ class Frame:
         self.limit = limit
 
     def charge(self, cost: int) -> bool:
-        """Adds to the cost and checks the limit. Always true, so that generated code can say `charge(1) and value`."""
+        """Add to the cost and check the limit. Always true, so that generated code can use `charge(1) and value`."""
         self.cost += cost
         if self.cost > self.limit:
             raise CostLimitExceeded
@@ -47,22 +47,22 @@ class Failure:
         self.error = error
 
 
-def failed(problem: Exception) -> Failure:
+def to_failure(problem: Exception) -> Failure:
     return Failure(as_error(problem))
 
 
 def no_overload(value: Value) -> Failure:
-    """For a value that is neither true nor false: the failure that it is, or a new one."""
+    """Return the failure for a value that is not a boolean: itself if it is one, or a new one."""
     return value if value.__class__ is Failure else Failure(no_such_overload())
 
 
 Run = Callable[[Frame], Value]
 NO_FRAME: Final = Frame({}, 0, costs.MAX)
-"""For constants, which look at nothing."""
+"""For constants, which read nothing."""
 
 
 class Constant:
-    """Costs nothing."""
+    """A constant, which costs nothing."""
 
     __slots__ = ("value",)
 
@@ -74,7 +74,7 @@ class Constant:
 
 
 class Attribute:
-    """A value with a path behind it. `walk` gives what is at its end, or `ABSENT` behind an optional step."""
+    """A value with a path. `walk` returns the value at its end, or `ABSENT` after an absent optional step."""
 
     __slots__ = ("optional", "own_cost", "walk")
 
@@ -85,7 +85,7 @@ class Attribute:
 
     @property
     def resolve(self) -> Run:
-        """Gives the value, without paying for the attribute itself."""
+        """Return a function that evaluates it without the cost of the attribute itself."""
         if not self.optional:
             return self.walk
         walk = self.walk
@@ -110,7 +110,7 @@ class Attribute:
 
 
 class Step:
-    """Anything else; `run` charges for itself."""
+    """Any other step; `run` charges its own cost."""
 
     __slots__ = ("run",)
 
@@ -136,7 +136,7 @@ def variable(name: str, adapt: Callable[[Value], Value] | None) -> Run:
         except KeyError:
             return Failure(EvaluationError(f"no such attribute(s): {name}"))
         except Exception as problem:
-            return failed(problem)
+            return to_failure(problem)
 
     return walk
 
@@ -155,7 +155,7 @@ def field_step(walk: Run, accessor: Accessor) -> Run:
         try:
             return read(value)
         except Exception as problem:
-            return failed(problem)
+            return to_failure(problem)
 
     return step
 
@@ -175,13 +175,13 @@ def index_step(walk: Run, index: Run) -> Run:
         try:
             return index_any(value, key)
         except Exception as problem:
-            return failed(problem)
+            return to_failure(problem)
 
     return step
 
 
 def optional_step(walk: Run, find: Callable[[Value, Frame], Value]) -> Run:
-    """An optional step, or any step behind one: what is not there costs nothing and stays away."""
+    """Build an optional step, or a step after one: an absent value costs nothing and stays absent."""
 
     def step(frame: Frame) -> Value:
         value = walk(frame)
@@ -192,7 +192,7 @@ def optional_step(walk: Run, find: Callable[[Value, Frame], Value]) -> Run:
         try:
             found = find(value, frame)
         except Exception as problem:
-            found = failed(problem)
+            found = to_failure(problem)
         if found is not ABSENT:
             frame.cost += costs.IDENT
         return found
@@ -201,7 +201,7 @@ def optional_step(walk: Run, find: Callable[[Value, Frame], Value]) -> Run:
 
 
 def find_index(container: Value, index: Value) -> Value:
-    """What an index leads to, or `ABSENT`."""
+    """Return the value at an index, or `ABSENT`."""
     if index.__class__ is Failure:
         return index
     if isinstance(container, Mapping):
@@ -226,7 +226,7 @@ def presence(operand: Attribute, accessor: Accessor, has_cost: int) -> Run:
         try:
             return accessor.has(value)
         except Exception as problem:
-            return failed(problem)
+            return to_failure(problem)
 
     return run
 
@@ -235,7 +235,7 @@ def presence(operand: Attribute, accessor: Accessor, has_cost: int) -> Run:
 
 
 def logic(left: Run, right: Run, *, decisive: bool) -> Run:
-    """`&&` and `||`: one decisive side is enough, whatever the other is."""
+    """Build `&&` or `||`: one decisive operand is enough, even if the other fails."""
 
     def run(frame: Frame) -> Value:
         first = left(frame)
@@ -270,7 +270,7 @@ def not_strictly_false(argument: Run) -> Run:
 
 
 def unbound(_frame: Frame) -> Value:
-    """A name or function that nothing is known about, in an expression that was not checked."""
+    """Fail for an unknown name or function in an unchecked expression."""
     return Failure(no_such_overload())
 
 
@@ -278,7 +278,7 @@ def unbound(_frame: Frame) -> Value:
 
 
 def lazy_call(overload: Overload, args: Sequence[Run]) -> Run:
-    """A call that evaluates its last argument only if it wants to; not counted."""
+    """Build a call that evaluates its last argument on demand; not charged."""
     *eager, last = args
     impl = overload.impl
 
@@ -300,13 +300,13 @@ def lazy_call(overload: Overload, args: Sequence[Run]) -> Run:
         except CostLimitExceeded:
             raise
         except Exception as problem:
-            return failed(problem)
+            return to_failure(problem)
 
     return run
 
 
 class Invocation:
-    """The call of a function, all of whose arguments are evaluated; `plan` gives the function that runs it."""
+    """A function call with all arguments evaluated; `plan` returns the function that runs it."""
 
     __slots__ = ("_args", "_constant", "_count", "_counts_result", "_impl")
 
@@ -318,15 +318,16 @@ class Invocation:
         self._args = args
 
     def plan(self, *, stops_early: bool) -> Run:
-        """With one or two arguments cel-go evaluates all and counts the call even when one failed.
+        """Choose the evaluation order: with one or two arguments cel-go evaluates all and charges the call even if one
+        failed.
 
-        With more, or when it `stops_early`, it stops at the first error: no call, no cost.
+        With more, or with `stops_early`, it stops at the first error without charging the call.
         """
         if stops_early or len(self._args) > 2:
             return self._several
         if len(self._args) == 2:
             return self._binary()
-        return self._unary() if self._args else lambda frame: self._called(frame, ())
+        return self._unary() if self._args else lambda frame: self._call(frame, ())
 
     def _unary(self) -> Run:
         (argument,) = self._args
@@ -334,8 +335,8 @@ class Invocation:
         def run(frame: Frame) -> Value:
             value = argument(frame)
             if value.__class__ is Failure:
-                return self._failed(frame, (value,), value)
-            return self._called(frame, (value,))
+                return self._charge_failure(frame, (value,), value)
+            return self._call(frame, (value,))
 
         return run
 
@@ -345,8 +346,8 @@ class Invocation:
         def run(frame: Frame) -> Value:
             left, right = first(frame), second(frame)
             if left.__class__ is Failure or right.__class__ is Failure:
-                return self._failed(frame, (left, right), left if left.__class__ is Failure else right)
-            return self._called(frame, (left, right))
+                return self._charge_failure(frame, (left, right), left if left.__class__ is Failure else right)
+            return self._call(frame, (left, right))
 
         return run
 
@@ -357,10 +358,10 @@ class Invocation:
             if value.__class__ is Failure:
                 return value
             values.append(value)
-        return self._called(frame, values)
+        return self._call(frame, values)
 
-    def _failed(self, frame: Frame, values: Sequence[Value], failure: Failure) -> Failure:
-        """An error has the size 1; a counter of a library's own that cannot measure one makes the call cost 1."""
+    def _charge_failure(self, frame: Frame, values: Sequence[Value], failure: Failure) -> Failure:
+        """Charge a failed call. An error has size 1; if a custom counter cannot measure it, the call costs 1."""
         cost = self._constant
         if cost is None:
             arguments = [each.error if each.__class__ is Failure else each for each in values]
@@ -371,7 +372,7 @@ class Invocation:
         frame.cost += cost
         return failure
 
-    def _called(self, frame: Frame, values: Sequence[Value]) -> Value:
+    def _call(self, frame: Frame, values: Sequence[Value]) -> Value:
         if self._constant is not None:
             frame.cost += self._constant
         elif not self._counts_result:
@@ -379,7 +380,7 @@ class Invocation:
         try:
             result = self._impl(*values)
         except Exception as problem:
-            result = failed(problem)
+            result = to_failure(problem)
         if self._counts_result:
             frame.charge(self._count(values, result.error if result.__class__ is Failure else result))
         return result
@@ -389,7 +390,7 @@ class Invocation:
 
 
 def items_of(container: Value, *, pairs: bool) -> Iterable[Value] | None:
-    """Keys or items, or pairs for two variables; None when there is nothing to iterate over."""
+    """Return keys or items, or pairs for two variables; None if the value is not iterable."""
     if isinstance(container, Mapping):
         if not pairs:
             return map(from_key, container)
@@ -400,7 +401,7 @@ def items_of(container: Value, *, pairs: bool) -> Iterable[Value] | None:
 
 
 class Loop(NamedTuple):
-    """A comprehension at work. The accumulator and the iteration variables live in slots of the frame."""
+    """A planned comprehension. The accumulator and the iteration variables are slots of the frame."""
 
     iter_range: Run
     init: Run
@@ -433,18 +434,18 @@ class Loop(NamedTuple):
         return self.result(frame)
 
 
-def asking_cost(decisive: bool) -> int:
-    """The condition of `all` is `@not_strictly_false(accumulator)`; that of `exists` has a `!` in between."""
+def condition_cost(decisive: bool) -> int:
+    """Return the cost of a loop condition: `@not_strictly_false(accumulator)` for `all`, with a `!` for `exists`."""
     return costs.IDENT + (2 if decisive else 1)
 
 
 class Quantifier(NamedTuple):
-    """`all` and `exists`, which are loops whose accumulator needs no looking after: costs are those of the loop."""
+    """`all` and `exists`: loops without an explicit accumulator, with the costs of the loop."""
 
     iter_range: Run
     predicate: Run
     decisive: bool
-    """The verdict that ends the loop."""
+    """The value of the predicate that ends the loop."""
     first: int
     second: int | None
 
@@ -454,10 +455,10 @@ class Quantifier(NamedTuple):
         if items is None:
             return container if container.__class__ is Failure else Failure(no_such_overload())
         slots, predicate, first, second = frame.slots, self.predicate, self.first, self.second
-        decisive, verdict, condition_cost = self.decisive, not self.decisive, asking_cost(self.decisive)
+        decisive, verdict, each_cost = self.decisive, not self.decisive, condition_cost(self.decisive)
         state: Value = verdict
         for item in items:
-            frame.cost += condition_cost
+            frame.cost += each_cost
             if state is decisive:
                 break
             frame.cost += costs.IDENT
@@ -477,7 +478,7 @@ class Quantifier(NamedTuple):
 
 
 def append(accumulator: int, items: Run) -> Run:
-    """`accumulator + [x]` in place; it costs what the addition would."""
+    """Append to the accumulator in place (`accumulator + [x]`); charge the cost of the addition."""
 
     def run(frame: Frame) -> Value:
         frame.cost += costs.IDENT + 1

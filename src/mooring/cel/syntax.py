@@ -1,7 +1,7 @@
-"""The syntax tree: what the parser builds, the checker annotates and the later phases read.
+"""The syntax tree: built by the parser, annotated by the checker and read by later phases.
 
-Every node has an `id`, unique within its tree, and an `offset` into the source (in code points), which is where issues
-about it are reported. The checker fills in `type` and what names and calls refer to.
+Every node has an `id`, unique within its tree, and an `offset` into the source (in code points), where issues are
+reported. The checker sets `type` and what names and calls refer to.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from .library import Overload
 
 ACCUMULATOR = "@result"
-"""The variable in which comprehensions gather; nobody can write this name in an expression."""
+"""The accumulator variable of comprehensions; the name cannot be written in an expression."""
 
 
 class Expr:
-    """The base of all nodes."""
+    """The base class of all nodes."""
 
     __slots__ = ("id", "offset", "type")
 
@@ -137,14 +137,14 @@ class StructExpr(Expr):
 
 
 class Quantifier(NamedTuple):
-    """`all` or `exists`: the predicate, and the verdict that ends the loop."""
+    """`all` or `exists`: the predicate, and the value that ends the loop."""
 
     predicate: Expr
     decisive: bool
 
 
 class Comprehension(Expr):
-    """A loop, as macros write it: fold `step` over `iter_range` while `condition` holds, then give `result`.
+    """A loop, as macros expand to: fold `step` over `iter_range` while `condition` holds, then return `result`.
 
     With a second variable the first is the index or key and the second the value.
     """
@@ -177,7 +177,7 @@ class Comprehension(Expr):
 
     @property
     def quantifier(self) -> Quantifier | None:
-        """What `all` and `exists` ask, if this is one of them: the phases that follow have shorter ways for these."""
+        """The quantifier if this is `all` or `exists`, which later phases evaluate faster; otherwise None."""
         step, init, condition = self.step, self.accu_init, self.condition
         if not (isinstance(step, Call) and isinstance(init, Literal) and isinstance(condition, Call)):
             return None
@@ -195,7 +195,7 @@ class Comprehension(Expr):
 
     @property
     def is_bind(self) -> bool:
-        """Whether this is `cel.bind` in disguise: no iteration, only a name for a value."""
+        """Whether this is an expanded `cel.bind`: no iteration, only a name for a value."""
         return (
             isinstance(self.iter_range, ListExpr)
             and not self.iter_range.elements
@@ -210,7 +210,7 @@ def is_accumulator(expr: Expr) -> bool:
 
 
 def children(expr: Expr) -> list[Expr]:
-    """The direct subexpressions of a node."""
+    """Return the direct subexpressions of a node."""
     match expr:
         case Select():
             return [expr.operand]

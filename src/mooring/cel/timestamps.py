@@ -1,4 +1,4 @@
-"""The parts of a point in time, in a time zone: `moment.getHours('Europe/Berlin')`. Called through standard.py."""
+"""The components of a timestamp in a time zone: `moment.getHours('Europe/Berlin')`. Called through standard.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OFFSET: Final = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
 
 @lru_cache(maxsize=256)
 def _zone(name: str) -> tzinfo:
-    """By name, or by offset such as `-08:00`; without a sign it is east of Greenwich."""
+    """Return a zone by name, or by offset such as `-08:00`; without a sign it is east of Greenwich."""
     if name in ("", "UTC", "Z"):
         return UTC
     match = _OFFSET.fullmatch(name)
@@ -81,5 +81,5 @@ def seconds(length: Duration) -> int:
 
 
 def milliseconds(length: Duration) -> int:
-    """Of the whole duration, not only of its last second."""
+    """Return the whole duration in milliseconds."""
     return _towards_zero(length, 1_000_000)

@@ -1,11 +1,11 @@
-"""Why an expression is not true: which of its parts are false or have no value, and on which values.
+"""Explain why an expression is not true: which of its parts are false or fail, and on which values.
 
     trace(program, {"node": {"labels": {"zone": "eu-1"}}})
     (Finding("node.labels['zone'] == 'us-1'", "false", (("node.labels['zone']", "'eu-1'"),)),)
 
-`&&`, `||`, `!` and `?:` are walked through; what is below them is a part that is judged as a whole. Macros are shown as
-they were written, as far as they can be told from what they unfold to. For people who ask why, so nothing here is fast.
-`parts` gives every sub-expression with its value, whatever comes of the whole.
+The trace descends through `&&`, `||`, `!` and `?:`; each operand below them is evaluated as a whole. Macros are printed
+as written, as far as they can be recognized after expansion. For diagnostics, not optimized. `parts` returns every
+subexpression with its value.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .values import Value
 
 _SIGNS = {sign: text for text, sign in op.BINARY.items()}
 _LOOSE = frozenset({op.AND, op.OR, op.CONDITIONAL, *_SIGNS})
-"""Operators whose text needs parentheses within another operator."""
-_MOST_PARTS = 60
+"""Operators that need parentheses inside another operator."""
+_MAX_PARTS = 60
 
 
 class Finding(NamedTuple):
-    """A part of an expression, what came of it, and the values it was made from."""
+    """A part of an expression, its result, and the values that it read."""
 
     text: str
     outcome: str
-    """`false`, `true` (where that is the trouble), or `error: no such key: zone`."""
+    """`false`, `true` (where that is the problem), or `error: no such key: zone`."""
     values: tuple[tuple[str, str], ...] = ()
-    """Text and value of what the part looks at."""
+    """Source and value of what the part reads."""
 
     def __str__(self) -> str:
         seen = ", ".join(f"{text} is {value}" for text, value in self.values)
@@ -47,31 +47,31 @@ class Finding(NamedTuple):
 
 
 def trace(program: Program, bindings: Mapping[str, Value]) -> tuple[Finding, ...]:
-    """The parts that keep a boolean expression from being true; none when it is true or does not compile."""
+    """Return the parts that prevent a boolean expression from being true; none if it is true or does not compile."""
     compiled = program._compiled
     if compiled is None:
         return ()
-    return tuple(_Tracer(compiled.options, bindings).against(compiled.expr, wanted=True))
+    return tuple(_Tracer(compiled.options, bindings).explain(compiled.expr, wanted=True))
 
 
 class Part(NamedTuple):
-    """A sub-expression, how deep it is, and what came of it."""
+    """A subexpression, its depth, and its result."""
 
     text: str
     outcome: str
-    """A value as CEL writes it, or `error: no such key: zone`."""
+    """A value in CEL syntax, or `error: no such key: zone`."""
     depth: int
 
 
 def parts(program: Program, bindings: Mapping[str, Value]) -> tuple[Part, ...]:
-    """The whole expression and what it is made of, each with its value; literals say themselves what they are.
+    """Return the expression and its subexpressions, each with its value; literals are left out.
 
-    Of an expression with very many parts the first ones.
+    Limited to the first ones of a large expression.
     """
     compiled = program._compiled
     if compiled is None:
         return ()
-    return tuple(islice(_Tracer(compiled.options, bindings).parts(compiled.expr, 0), _MOST_PARTS))
+    return tuple(islice(_Tracer(compiled.options, bindings).parts(compiled.expr, 0), _MAX_PARTS))
 
 
 class _Tracer:
@@ -79,27 +79,27 @@ class _Tracer:
         self._options = options
         self._bindings = bindings
 
-    def against(self, expr: Expr, *, wanted: bool) -> list[Finding]:
-        """Why a part is not what is wanted."""
+    def explain(self, expr: Expr, *, wanted: bool) -> list[Finding]:
+        """Return why a part does not have the wanted value."""
         value = self._value(expr)
         if value is wanted:
             return []
         if isinstance(expr, Call) and expr.function == op.NOT:
-            return self.against(expr.args[0], wanted=not wanted)
+            return self.explain(expr.args[0], wanted=not wanted)
         if isinstance(expr, Call) and expr.function in (op.AND, op.OR):
-            return [each for part in expr.args for each in self.against(part, wanted=wanted)]
+            return [each for part in expr.args for each in self.explain(part, wanted=wanted)]
         if isinstance(expr, Call) and expr.function == op.CONDITIONAL:
             condition = self._value(expr.args[0])
             if isinstance(condition, bool):
-                return self.against(expr.args[1 if condition else 2], wanted=wanted)
-            return self.against(expr.args[0], wanted=True)
-        return [Finding(text_of(expr), _outcome(value), tuple(self._values(expr)))]
+                return self.explain(expr.args[1 if condition else 2], wanted=wanted)
+            return self.explain(expr.args[0], wanted=True)
+        return [Finding(source_of(expr), _format_outcome(value), tuple(self._values(expr)))]
 
     def parts(self, expr: Expr, depth: int) -> Iterator[Part]:
         value = self._value(expr)
         if isinstance(expr, Literal) or (_is_path(expr) and isinstance(value, dict)):
             return
-        yield Part(text_of(expr), _outcome(value), depth)
+        yield Part(source_of(expr), _format_outcome(value), depth)
         if isinstance(expr, Comprehension):
             yield from self.parts(expr.iter_range, depth + 1)
         elif not _is_path(expr):
@@ -107,12 +107,12 @@ class _Tracer:
                 yield from self.parts(part, depth + 1)
 
     def _values(self, expr: Expr) -> list[tuple[str, str]]:
-        """What a part looks at: variables with a path behind them, each once. Whole maps would say too much."""
+        """Return the paths that a part reads, each once, with their values. Whole maps are left out."""
         found: dict[str, str] = {}
         if isinstance(expr, Select) and expr.test_only:
             tested = Select(expr.id, expr.offset, expr.operand, expr.name)
             value = self._value(tested)
-            return [] if isinstance(value, CelError) else [(text_of(tested), shown(value))]
+            return [] if isinstance(value, CelError) else [(source_of(tested), format_value(value))]
         pending = [expr]
         while pending:
             part = pending.pop(0)
@@ -121,7 +121,7 @@ class _Tracer:
             elif part is not expr and _is_path(part):
                 value = self._value(part)
                 if not isinstance(value, CelError | dict):
-                    found[text_of(part)] = shown(value)
+                    found[source_of(part)] = format_value(value)
             else:
                 pending += children(part)
         return list(found.items())
@@ -131,12 +131,12 @@ class _Tracer:
             return plan(expr, self._options).evaluate(self._bindings)[0]
         except CelError as error:
             return error
-        except TypeError:  # it has a variable of a macro around it
+        except TypeError:  # it uses a variable of an enclosing macro
             return CelError("not known here")
 
 
-def _outcome(value: Value | CelError) -> str:
-    return f"error: {value}" if isinstance(value, CelError) else shown(value)
+def _format_outcome(value: Value | CelError) -> str:
+    return f"error: {value}" if isinstance(value, CelError) else format_value(value)
 
 
 def _is_path(expr: Expr) -> bool:
@@ -151,8 +151,8 @@ def _is_path(expr: Expr) -> bool:
     return False
 
 
-def shown(value: Value) -> str:
-    """A value as CEL writes it, shortened."""
+def format_value(value: Value) -> str:
+    """Format a value in CEL syntax, shortened."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -160,20 +160,20 @@ def shown(value: Value) -> str:
     if isinstance(value, str):
         text = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     elif isinstance(value, list):
-        text = f"[{', '.join(map(shown, value[:8]))}{', …' if len(value) > 8 else ''}]"
+        text = f"[{', '.join(map(format_value, value[:8]))}{', …' if len(value) > 8 else ''}]"
     elif isinstance(value, dict):
-        entries = [f"{shown(key)}: {shown(item)}" for key, item in list(value.items())[:8]]
+        entries = [f"{format_value(key)}: {format_value(item)}" for key, item in list(value.items())[:8]]
         text = f"{{{', '.join(entries)}{', …' if len(value) > 8 else ''}}}"
     else:
         text = str(value)
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-def text_of(expr: Expr) -> str:
-    """An expression as it may have been written."""
+def source_of(expr: Expr) -> str:
+    """Format an expression as source."""
     match expr:
         case Literal():
-            return shown(expr.value)
+            return format_value(expr.value)
         case Ident():
             return expr.name
         case Select():
@@ -182,11 +182,11 @@ def text_of(expr: Expr) -> str:
         case Call():
             return _call_text(expr)
         case ListExpr():
-            return f"[{', '.join(map(text_of, expr.elements))}]"
+            return f"[{', '.join(map(source_of, expr.elements))}]"
         case MapExpr():
-            return f"{{{', '.join(f'{text_of(each.key)}: {text_of(each.value)}' for each in expr.entries)}}}"
+            return f"{{{', '.join(f'{source_of(each.key)}: {source_of(each.value)}' for each in expr.entries)}}}"
         case StructExpr():
-            return f"{expr.type_name}{{{', '.join(f'{each.name}: {text_of(each.value)}' for each in expr.fields)}}}"
+            return f"{expr.type_name}{{{', '.join(f'{each.name}: {source_of(each.value)}' for each in expr.fields)}}}"
         case Comprehension():
             return _loop_text(expr)
     return "…"
@@ -206,19 +206,19 @@ def _call_text(call: Call) -> str:
         case op.CONDITIONAL:
             return f"{_tight(args[0])} ? {_tight(args[1])} : {_tight(args[2])}"
         case op.INDEX:
-            return f"{_tight(args[0])}[{text_of(args[1])}]"
+            return f"{_tight(args[0])}[{source_of(args[1])}]"
         case op.OPTIONAL_INDEX:
-            return f"{_tight(args[0])}[?{text_of(args[1])}]"
+            return f"{_tight(args[0])}[?{source_of(args[1])}]"
         case op.OPTIONAL_SELECT:
-            return f"{_tight(args[0])}.?{text_of(args[1]).strip(chr(39))}"
+            return f"{_tight(args[0])}.?{source_of(args[1]).strip(chr(39))}"
     if call.function in _SIGNS:
         return f"{_tight(args[0])} {_SIGNS[call.function]} {_tight(args[1])}"
     of = f"{_tight(call.target)}." if call.target is not None else ""
-    return f"{of}{call.function}({', '.join(map(text_of, args))})"
+    return f"{of}{call.function}({', '.join(map(source_of, args))})"
 
 
 def _tight(expr: Expr) -> str:
-    text = text_of(expr)
+    text = source_of(expr)
     return f"({text})" if isinstance(expr, Call) and expr.function in _LOOSE else text
 
 
@@ -228,4 +228,4 @@ def _loop_text(loop: Comprehension) -> str:
     if quantifier is None:
         return f"{_tight(loop.iter_range)}.…({names}, …)"
     macro = "exists" if quantifier.decisive else "all"
-    return f"{_tight(loop.iter_range)}.{macro}({names}, {text_of(quantifier.predicate)})"
+    return f"{_tight(loop.iter_range)}.{macro}({names}, {source_of(quantifier.predicate)})"

@@ -1,11 +1,11 @@
-"""CEL's types: what the checker computes with, and what libraries and variables are declared in.
+"""CEL's types, used by the checker and in declarations of libraries and variables.
 
 A `Type` is an immutable value; compare with `==`. Scalars are constants (`STRING`), the others are built by functions::
 
     list_of(STRING)                     list(string)
     map_of(STRING, DYN)                 map(string, dyn)
     optional_of(param("T"))             optional_type(T)      T is bound when an overload is resolved
-    opaque("kubernetes.Quantity")       a type whose values are instances of a Python class of yours
+    opaque("kubernetes.Quantity")       a type whose values are instances of a Python class
     object_type("kubernetes.Taint")     a type with fields, declared by an `ObjectType`
     type_of(INT)                        type(int), the type of the expression `int` itself
 
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 
 class Kind(Enum):
-    """What a type is, regardless of its parameters."""
+    """The kind of a type, regardless of its parameters."""
 
     BOOL = "bool"
     INT = "int"
@@ -48,7 +48,7 @@ class Kind(Enum):
 
 
 class Type:
-    """A type; `str()` gives the text that error messages show. Equal types have equal kinds, names and parameters."""
+    """A type; `str()` gives the form of error messages. Equal types have equal kinds, names and parameters."""
 
     __slots__ = ("_hash", "kind", "name", "params")
 
@@ -82,7 +82,7 @@ class Type:
 
     @property
     def is_dyn(self) -> bool:
-        """Whether values are only known when the expression runs."""
+        """Whether values are only known at run time."""
         return self.kind in _DYNAMIC
 
     @property
@@ -104,7 +104,7 @@ TIMESTAMP = Type(Kind.TIMESTAMP, "timestamp")
 DURATION = Type(Kind.DURATION, "duration")
 DYN = Type(Kind.DYN, "dyn")
 ERROR = Type(Kind.ERROR, "!error!")
-"""The type of something that has already been reported; it agrees with everything, so one mistake is one issue."""
+"""The type of an expression that was already reported; it agrees with everything, so one error is one issue."""
 TYPE = Type(Kind.TYPE, "type")
 
 
@@ -148,7 +148,7 @@ class Field(NamedTuple):
 
 
 class ObjectType(NamedTuple):
-    """The declaration of a type with fields; give it to an environment, and use `.type` for variables and fields."""
+    """The declaration of a type with fields; pass it to an environment, and use `.type` for variables and fields."""
 
     name: str
     fields: Mapping[str, Field] = MappingProxyType({})
@@ -174,7 +174,7 @@ class _AnyFields(Mapping[str, Field]):
 
 
 class OpenTypes(dict[str, ObjectType]):
-    """Declared types, and beside them open ones: `Object` and `Object.spec.any` for a root `Object`, with any field."""
+    """Declared types plus open ones: `Object` and `Object.spec.any` for a root `Object`, with any field."""
 
     def __init__(self, roots: Iterable[str], declared: Mapping[str, ObjectType]) -> None:
         super().__init__(declared)
@@ -196,7 +196,7 @@ class OpenTypes(dict[str, ObjectType]):
 
 
 def walk(types: Iterable[Type]) -> Iterable[Type]:
-    """Each of the types and everything inside them."""
+    """Yield each of the types and all types nested in them."""
     for each in types:
         yield each
         yield from walk(each.params)

@@ -1,4 +1,4 @@
-"""Unification: which types agree, and what type variables must stand for so that they do. Used by checker.py."""
+"""Unification: decide which types agree, and bind type variables so that they do. Used by checker.py."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from .types import DYN, Kind, Type, param, walk
 
 
-def _replaced(each: Type, by_name: Mapping[str, Type]) -> Type:
+def _replace_params(each: Type, by_name: Mapping[str, Type]) -> Type:
     if each.kind is Kind.PARAM:
         return by_name[each.name]
     if not each.params:
         return each
-    return Type(each.kind, each.name, tuple([_replaced(inner, by_name) for inner in each.params]))
+    return Type(each.kind, each.name, tuple([_replace_params(inner, by_name) for inner in each.params]))
 
 
 _NULLABLE = frozenset({Kind.NULL, Kind.OPAQUE, Kind.OBJECT, Kind.DURATION, Kind.TIMESTAMP})
@@ -23,7 +23,7 @@ def more_general(a: Type, b: Type) -> Type:
 
 
 def _covers(a: Type, b: Type) -> bool:
-    """Whether everything of type b may be said to be of type a."""
+    """Whether a value of type b can be used as type a."""
     if a.is_dyn or (b.kind is Kind.NULL and a.kind in _NULLABLE):
         return True
     if b.is_dyn or a.kind is not b.kind or a.name != b.name:
@@ -37,7 +37,7 @@ _WITH_PARAMS = frozenset({Kind.LIST, Kind.MAP, Kind.OPAQUE})
 
 
 class Bindings:
-    """What the type variables stand for."""
+    """The types bound to type variables."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}
@@ -48,12 +48,12 @@ class Bindings:
         return param(f"_var{self._variables}")
 
     def fresh(self, signature: tuple[Type, ...]) -> tuple[Type, ...]:
-        """The signature with variables of its own in place of its type parameters."""
+        """Return the signature with fresh variables in place of its type parameters."""
         names = {each.name for each in walk(signature) if each.kind is Kind.PARAM}
         if not names:
             return signature
         variables = {name: self.variable() for name in names}
-        return tuple([_replaced(each, variables) for each in signature])
+        return tuple([_replace_params(each, variables) for each in signature])
 
     def resolve(self, each: Type, *, open_as_dyn: bool = False) -> Type:
         if each.kind is Kind.PARAM:
@@ -67,7 +67,7 @@ class Bindings:
         return each if params == each.params else Type(each.kind, each.name, params)
 
     def assign(self, a: Type, b: Type) -> bool:
-        """Whether the types agree; if they do, variables in them are bound accordingly, otherwise nothing changes."""
+        """Whether the types agree; if so, bind their variables, otherwise change nothing."""
         return self.assign_all((a,), (b,))
 
     def assign_all(self, left: Iterable[Type], right: Iterable[Type]) -> bool:
@@ -101,7 +101,7 @@ class Bindings:
         return a.kind not in _WITH_PARAMS or all(map(self._agree, a.params, b.params))
 
     def _substitute(self, found: Type, variable: Type) -> tuple[bool, bool]:
-        """Tries to bind the variable to the type; also says whether it was bound before."""
+        """Try to bind the variable to the type; also return whether it was bound before."""
         if found == variable:
             return True, True
         bound = self._bound.get(variable.name)
@@ -120,7 +120,7 @@ class Bindings:
         return True, False
 
     def _refers(self, each: Type, variable: Type) -> bool:
-        """Whether the variable occurs in the type; binding it to that would be endless."""
+        """Whether the variable occurs in the type; binding it would be infinite."""
         if each == variable:
             return True
         if each.kind is Kind.PARAM:

@@ -1,7 +1,7 @@
-"""Checks on an expression that has the right types but can never work, such as `matches('[')`.
+"""Validators for well-typed expressions that can never work, such as `matches('[')`.
 
-They run after the checker, when it found nothing. Libraries bring them in `Library.validators`; environment.py runs
-them. Three forms: over a literal argument, over a call, over the whole tree.
+They run after a successful type check. Libraries bring them in `Library.validators`; environment.py runs them. There
+are three forms: on a literal argument, on a call, on the whole tree.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from .types import Kind, Type
 from .values import Value
 
 Finding = tuple[Expr, str]
-"""Where, and what."""
+"""A node and a message."""
 
 
 class LiteralValidator(NamedTuple):
-    """Refuses calls whose argument is a literal that `validate` raises an `EvaluationError` for."""
+    """Reject calls whose literal argument makes `validate` raise `EvaluationError`."""
 
     function: str
     argument: int
-    """Among the written arguments; a receiver does not count."""
+    """Index among the written arguments, without the receiver."""
     validate: Callable[[Value], object]
 
     def findings(self, root: Expr) -> Iterator[Finding]:
@@ -39,7 +39,7 @@ class LiteralValidator(NamedTuple):
 
 
 class CallValidator(NamedTuple):
-    """Looks at every call of a function."""
+    """Validate every call of a function."""
 
     function: str
     validate: Callable[[Call], Iterable[Finding]]
@@ -50,7 +50,7 @@ class CallValidator(NamedTuple):
 
 
 class TreeValidator(NamedTuple):
-    """Looks at the whole expression."""
+    """Validate the whole expression."""
 
     validate: Callable[[Expr], Iterable[Finding]]
 
@@ -62,7 +62,7 @@ Validator = LiteralValidator | CallValidator | TreeValidator
 
 
 def nodes(root: Expr) -> Iterator[Expr]:
-    """Every node, parents before children, in the order of the text."""
+    """Yield every node in source order, parents before children."""
     stack = [root]
     while stack:
         expr = stack.pop()
@@ -75,7 +75,7 @@ def calls_of(function: str, root: Expr) -> Iterator[Call]:
 
 
 def _mixed_literals(root: Expr) -> Iterator[Finding]:
-    """Lists and maps written with elements of several types. `format` takes such lists, so its arguments are exempt."""
+    """Yield list and map literals with elements of several types. Arguments of `format` are exempt."""
     stack: list[tuple[Expr, bool]] = [(root, False)]
     while stack:
         expr, exempt = stack.pop()
@@ -105,7 +105,7 @@ def _first_mismatch(elements: Iterable[tuple[Expr, Type]]) -> Iterator[Finding]:
     for expr, found in elements:
         if expected is None:
             expected = found
-        elif _unwrapped(found) != _unwrapped(expected):
+        elif _unwrap(found) != _unwrap(expected):
             yield expr, f"expected type '{expected}' but found '{found}'"
             return
 
@@ -113,6 +113,5 @@ def _first_mismatch(elements: Iterable[tuple[Expr, Type]]) -> Iterator[Finding]:
 HOMOGENEOUS_LITERALS: Final = TreeValidator(_mixed_literals)
 
 
-def _unwrapped(type_: Type) -> Type:
-    """A wrapper message is as good as what it wraps."""
+def _unwrap(type_: Type) -> Type:
     return type_.params[0] if type_.kind is Kind.WRAPPER else type_

@@ -3,11 +3,11 @@
 | CEL | Python | |
 |---|---|---|
 | int | `int` | always within 64 bits |
-| uint | `UInt` | an `int`, so that `1u == 1` and both hash alike, as cross-type comparison wants it |
+| uint | `UInt` | an `int`, so that `1u == 1` and both have the same hash, as cross-type comparison requires |
 | double | `float` | |
 | bool, string, bytes, null | `bool`, `str`, `bytes`, `None` | |
 | list | `list` | never mutated once an expression has seen it |
-| map | `dict` | a key `true` is a `BoolKey`, because Python takes `True` for `1`; build maps with `map_of_pairs` |
+| map | `dict` | a key `true` is a `BoolKey`, because Python equates `True` and `1`; build maps with `map_of_pairs` |
 | timestamp, duration | `Timestamp`, `Duration` | nanoseconds in an int |
 | type | `TypeValue` | `type(1)`, and the names `int`, `list`, … |
 | optional | `Optional` | |
@@ -29,7 +29,7 @@ from .errors import EvaluationError
 from .types import Kind, Type
 
 Value = Any
-"""Any CEL value; mypy cannot say more, because the values come from outside."""
+"""Any CEL value; mypy cannot be more precise, because values are inputs."""
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -47,7 +47,7 @@ class UInt(int):
 
 
 class BoolKey:
-    """A boolean as the key of a map: `{true: 'a', 1: 'b'}` has two entries, in Python's eyes it would have one."""
+    """A boolean map key: `{true: 'a', 1: 'b'}` has two entries, but Python equates the keys."""
 
     __slots__ = ("value",)
 
@@ -68,17 +68,17 @@ _KEYS: Final = {False: BoolKey(False), True: BoolKey(True)}
 
 
 def to_key(value: Value) -> Value:
-    """The form in which a value is a key of a dict."""
+    """Convert a value to a dict key."""
     return _KEYS[value] if value.__class__ is bool else value
 
 
 def from_key(key: Value) -> Value:
-    """The value of a dict's key."""
+    """Convert a dict key to a value."""
     return key.value if key.__class__ is BoolKey else key
 
 
 class _Nanos:
-    """What timestamps and durations share: an exact number of nanoseconds, ordered and hashable."""
+    """The base of timestamps and durations: a number of nanoseconds, ordered and hashable."""
 
     __slots__ = ("nanos",)
 
@@ -117,7 +117,7 @@ class Duration(_Nanos):
 
     @classmethod
     def of(cls, nanos: int) -> Duration:
-        """Within 64 bits of nanoseconds, or an error."""
+        """Create from nanoseconds; raise on 64-bit overflow."""
         if not INT_MIN <= nanos <= INT_MAX:
             raise EvaluationError("duration overflow")
         return cls(nanos)
@@ -145,20 +145,20 @@ class Timestamp(_Nanos):
 
     @classmethod
     def of(cls, nanos: int) -> Timestamp:
-        """Within the years 1 to 9999, or an error."""
+        """Create from nanoseconds; raise outside the years 1 to 9999."""
         if not cls.MIN <= nanos <= cls.MAX:
             raise EvaluationError("timestamp overflow")
         return cls(nanos)
 
     @classmethod
     def from_datetime(cls, moment: datetime) -> Timestamp:
-        """A datetime without a zone is taken as UTC."""
+        """Convert a datetime; without a zone it is UTC."""
         aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         delta = aware - _EPOCH
         return cls.of((delta.days * 86_400 + delta.seconds) * NANOS + delta.microseconds * 1_000)
 
     def to_datetime(self) -> datetime:
-        """In UTC, cut to microseconds."""
+        """Convert to a datetime in UTC, truncated to microseconds."""
         return _EPOCH + timedelta(seconds=self.nanos // NANOS, microseconds=self.nanos % NANOS // 1_000)
 
     def __str__(self) -> str:
@@ -195,7 +195,7 @@ class TypeValue:
 
 
 class Optional:
-    """A value that may be there: `Optional.of(v)`, or `NONE`."""
+    """An optional value: `Optional.of(v)`, or `NONE`."""
 
     __slots__ = ("_value", "present")
     cel_type: ClassVar[Type] = types.optional_of(types.DYN)
@@ -230,7 +230,7 @@ NONE: Final = Optional(False, None)
 
 
 class Struct(dict[str, Value]):
-    """The value of `some.Type{field: value}`: a dict that knows the name of its type."""
+    """The value of `some.Type{field: value}`: a dict with the name of its type."""
 
     __slots__ = ("cel_type",)
 
@@ -240,12 +240,12 @@ class Struct(dict[str, Value]):
 
 
 def no_such_overload() -> EvaluationError:
-    """The error for a function that does not take values of these types."""
+    """Return the error for a function that does not accept values of these types."""
     return EvaluationError("no such overload")
 
 
 def map_of_pairs(pairs: Iterable[tuple[Value, Value]]) -> dict[Value, Value]:
-    """A map from its entries. Keys that CEL takes for equal may not repeat."""
+    """Build a map from its entries. Keys that are equal in CEL must not repeat."""
     result: dict[Value, Value] = {}
     for key, value in pairs:
         if key.__class__ not in _KEY_CLASSES:
@@ -277,7 +277,7 @@ _TYPE_VALUES: Final[dict[type, TypeValue]] = {
 
 
 def runtime_type(value: Value) -> TypeValue:
-    """`type(value)`."""
+    """Return `type(value)`."""
     known = _TYPE_VALUES.get(value.__class__)
     if known is not None:
         return known
@@ -309,13 +309,13 @@ _CLASSES: Final[dict[Kind, type | tuple[type, ...]]] = {
 _ANYTHING: Final = frozenset({Kind.DYN, Kind.PARAM, Kind.ERROR})
 
 
-def told_by_class(declared: Type) -> bool:
-    """Whether `is_of` gives the same answer for all values of one class."""
+def is_decided_by_class(declared: Type) -> bool:
+    """Whether `is_of` gives the same result for all values of one class."""
     return declared.kind in _CLASSES or declared.kind in _ANYTHING or declared.kind is Kind.INT
 
 
 def is_of(value: Value, declared: Type) -> bool:
-    """Whether a value may be passed where `declared` is asked for; the insides of lists and maps are not looked at."""
+    """Whether a value may be passed as `declared`; elements of lists and maps are not checked."""
     kind = declared.kind
     if kind in _ANYTHING:
         return True
@@ -336,7 +336,7 @@ def is_of(value: Value, declared: Type) -> bool:
 
 
 def equal(a: Value, b: Value) -> bool:
-    """CEL's `==`: numbers compare across their types, everything else is equal only within its own type."""
+    """Compare with CEL's `==`: numbers compare across types, other values only within their own type."""
     class_a, class_b = a.__class__, b.__class__
     if class_a is class_b:
         if class_a is list:
@@ -361,7 +361,7 @@ def _equal_maps(a: Mapping[Value, Value], b: Mapping[Value, Value]) -> bool:
 
 
 def _same_number(a: int | float, b: int | float) -> bool:
-    """A double is compared as a double, so that large integers lose digits, as in cel-go."""
+    """Compare numbers; with a double operand both are doubles, so large integers lose digits, as in cel-go."""
     return float(a) == float(b) if float in (a.__class__, b.__class__) else a == b
 
 
@@ -370,7 +370,7 @@ _ORDERED: Final = frozenset({bool, str, bytes, Timestamp, Duration})
 
 
 def compare(a: Value, b: Value) -> int:
-    """-1, 0 or 1; an error for values that have no order."""
+    """Return -1, 0 or 1; raise for values without an order."""
     if (a.__class__ is b.__class__ and a.__class__ in _ORDERED) or (
         a.__class__ in _NUMBERS and b.__class__ in _NUMBERS
     ):
@@ -379,19 +379,19 @@ def compare(a: Value, b: Value) -> int:
 
 
 def contains(container: Iterable[Value], value: Value) -> bool:
-    """`value in container`, for a list or the keys of a map, with CEL's idea of equality."""
+    """Return `value in container` for a list or the keys of a map, by CEL equality."""
     if isinstance(container, Mapping):
         return is_key(value) and to_key(value) in container
     return any(equal(value, each) for each in container)
 
 
 def is_key(value: Value) -> bool:
-    """Whether a value may be looked up in a map: a double finds the integer it is equal to."""
+    """Whether a value may be looked up in a map: a double finds the integer that it equals."""
     return value.__class__ in _KEY_CLASSES or value.__class__ is float
 
 
 def size_of(value: Value) -> int:
-    """The size that costs are computed from: characters, bytes, items, entries, and 1 for everything else."""
+    """Return the size for costs: characters, bytes, items, entries, and 1 for everything else."""
     known: type = value.__class__
     if known in _SIZED:
         return len(value)
@@ -405,7 +405,7 @@ _SIZED: Final = frozenset({str, bytes, list, dict})
 
 
 def to_string(value: Value) -> str:
-    """`string(value)` for the types that have it."""
+    """Return `string(value)` for the types that have it."""
     if value.__class__ is str:
         return str(value)
     if value.__class__ is bool:
@@ -427,7 +427,7 @@ def to_string(value: Value) -> str:
 
 
 def double_text(number: float) -> str:
-    """The shortest text that reads back as the same double, as Go writes it: `1.5`, `100`, `1e+06`, `NaN`, `+Inf`."""
+    """Format a double as Go does, in the shortest form that parses to the same value: `1.5`, `100`, `1e+06`, `NaN`."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
@@ -446,7 +446,7 @@ def double_text(number: float) -> str:
 
 
 def is_zero(value: Value) -> bool:
-    """Whether `optional.ofNonZeroValue` takes the value for none."""
+    """Whether `optional.ofNonZeroValue` treats the value as none."""
     if value.__class__ in (Timestamp, Duration):
         return bool(value.nanos == 0)
     if isinstance(value, Optional):

@@ -1,7 +1,7 @@
-"""Messages of protobuf that stand for a plain value: `google.protobuf.Int64Value{value: 1}` is `1`.
+"""Protobuf wrapper messages, which stand for a plain value: `google.protobuf.Int64Value{value: 1}` is `1`.
 
-The checker gives such a message the type `wrapper(int)`, which goes wherever an `int` goes and may be null; when the
-expression runs, the value itself is made. Called by checker.py and interpreter.py.
+The checker gives such a message the type `wrapper(int)`, which is accepted wherever an `int` is and may be null; at run
+time it is the plain value. Called by checker.py and interpreter.py.
 """
 
 import math
@@ -16,12 +16,12 @@ FIELD: Final = "value"
 
 
 class Wrapper(NamedTuple):
-    """One of the messages."""
+    """One wrapper message type."""
 
     name: str
     wraps: Type
     empty: Value
-    """What a message without its field stands for."""
+    """The value of a message without its field."""
     bits: int = 64
 
     @property
@@ -32,8 +32,8 @@ class Wrapper(NamedTuple):
     def declaration(self) -> ObjectType:
         return ObjectType(self.name, {FIELD: Field(self.wraps)})
 
-    def made_of(self, value: Value) -> Value:
-        """The value that the message stands for; raises EvaluationError for one that its field cannot hold."""
+    def unwrap(self, value: Value) -> Value:
+        """Return the plain value; raise EvaluationError if the field cannot hold it."""
         if value.__class__ is not self.empty.__class__:
             raise self._cannot_hold(f"unsupported native conversion to '{self.wraps}'")
         if self.bits == 64:
@@ -52,7 +52,7 @@ class Wrapper(NamedTuple):
 
 
 def _float32(number: float) -> float:
-    """The nearest number that 32 bits can hold; infinite where none is large enough."""
+    """Round to 32-bit precision; overflow gives an infinity."""
     try:
         found: float = struct.unpack("f", struct.pack("f", number))[0]
     except OverflowError:

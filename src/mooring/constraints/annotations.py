@@ -1,4 +1,4 @@
-"""Constraints that stand in a pod's annotations, for servers whose spec has no place for them.
+"""Constraints in a pod's annotations, for API servers whose schema lacks the fields.
 
     metadata:
       annotations:
@@ -8,10 +8,10 @@
           requiredDuringSchedulingIgnoredDuringExecution:
             nodeSelectorTerms: [{matchExpressions: [{key: kernel, operator: SemverGt, values: ["6.0"]}]}]
 
-The texts are those of `spec.tolerations` and `spec.affinity.nodeAffinity`, in YAML or JSON. They hold beside what
-stands in the spec: tolerations come behind the spec's, and a node has to meet both required affinities. `read` reads
-them, `as_in_spec` gives the pod that says the same in its spec, for whoever judges by the new rules. The bridge lowers
-them; ``mooring.admission.pod.constraint_annotations`` validates them.
+The values have the schemas of `spec.tolerations` and `spec.affinity.nodeAffinity`, in YAML or JSON. They add to the
+spec: tolerations are appended, and a node must match both required affinities. `read` parses them; `as_in_spec` merges
+them into the spec, for evaluation. The bridge lowers them; ``mooring.admission.pod.constraint_annotations`` validates
+them.
 """
 
 from collections.abc import Mapping
@@ -36,19 +36,19 @@ from mooring.api.core_v1 import (
 TOLERATIONS: Final = "constraints.mooring.dev/tolerations"
 NODE_AFFINITY: Final = "constraints.mooring.dev/node-affinity"
 GATE: Final = "constraints.mooring.dev/bridge"
-"""The scheduling gate that holds a pod until the bridge has said its constraints in stock words."""
+"""The scheduling gate that holds a pod until the bridge has lowered its constraints."""
 RELEASED: Final = "constraints.mooring.dev/released"
-"""The annotation of a pod that the bridge has released: its spec says in stock words what the annotations say."""
+"""The annotation of a pod that the bridge has released: its spec holds the lowered constraints."""
 UNREADABLE: Final = "constraints.mooring.dev/unreadable"
-"""Only in memory: why the annotations of a pod cannot be obeyed. See `as_scheduled`."""
-MOST_BYTES: Final = 64 * 1024
-"""As long as one annotation may be. (All annotations of an object may have 256 KiB.)"""
-MOST_TERMS: Final = 64
-"""So many terms may come of both required affinities together."""
+"""Set only in memory: why a pod's annotations cannot be parsed. See `as_scheduled`."""
+MAX_ANNOTATION_BYTES: Final = 64 * 1024
+"""The maximum size of one annotation. (All annotations of an object may take 256 KiB.)"""
+MAX_TERMS: Final = 64
+"""The maximum number of terms after combining both required affinities."""
 
 
 class AnnotationError(ValueError):
-    """An annotation that cannot be read. `key` is its name; the message says what is wrong."""
+    """An annotation cannot be parsed. `key` is its name; the message says why."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(problem)
@@ -56,25 +56,25 @@ class AnnotationError(ValueError):
 
 
 class _Tolerations(msgspec.Struct, frozen=True):
-    """A list alone is no struct, and the decoder that names fields wants one."""
+    """A wrapper struct: the decoder that reports field paths needs one around the list."""
 
     tolerations: list[Toleration] = []
 
 
 class Constraints(msgspec.Struct, frozen=True):
-    """What the annotations of a pod say."""
+    """The constraints in a pod's annotations."""
 
     tolerations: tuple[Toleration, ...] = ()
     node_affinity: NodeAffinity | None = None
 
 
-def are_in(annotations: Mapping[str, str]) -> bool:
-    """Whether there is anything to read."""
+def has_constraints(annotations: Mapping[str, str]) -> bool:
+    """Whether there are constraint annotations."""
     return TOLERATIONS in annotations or NODE_AFFINITY in annotations
 
 
 def read(annotations: Mapping[str, str]) -> Constraints:
-    """What annotations say. Raises `AnnotationError`."""
+    """Parse the constraint annotations. Raise `AnnotationError`."""
     return _read(annotations.get(TOLERATIONS), annotations.get(NODE_AFFINITY))
 
 
@@ -85,28 +85,28 @@ def _read(tolerations: str | None, affinity: str | None) -> Constraints:
         tree = _tree(TOLERATIONS, tolerations)
         if not isinstance(tree, list):
             raise AnnotationError(TOLERATIONS, "must be a list of tolerations, as in spec.tolerations")
-        found = tuple(_decoded(TOLERATIONS, {"tolerations": tree}, _Tolerations).tolerations)
+        found = tuple(_decode(TOLERATIONS, {"tolerations": tree}, _Tolerations).tolerations)
     node_affinity = None
     if affinity is not None:
         tree = _tree(NODE_AFFINITY, affinity)
         if not isinstance(tree, dict):
             raise AnnotationError(NODE_AFFINITY, "must be an object, as in spec.affinity.nodeAffinity")
-        node_affinity = _decoded(NODE_AFFINITY, tree, NodeAffinity)
+        node_affinity = _decode(NODE_AFFINITY, tree, NodeAffinity)
     return Constraints(found, node_affinity)
 
 
 def read_volume(annotations: Mapping[str, str]) -> NodeSelector | None:
-    """What the annotation of a PersistentVolume says, in the words of its `nodeAffinity`. Raises `AnnotationError`."""
+    """Parse a PersistentVolume's annotation, which has the schema of its `nodeAffinity`. Raise `AnnotationError`."""
     text = annotations.get(NODE_AFFINITY)
     if text is None:
         return None
-    found: VolumeNodeAffinity = _decoded(NODE_AFFINITY, _tree(NODE_AFFINITY, text), VolumeNodeAffinity)
+    found: VolumeNodeAffinity = _decode(NODE_AFFINITY, _tree(NODE_AFFINITY, text), VolumeNodeAffinity)
     return found.required
 
 
 def _tree(key: str, text: str) -> Any:
     try:
-        documents = [document.tree for document in codec.read_yaml(text, max_bytes=MOST_BYTES)]
+        documents = [document.tree for document in codec.read_yaml(text, max_bytes=MAX_ANNOTATION_BYTES)]
     except codec.DecodeError as error:
         raise AnnotationError(key, str(error)) from error
     if len(documents) != 1:
@@ -114,7 +114,7 @@ def _tree(key: str, text: str) -> Any:
     return documents[0]
 
 
-def _decoded(key: str, tree: Any, cls: Any) -> Any:
+def _decode(key: str, tree: Any, cls: Any) -> Any:
     try:
         return codec.decode_tree(tree, cls, codec.FieldValidation.STRICT).object
     except codec.DecodeError as error:
@@ -122,20 +122,20 @@ def _decoded(key: str, tree: Any, cls: Any) -> Any:
 
 
 def as_in_spec(pod: Pod) -> Pod:
-    """The pod with its annotations' constraints in its spec; itself where there are none. Raises `AnnotationError`."""
-    if not are_in(pod.metadata.annotations):
+    """Return the pod with the annotations' constraints merged into its spec. Raise `AnnotationError`."""
+    if not has_constraints(pod.metadata.annotations):
         return pod
-    return structs.replace(pod, spec=_with(pod.spec, read(pod.metadata.annotations)))
+    return structs.replace(pod, spec=_merge_into_spec(pod.spec, read(pod.metadata.annotations)))
 
 
 def as_scheduled(pod: Pod) -> Pod:
-    """The pod as a scheduler that knows the new words has to take it; itself where it has no annotations.
+    """Return the pod as a scheduler that knows the new operators must treat it.
 
-    The annotations are gone from it, since its spec has them. What the bridge has released says everything in its spec.
-    What cannot be read fails closed: no node will do, and `UNREADABLE` says why.
+    The annotations are removed, because the spec has them. A pod that the bridge has released is returned unchanged:
+    its spec is complete. Unparsable annotations fail closed: the pod matches no node, and `UNREADABLE` says why.
     """
     given = pod.metadata.annotations
-    if not given or not are_in(given) or RELEASED in given:
+    if not given or not has_constraints(given) or RELEASED in given:
         return pod
     try:
         rest = {key: text for key, text in given.items() if key not in (TOLERATIONS, NODE_AFFINITY)}
@@ -152,7 +152,7 @@ def as_scheduled(pod: Pod) -> Pod:
 
 
 def without_bridge(pod: Pod) -> Pod:
-    """The same without the bridge's gate, for questions: a pod does not wait for what has been read already."""
+    """Return the pod as scheduled and without the bridge's scheduling gate, for advice."""
     taken = as_scheduled(pod)
     if taken is pod or UNREADABLE in taken.metadata.annotations:
         return taken
@@ -160,7 +160,7 @@ def without_bridge(pod: Pod) -> Pod:
     return structs.replace(taken, spec=structs.replace(taken.spec, scheduling_gates=gates))
 
 
-def _with(spec: PodSpec, constraints: Constraints) -> PodSpec:
+def _merge_into_spec(spec: PodSpec, constraints: Constraints) -> PodSpec:
     spec = structs.replace(spec, tolerations=[*spec.tolerations, *constraints.tolerations])
     wanted = constraints.node_affinity
     if wanted is None:
@@ -171,7 +171,7 @@ def _with(spec: PodSpec, constraints: Constraints) -> PodSpec:
         *own.preferred_during_scheduling_ignored_during_execution,
         *wanted.preferred_during_scheduling_ignored_during_execution,
     ]
-    required = both(
+    required = intersect_selectors(
         own.required_during_scheduling_ignored_during_execution,
         wanted.required_during_scheduling_ignored_during_execution,
     )
@@ -182,17 +182,17 @@ def _with(spec: PodSpec, constraints: Constraints) -> PodSpec:
     return structs.replace(spec, affinity=structs.replace(affinity, node_affinity=node_affinity))
 
 
-def both(one: NodeSelector | None, other: NodeSelector | None) -> NodeSelector | None:
-    """The selector that chooses the nodes which both choose: every pair of their terms. Raises `AnnotationError`."""
+def intersect_selectors(one: NodeSelector | None, other: NodeSelector | None) -> NodeSelector | None:
+    """Return a selector that matches the nodes that match both: every pair of their terms. Raise `AnnotationError`."""
     if one is None or other is None:
         return one or other
-    if len(one.node_selector_terms) * len(other.node_selector_terms) > MOST_TERMS:
+    if len(one.node_selector_terms) * len(other.node_selector_terms) > MAX_TERMS:
         raise AnnotationError(
-            NODE_AFFINITY, f"together with spec.affinity.nodeAffinity it has more than {MOST_TERMS} pairs of terms"
+            NODE_AFFINITY, f"together with spec.affinity.nodeAffinity it has more than {MAX_TERMS} pairs of terms"
         )
     return NodeSelector(
         node_selector_terms=[
-            joined(a, b)
+            join_terms(a, b)
             for a in one.node_selector_terms
             if not is_empty(a)
             for b in other.node_selector_terms
@@ -201,8 +201,8 @@ def both(one: NodeSelector | None, other: NodeSelector | None) -> NodeSelector |
     )
 
 
-def joined(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
-    """The term that asks for what both ask for; neither may be empty."""
+def join_terms(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
+    """Return a term with the conditions of both; neither may be empty."""
     return NodeSelectorTerm(
         match_expressions=[*one.match_expressions, *other.match_expressions],
         match_fields=[*one.match_fields, *other.match_fields],
@@ -211,5 +211,5 @@ def joined(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
 
 
 def is_empty(term: NodeSelectorTerm) -> bool:
-    """A term without conditions chooses no node; joined with another it would choose what that one does."""
+    """Whether a term has no conditions. Such a term matches no node, so it must not be joined with another."""
     return not (term.match_expressions or term.match_fields or term.match_cel_expressions)

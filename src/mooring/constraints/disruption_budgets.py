@@ -1,7 +1,7 @@
-"""What a PodDisruptionBudget means: which pods it chooses, how many must stay healthy, and how many may go.
+"""PodDisruptionBudget semantics: which pods it selects, how many must stay healthy, how many may be disrupted.
 
-The disruption controller and simulations count by it, `pods/eviction` and draining refuse in its words, and preemption
-asks which pods a budget chooses. Where the pods and their owners are found is the callers' matter.
+Used by the disruption controller, simulations, `pods/eviction`, draining and preemption. Callers look up the pods and
+their owners.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _NOTHING: Final = label_selector.from_label_selector(None)
 
 
 def selector_of(budget: PodDisruptionBudget) -> Selector:
-    """Chooses pods of the budget's namespace by their labels; one that cannot be understood chooses none."""
+    """Return the budget's pod selector; an invalid one selects nothing."""
     try:
         return label_selector.from_label_selector(budget.spec.selector)
     except label_selector.SelectorError:
@@ -30,22 +30,23 @@ def selector_of(budget: PodDisruptionBudget) -> Selector:
 
 
 def selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether the budget is about a pod of its namespace."""
+    """Whether the budget selects a pod of its namespace."""
     selector, labels = budget.spec.selector, pod.metadata.labels
     if selector is None or any(labels.get(key) != value for key, value in selector.match_labels.items()):
-        return False  # by far the most frequent answer, for which no selector need be made
+        return False  # the most frequent result, without building a selector
     return not selector.match_expressions or selector_of(budget).matches(labels)
 
 
 def is_healthy(pod: Pod) -> bool:
-    """Whether a pod counts as one that is there."""
+    """Whether a pod counts as healthy: ready and not terminating."""
     return is_ready(pod) and pod.metadata.deletion_timestamp is None
 
 
 def expected_and_desired(spec: PodDisruptionBudgetSpec, pods: int, scale: Callable[[], int]) -> tuple[int, int]:
-    """How many pods there should be, and how many of them must stay healthy. Raises PercentError.
+    """Return the expected number of pods and how many of them must be healthy. Raise PercentError.
 
-    `pods` is how many there are. `scale` says how many their owners want; it is asked where the budget is a share.
+    `pods` is the number of existing pods. `scale` returns the replicas that their owners want; it is called only for
+    budgets in percent or with maxUnavailable.
     """
     if spec.max_unavailable is not None:
         expected = scale()
@@ -59,10 +60,10 @@ def expected_and_desired(spec: PodDisruptionBudgetSpec, pods: int, scale: Callab
 
 
 def disruptions_allowed(healthy: int, expected: int, desired: int) -> int:
-    """How many pods may go now."""
+    """Return how many pods may be disrupted now."""
     return max(healthy - desired, 0) if expected else 0
 
 
-def exhausted(budget: str, desired: int, healthy: int) -> str:
-    """Why no pod of a budget may go."""
+def describe_exhausted(budget: str, desired: int, healthy: int) -> str:
+    """Format why no pod of a budget may be evicted."""
     return f"The disruption budget {budget} needs {desired} healthy pods and has {healthy} currently"

@@ -1,8 +1,8 @@
-"""CEL over a taint (a toleration's `expression`) or over a node's labels (`matchCELExpressions`), for matching.
+"""Evaluate CEL over a taint (a toleration's `expression`) or over a node's labels (`matchCELExpressions`).
 
-Called by `tolerations`, `node_selector` and `columns`. Compiled expressions are kept in two caches, one for each use.
-An expression that does not compile, that fails, costs too much or gives no boolean is no match, and is logged once per
-cause. Whether an expression may be written at all is `admission`'s matter: here every expression counts as stored.
+Used by `tolerations`, `node_selector` and `columns`. Compiled programs are kept in two caches, one per use. An
+expression that does not compile, fails, exceeds the cost limit or returns no boolean does not match, and is logged once
+per cause. Admission decides which expressions may be written: here every expression counts as stored.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from mooring.cel.environment import Program
 from mooring.cel.errors import CelError, CompileError
 from mooring.cel.values import Timestamp
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
-from mooring.constraints.time_added import time_added
+from mooring.constraints.time_added import parse_time_added
 
 log = logs.get(__name__)
 T = TypeVar("T")
@@ -30,15 +30,15 @@ _ESTIMATED_LABELS: Final = NODE.sizes[_LABELS]
 
 @dataclass(frozen=True, slots=True)
 class NodeExpression:
-    """A compiled expression over a node's labels. Two are equal when their texts are."""
+    """A compiled expression over a node's labels. Two are equal if their sources are."""
 
     expression: str
     reads: tuple[str, ...] | None = field(compare=False)
-    """The label keys whose values decide; None when it may look at all labels."""
+    """The label keys that the expression reads; None if it may read all labels."""
     _program: Program = field(compare=False, repr=False)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        # The estimate assumes no more labels than this; with more, the cost is counted while evaluating.
+        # The cost estimate assumes at most this many labels; with more, the cost is counted during evaluation.
         counted = self._program.max_cost > COST_LIMIT or len(labels) > _ESTIMATED_LABELS
         return _is_true(self._program, {"node": {"labels": labels}}, counted, "CEL runtime error")
 
@@ -51,30 +51,30 @@ class TaintExpression(msgspec.Struct, frozen=True):
 
     def matches(self, taint: Taint) -> bool:
         values: dict[str, Any] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-        added = time_added(taint) if self.reads_time_added else None
+        added = parse_time_added(taint) if self.reads_time_added else None
         if added is not None:
             values["timeAdded"] = Timestamp.from_datetime(added)
         return _is_true(self._program, {"taint": values}, self._program.max_cost > COST_LIMIT, "CEL Runtime error")
 
 
-def node_expression(expression: str) -> NodeExpression | None:
-    """The expression, compiled; None when it cannot be."""
-    return _compiled(node_expressions, expression, "Failed to compile CEL expression")
+def compile_node_expression(expression: str) -> NodeExpression | None:
+    """Compile an expression; return None if it is invalid."""
+    return _get_or_log(node_expressions, expression, "Failed to compile CEL expression")
 
 
 def matches_taint(expression: str, taint: Taint) -> bool:
-    found = _compiled(taint_expressions, expression, "failed to compile CEL expression")
+    found = _get_or_log(taint_expressions, expression, "failed to compile CEL expression")
     return found is not None and found.matches(taint)
 
 
 def reads_time_added(expression: str) -> bool:
-    """Whether it matters to the expression when a taint was added."""
-    found = _compiled(taint_expressions, expression, "failed to compile CEL expression")
+    """Whether the expression reads `taint.timeAdded`."""
+    found = _get_or_log(taint_expressions, expression, "failed to compile CEL expression")
     return found is not None and found.reads_time_added
 
 
 def _compile_for_node(expression: str) -> NodeExpression:
-    program = _checked(NODE.stored_expressions().compile(expression))
+    program = _require_valid(NODE.stored_expressions().compile(expression))
     keys: frozenset[str] | None = frozenset()
     for path, read in program.reads.items():
         if path == _LABELS and read is not None and keys is not None:
@@ -85,11 +85,11 @@ def _compile_for_node(expression: str) -> NodeExpression:
 
 
 def _compile_for_taint(expression: str) -> TaintExpression:
-    program = _checked(TAINT.stored_expressions().compile(expression))
+    program = _require_valid(TAINT.stored_expressions().compile(expression))
     return TaintExpression(("taint",) in program.reads or ("taint", "timeAdded") in program.reads, program)
 
 
-def _checked(program: Program) -> Program:
+def _require_valid(program: Program) -> Program:
     if program.issues:
         raise CompileError(program.issues)
     return program
@@ -99,11 +99,11 @@ node_expressions: Final = ProgramCache(_compile_for_node, CACHE_SIZE)
 taint_expressions: Final = ProgramCache(_compile_for_taint, CACHE_SIZE)
 
 
-def _compiled(cache: ProgramCache[T], expression: str, complaint: str) -> T | None:
+def _get_or_log(cache: ProgramCache[T], expression: str, complaint: str) -> T | None:
     try:
         return cache.get(expression)
     except CelError as error:
-        _complain(complaint, expression, error)
+        _log_once(complaint, expression, error)
         return None
 
 
@@ -113,11 +113,11 @@ def _is_true(program: Program, bindings: Mapping[str, Any], counted: bool, compl
             return program.evaluate_counted(bindings, COST_LIMIT).value is True
         return program.evaluate(bindings) is True
     except CelError as error:
-        _complain(complaint, program.expression, error)
+        _log_once(complaint, program.expression, error)
         return False
 
 
-def _complain(message: str, expression: str, error: CelError) -> None:
+def _log_once(message: str, expression: str, error: CelError) -> None:
     cause = str(error)
     if logs.once(("cel", message, expression, cause)):
         log.error(message, extra={"fields": {"expression": expression, "error": cause}})

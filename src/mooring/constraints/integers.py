@@ -1,6 +1,7 @@
-"""The canonical integers that ``Lt`` and ``Gt`` demand in tolerations, on both sides.
+"""Canonical integers, which ``Lt`` and ``Gt`` require in tolerations and in taint values.
 
-Called by `tolerations` and by validation. (Node affinity's laxer reading is `mooring.api.label_selector.lax_int64`.)
+Used by `tolerations` and by validation. (Node affinity's laxer parsing is
+`mooring.api.label_selector.parse_lax_int64`.)
 """
 
 import re
@@ -8,8 +9,8 @@ import re
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
-def canonical_int64(text: str) -> int | None:
-    """The number in `text`, if it is written as `str()` of a signed 64-bit integer would write it."""
+def parse_canonical_int64(text: str) -> int | None:
+    """Parse a signed 64-bit integer in canonical form, as `str()` would print it; otherwise return None."""
     if not _CANONICAL.fullmatch(text):
         return None
     number = int(text)

@@ -1,10 +1,10 @@
-"""Node selectors, compiled: node affinity of pods (required and preferred), `nodeSelector`, PersistentVolumes.
+"""Compile node selectors: node affinity of pods (required and preferred), `nodeSelector`, PersistentVolumes.
 
-A selector is compiled once and then asked about nodes, one at a time here and over all nodes in `columns`. What can
-never match (a gate that is off, an operator or value that is not valid, a term without conditions) is found when it is
-compiled, and drops the whole term: an invalid condition never turns a term into "match all".
+A selector is compiled once and then matched against nodes, one at a time here and over all nodes in `columns`. A
+condition that can never match (gate off, invalid operator or value, empty term) is found when compiling and drops the
+whole term: an invalid condition never turns a term into "match all".
 
-Called by the scheduler (through `columns`), the volume and DaemonSet controllers, and the advisor.
+Used by the scheduler (through `columns`), the volume and DaemonSet controllers, and the advisor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ log = logs.get(__name__)
 
 Labels: TypeAlias = Mapping[str, str]
 NAME_FIELD = "metadata.name"
-"""The only field of a node that `matchFields` can choose."""
+"""The only node field that `matchFields` can select by."""
 _LABEL_OPERATORS = {
     "In": Operator.IN,
     "NotIn": Operator.NOT_IN,
@@ -37,7 +37,7 @@ _LABEL_OPERATORS = {
 
 
 class VersionRequirement(msgspec.Struct, frozen=True):
-    """A condition on a label whose value is a version: the node's version is on the left of the operator."""
+    """A condition on a label whose value is a version; the node's version is the left operand."""
 
     key: str
     operator: str
@@ -47,7 +47,7 @@ class VersionRequirement(msgspec.Struct, frozen=True):
         value = labels.get(self.key)
         if value is None:
             return False
-        version = semver.tolerant_or_none(value)
+        version = semver.parse_tolerant_or_none(value)
         if version is None:
             if logs.once(("semver label", self.key, value)):
                 log.debug("Parse semver failed for value %s in label %s", value, self.key)
@@ -56,11 +56,11 @@ class VersionRequirement(msgspec.Struct, frozen=True):
 
 
 Condition: TypeAlias = Requirement | VersionRequirement | NodeExpression
-"""A condition on the labels. Two are equal when they ask for the same, so verdicts on them can be shared."""
+"""A condition on labels. Equal conditions have equal results, so verdicts can be shared."""
 
 
-def reads(condition: Condition) -> tuple[str, ...] | None:
-    """The label keys that a condition looks at; None when it may look at all of them."""
+def label_keys_read(condition: Condition) -> tuple[str, ...] | None:
+    """Return the label keys that a condition reads; None if it may read all of them."""
     return condition.reads if isinstance(condition, NodeExpression) else (condition.key,)
 
 
@@ -87,7 +87,7 @@ class Term(msgspec.Struct, frozen=True):
 
 
 class Selector(msgspec.Struct, frozen=True):
-    """Terms of which one must hold; without any, nothing matches."""
+    """Terms of which at least one must match; without terms nothing matches."""
 
     terms: tuple[Term, ...]
 
@@ -96,7 +96,7 @@ class Selector(msgspec.Struct, frozen=True):
 
 
 class RequiredAffinity(msgspec.Struct, frozen=True):
-    """What a pod demands of its node: every pair of `nodeSelector`, and the required node affinity."""
+    """The required placement of a pod: every pair of `nodeSelector`, and the required node affinity."""
 
     node_selector: tuple[Requirement, ...] = ()
     affinity: Selector | None = None
@@ -108,7 +108,7 @@ class RequiredAffinity(msgspec.Struct, frozen=True):
 
 
 class PreferredAffinity(msgspec.Struct, frozen=True):
-    """What a pod would like: terms with weights."""
+    """The preferred node affinity of a pod: terms with weights."""
 
     terms: tuple[tuple[int, Term], ...] = ()
 
@@ -121,30 +121,30 @@ NO_PREFERENCE = PreferredAffinity()
 
 
 def required_affinity(spec: core_v1.PodSpec, options: ConstraintOptions) -> RequiredAffinity:
-    """`nodeSelector` and the required node affinity of a pod, which must both hold."""
+    """Compile `nodeSelector` and the required node affinity of a pod; both must match."""
     affinity = spec.affinity and spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
     if not required and not spec.node_selector:
         return ANY_NODE
     pairs = label_selector.from_labels(spec.node_selector).requirements
-    return RequiredAffinity(pairs, selector(required, options) if required else None)
+    return RequiredAffinity(pairs, compile_selector(required, options) if required else None)
 
 
 def possible_affinity(spec: core_v1.PodSpec, options: ConstraintOptions) -> RequiredAffinity:
-    """What remains of the required affinity without the conditions that no gate lets us judge.
+    """Return the required affinity without the conditions whose gates are off.
 
-    A node that does not match even this would not match with the gates on: one that matches this and not
-    `required_affinity` cannot be judged.
+    A node that does not match even this would not match with the gates on. For a node that matches this and not
+    `required_affinity`, the result is unknown.
     """
     affinity = required_affinity(spec, options)
-    if affinity.affinity is None or not unjudged(spec, options):
+    if affinity.affinity is None or not features_with_gate_off(spec, options):
         return affinity
     compiled = (_possible_term(entry, options) for entry in _required_terms(spec))
     return RequiredAffinity(affinity.node_selector, Selector(tuple(found for found in compiled if found)))
 
 
-def unjudged(spec: core_v1.PodSpec, options: ConstraintOptions) -> list[str]:
-    """What the required node affinity uses although its gate is off: operators, and `matchCELExpressions`."""
+def features_with_gate_off(spec: core_v1.PodSpec, options: ConstraintOptions) -> list[str]:
+    """List the operators and fields of the required node affinity whose gates are off."""
     terms = _required_terms(spec)
     operators = {
         entry.operator
@@ -163,21 +163,21 @@ def _required_terms(spec: core_v1.PodSpec) -> list[core_v1.NodeSelectorTerm]:
 
 
 def _possible_term(source: core_v1.NodeSelectorTerm, options: ConstraintOptions) -> Term | None:
-    judged = [
+    evaluated = [
         entry
         for entry in source.match_expressions
         if options.semver_operators or entry.operator not in semver.OPERATORS
     ]
     expressions_left = source.match_cel_expressions if options.cel else []
-    rest = structs.replace(source, match_expressions=judged, match_cel_expressions=expressions_left)
-    is_whole = len(judged) == len(source.match_expressions) and expressions_left == source.match_cel_expressions
+    rest = structs.replace(source, match_expressions=evaluated, match_cel_expressions=expressions_left)
+    is_whole = len(evaluated) == len(source.match_expressions) and expressions_left == source.match_cel_expressions
     if not is_whole and not (rest.match_fields or rest.match_expressions or rest.match_cel_expressions):
-        return Term((), ())  # nothing else is asked
-    return term(rest, options)
+        return Term((), ())  # the selector has no other conditions
+    return compile_term(rest, options)
 
 
 def preferred_affinity(spec: core_v1.PodSpec, options: ConstraintOptions) -> PreferredAffinity:
-    """The preferred node affinity of a pod."""
+    """Compile the preferred node affinity of a pod."""
     affinity = spec.affinity and spec.affinity.node_affinity
     preferred = affinity and affinity.preferred_during_scheduling_ignored_during_execution
     return preferred_terms(preferred, options) if preferred else NO_PREFERENCE
@@ -186,34 +186,34 @@ def preferred_affinity(spec: core_v1.PodSpec, options: ConstraintOptions) -> Pre
 def preferred_terms(
     preferred: Sequence[core_v1.PreferredSchedulingTerm], options: ConstraintOptions
 ) -> PreferredAffinity:
-    compiled = ((entry.weight, term(entry.preference, options)) for entry in preferred if entry.weight)
+    compiled = ((entry.weight, compile_term(entry.preference, options)) for entry in preferred if entry.weight)
     return PreferredAffinity(tuple((weight, found) for weight, found in compiled if found))
 
 
 def volume_matches(volume: core_v1.PersistentVolume, labels: Labels, options: ConstraintOptions) -> bool:
     """Whether a PersistentVolume can be used on a node with these labels."""
     found = volume_selector(volume, options)
-    # As in Kubernetes only the labels count: no name is known here, so `matchFields` with In never matches.
+    # As in Kubernetes only labels are evaluated: without a node name, `matchFields` with In never matches.
     return found is None or found.matches(labels, "")
 
 
 def volume_selector(volume: core_v1.PersistentVolume, options: ConstraintOptions) -> Selector | None:
-    """The node affinity of a PersistentVolume; None when it can be used everywhere."""
+    """Compile the node affinity of a PersistentVolume; None if it can be used everywhere."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return None
-    return selector(affinity.required, options)
+    return compile_selector(affinity.required, options)
 
 
-def selector(node_selector: core_v1.NodeSelector, options: ConstraintOptions) -> Selector:
-    compiled = (term(entry, options) for entry in node_selector.node_selector_terms)
+def compile_selector(node_selector: core_v1.NodeSelector, options: ConstraintOptions) -> Selector:
+    compiled = (compile_term(entry, options) for entry in node_selector.node_selector_terms)
     return Selector(tuple(found for found in compiled if found))
 
 
 def named_nodes(node_selector: core_v1.NodeSelector) -> frozenset[str] | None:
-    """The only nodes that could match, when every term names its nodes; else None.
+    """Return the only nodes that could match if every term names its nodes; otherwise None.
 
-    It looks at the terms as they are written, as kube-scheduler does: a term that can never match counts too.
+    Like kube-scheduler, read the terms as written: a term that can never match counts too.
     """
     chosen: frozenset[str] | None = None
     for entry in node_selector.node_selector_terms:
@@ -228,12 +228,13 @@ def named_nodes(node_selector: core_v1.NodeSelector) -> frozenset[str] | None:
     return chosen
 
 
-def term(source: core_v1.NodeSelectorTerm, options: ConstraintOptions) -> Term | None:
-    """The term, compiled; None when it can never match."""
+def compile_term(source: core_v1.NodeSelectorTerm, options: ConstraintOptions) -> Term | None:
+    """Compile a term; return None if it can never match."""
     by_name = [_name_requirement(entry) for entry in source.match_fields]
-    by_label: list[Condition | None] = [requirement(entry, options) for entry in source.match_expressions]
+    by_label: list[Condition | None] = [compile_requirement(entry, options) for entry in source.match_expressions]
     by_label += [
-        expressions.node_expression(expression) if options.cel else None for expression in source.match_cel_expressions
+        expressions.compile_node_expression(expression) if options.cel else None
+        for expression in source.match_cel_expressions
     ]
     conditions_on_name = tuple(condition for condition in by_name if condition)
     conditions_on_labels = tuple(condition for condition in by_label if condition)
@@ -249,20 +250,20 @@ def _name_requirement(source: core_v1.NodeSelectorRequirement) -> NameRequiremen
     return NameRequirement(source.values[0], source.operator == "In")
 
 
-def requirement(source: core_v1.NodeSelectorRequirement, options: ConstraintOptions) -> Condition | None:
-    """A condition of `matchExpressions`, compiled; None when it is not valid, or its gate is off."""
+def compile_requirement(source: core_v1.NodeSelectorRequirement, options: ConstraintOptions) -> Condition | None:
+    """Compile a `matchExpressions` entry; return None if it is invalid or its gate is off."""
     if source.operator in semver.OPERATORS and not options.semver_operators:
         return None
-    return _compiled(source.key, source.operator, tuple(source.values))
+    return _compile_cached(source.key, source.operator, tuple(source.values))
 
 
 @lru_cache(maxsize=4096)
-def _compiled(key: str, operator: str, values: tuple[str, ...]) -> Condition | None:
+def _compile_cached(key: str, operator: str, values: tuple[str, ...]) -> Condition | None:
     if names.label_key(key):
         return None
     if operator in semver.OPERATORS:
-        # Not checked as label values: in preferred terms they need not be, and a version may have a `+`.
-        version = semver.tolerant_or_none(values[0]) if len(values) == 1 else None
+        # Not validated as label values: preferred terms need not be valid ones, and a version may contain `+`.
+        version = semver.parse_tolerant_or_none(values[0]) if len(values) == 1 else None
         return VersionRequirement(key, operator, version) if version else None
     if any(names.label_value(value) for value in values) or not _has_right_values(operator, values):
         return None
@@ -274,4 +275,4 @@ def _has_right_values(operator: str, values: tuple[str, ...]) -> bool:
         return bool(values)
     if operator in ("Exists", "DoesNotExist"):
         return not values
-    return operator in ("Gt", "Lt") and len(values) == 1 and label_selector.lax_int64(values[0]) is not None
+    return operator in ("Gt", "Lt") and len(values) == 1 and label_selector.parse_lax_int64(values[0]) is not None

@@ -1,7 +1,7 @@
-"""Which of the gated matching rules are on: read once from the gates, then handed to every matching function.
+"""The gated matching rules that are on: read once from the feature gates, then passed to every matching function.
 
-Each component builds one at its start and never asks the gates again. What is off never matches (fail closed): the API
-server may have stored an operator or expression while its gate was on, and a scheduler may be started with it off.
+Each component builds one at start. A rule that is off never matches (fail closed): the API server may have stored an
+operator or expression while its gate was on, and a scheduler may be started with it off.
 """
 
 from collections.abc import Container
@@ -29,8 +29,8 @@ def from_gates(gates: FeatureGates) -> ConstraintOptions:
     )
 
 
-def declared(features: Container[str]) -> ConstraintOptions:
-    """What a component understands that declares these features by the names of their gates."""
+def from_declared_features(features: Container[str]) -> ConstraintOptions:
+    """Return the features that a component supports, given the gate names that it declares."""
     return ConstraintOptions(
         numeric_tolerations=known_gates.COMPARISON_OPERATORS in features,
         semver_operators=known_gates.SEMVER_OPERATORS in features,

@@ -1,7 +1,7 @@
-"""Pod-affinity terms, compiled: which pods, in which namespaces, and over which topology domain.
+"""Compile pod-affinity terms: a pod selector, namespaces and a topology key.
 
-Called by the scheduler (InterPodAffinity) and the advisor. Label keys (`matchLabelKeys`, `mismatchLabelKeys`) are not
-looked at: the API server merged them into the selector when the pod was created.
+Used by the scheduler (InterPodAffinity) and the advisor. `matchLabelKeys` and `mismatchLabelKeys` are ignored: the API
+server merged them into the selector when the pod was created.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from mooring.api.meta_v1 import LabelSelector
 
 
 class AffinityTerm(msgspec.Struct, frozen=True):
-    """A set of pods and a topology key. Terms that ask for the same are equal, so that counts can be shared."""
+    """A set of pods and a topology key. Terms with the same meaning are equal, so that counts can be shared."""
 
     namespaces: frozenset[str]
     namespace_selector: Selector
@@ -23,7 +23,7 @@ class AffinityTerm(msgspec.Struct, frozen=True):
     topology_key: str
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Whether a pod with `labels` in `namespace`, which has `namespace_labels`, is one of the set."""
+        """Whether a pod with `labels` in `namespace`, which has `namespace_labels`, is in the set."""
         return self.selector.matches(labels) and self.covers(namespace, namespace_labels)
 
     def covers(self, namespace: str, namespace_labels: Mapping[str, str]) -> bool:
@@ -36,10 +36,10 @@ class WeightedAffinityTerm(msgspec.Struct, frozen=True):
     term: AffinityTerm
 
 
-def affinity_term(source: PodAffinityTerm, own_namespace: str) -> AffinityTerm:
-    """A term of a pod in `own_namespace`, which is meant when the term says nothing about namespaces.
+def compile_affinity_term(source: PodAffinityTerm, own_namespace: str) -> AffinityTerm:
+    """Compile a term of a pod in `own_namespace`, the default if the term names no namespaces.
 
-    A null selector chooses nothing, an empty one everything: for pods and for namespaces alike.
+    A null selector selects nothing and an empty one everything, for pods and for namespaces.
     """
     namespaces = frozenset(source.namespaces)
     if not namespaces and source.namespace_selector is None:
@@ -52,12 +52,12 @@ def affinity_term(source: PodAffinityTerm, own_namespace: str) -> AffinityTerm:
     )
 
 
-def weighted_affinity_term(source: WeightedPodAffinityTerm, own_namespace: str) -> WeightedAffinityTerm:
-    return WeightedAffinityTerm(source.weight, affinity_term(source.pod_affinity_term, own_namespace))
+def compile_weighted_term(source: WeightedPodAffinityTerm, own_namespace: str) -> WeightedAffinityTerm:
+    return WeightedAffinityTerm(source.weight, compile_affinity_term(source.pod_affinity_term, own_namespace))
 
 
 def _selector(source: LabelSelector | None) -> Selector:
     try:
         return label_selector.from_label_selector(source)
-    except SelectorError:  # validation refuses it; if it was stored all the same, it chooses nothing
+    except SelectorError:  # validation rejects it; if stored anyway, it selects nothing
         return NOTHING

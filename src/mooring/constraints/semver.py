@@ -1,8 +1,8 @@
-"""Semantic versions as Kubernetes reads them: tolerant and strict parsing, precedence, ranges.
+"""Semantic versions as Kubernetes parses them: tolerant and strict parsing, precedence, ranges.
 
 Called by `tolerations` and `node_selector` for the ``Semver*`` operators, by the CEL semver library and by validation.
-The words of the errors are those of the parser that Kubernetes uses, because users see them in API answers; they quote
-the user's own text. Each distinct text is parsed once: the caches are bounded, and very long texts are not kept.
+Error messages are those of Kubernetes' parser, because users see them in API responses; they quote the input. Results
+are cached for short strings; the caches are bounded.
 
     >>> parse_tolerant("v1.31").canonical
     '1.31.0'
@@ -19,33 +19,33 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.cel.types import Type, object_type
 
 MAX_NUMBER = 2**64 - 1
-_CACHED_TEXTS = 8192
-_CACHED_LENGTH = 256  # twice the longest legal label or taint value with room for build metadata; longer ones are rare
-_SPACE = (  # Unicode's White_Space; `str.strip()` alone would also take the separators \x1c to \x1f
+_MAX_CACHED_STRINGS = 8192
+_MAX_CACHED_LENGTH = 256  # twice the longest valid label or taint value, with room for build metadata
+_SPACE = (  # Unicode's White_Space; `str.strip()` alone would also strip the separators \x1c to \x1f
     " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005"
     "\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 _DIGITS = re.compile(r"[0-9]*")
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
 _PLAIN = re.compile(r"(v?)(0|[1-9][0-9]{0,17})\.(0|[1-9][0-9]{0,17})\.(0|[1-9][0-9]{0,17})")
-"""Most versions there are: three numbers, for which one match says everything."""
+"""The most common form: three numbers, parsed with one match."""
 
 
 class SemverError(ValueError):
-    """A text is not a version or not a range; `str()` of it is meant for the user who wrote the text."""
+    """The string is not a version or range; the message is meant for the user who wrote it."""
 
 
-# The identifiers of a pre-release, ready for comparison: numbers come before words (semver.org, 11.4.3).
+# The identifiers of a pre-release in comparable form: numbers sort before strings (semver.org, 11.4.3).
 PreRelease = tuple[tuple[int, int, str], ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
-    """A version. Order and equality are semver.org's precedence, so build metadata does not count."""
+    """A version. Order and equality are semver.org's precedence, so build metadata is ignored."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.Semver")
     precedence: tuple[int, int, int, bool, PreRelease] = field(repr=False)
@@ -68,30 +68,34 @@ class Version:
 
 
 def parse_tolerant(text: str) -> Version:
-    """The version in `text`, which may have spaces around it, one ``v``, no minor or patch, and leading zeros."""
-    outcome = _parsed_tolerantly(text) if len(text) <= _CACHED_LENGTH else _parsed_tolerantly.__wrapped__(text)
+    """Parse a version that may have surrounding spaces, one ``v``, no minor or patch, and leading zeros."""
+    outcome = (
+        _parse_tolerant_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parse_tolerant_cached.__wrapped__(text)
+    )
     if isinstance(outcome, str):
         raise SemverError(outcome)
     return outcome
 
 
 def parse(text: str) -> Version:
-    """The version in `text`, which must be written exactly as semver.org has it."""
-    outcome = _parsed_strictly(text) if len(text) <= _CACHED_LENGTH else _parsed_strictly.__wrapped__(text)
+    """Parse a version written exactly as semver.org defines it."""
+    outcome = _parse_strict_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parse_strict_cached.__wrapped__(text)
     if isinstance(outcome, str):
         raise SemverError(outcome)
     return outcome
 
 
-def tolerant_or_none(text: str) -> Version | None:
-    """As `parse_tolerant`, for matching, where a text that is no version is an ordinary outcome."""
-    outcome = _parsed_tolerantly(text) if len(text) <= _CACHED_LENGTH else _parsed_tolerantly.__wrapped__(text)
+def parse_tolerant_or_none(text: str) -> Version | None:
+    """Parse tolerantly; return None for an invalid version, which is an ordinary result in matching."""
+    outcome = (
+        _parse_tolerant_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parse_tolerant_cached.__wrapped__(text)
+    )
     return None if isinstance(outcome, str) else outcome
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
-def _parsed_tolerantly(text: str) -> Version | str:
-    """A version, or the error's words: an outcome that can be cached either way."""
+@lru_cache(maxsize=_MAX_CACHED_STRINGS)
+def _parse_tolerant_cached(text: str) -> Version | str:
+    """Parse a version; return the error message on failure, so that both can be cached."""
     plain = _PLAIN.fullmatch(text)
     if plain is not None:
         return _of_numbers(plain)
@@ -105,8 +109,8 @@ def _parsed_tolerantly(text: str) -> Version | str:
     return _version(parts[0], parts[1], parts[2], leading_zeros=True)
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
-def _parsed_strictly(text: str) -> Version | str:
+@lru_cache(maxsize=_MAX_CACHED_STRINGS)
+def _parse_strict_cached(text: str) -> Version | str:
     plain = _PLAIN.fullmatch(text)
     if plain is not None and not plain[1]:
         return _of_numbers(plain)
@@ -147,9 +151,9 @@ def _version(major_text: str, minor_text: str, rest: str, *, leading_zeros: bool
 
 def _number(component: str, text: str, leading_zeros: bool) -> int | str:
     if not _DIGITS.fullmatch(text):
-        return f"Invalid character(s) found in {component} number {quoted(text)}"
+        return f"Invalid character(s) found in {component} number {go_quote(text)}"
     if not leading_zeros and len(text) > 1 and text[0] == "0":
-        return f"{component.capitalize()} number must not contain leading zeroes {quoted(text)}"
+        return f"{component.capitalize()} number must not contain leading zeroes {go_quote(text)}"
     return _unsigned(text)
 
 
@@ -158,7 +162,7 @@ def _unsigned(text: str) -> int | str:
         return 'strconv.ParseUint: parsing "": invalid syntax'
     significant = text.lstrip("0")
     if len(significant) > 20 or int(significant or "0") > MAX_NUMBER:
-        return f"strconv.ParseUint: parsing {quoted(text)}: value out of range"
+        return f"strconv.ParseUint: parsing {go_quote(text)}: value out of range"
     return int(significant or "0")
 
 
@@ -169,7 +173,7 @@ def _pre_release(text: str) -> PreRelease | str:
             return "Prerelease is empty"
         if _DIGITS.fullmatch(identifier):
             if len(identifier) > 1 and identifier[0] == "0":
-                return f"Numeric PreRelease version must not contain leading zeroes {quoted(identifier)}"
+                return f"Numeric PreRelease version must not contain leading zeroes {go_quote(identifier)}"
             number = _unsigned(identifier)
             if isinstance(number, str):
                 return number
@@ -177,7 +181,7 @@ def _pre_release(text: str) -> PreRelease | str:
         elif _IDENTIFIER.fullmatch(identifier):
             identifiers.append((1, 0, identifier))
         else:
-            return f"Invalid character(s) found in prerelease {quoted(identifier)}"
+            return f"Invalid character(s) found in prerelease {go_quote(identifier)}"
     return tuple(identifiers)
 
 
@@ -186,14 +190,14 @@ def _build_problem(text: str) -> str:
         if not identifier:
             return "Build meta data is empty"
         if not _IDENTIFIER.fullmatch(identifier):
-            return f"Invalid character(s) found in build meta data {quoted(identifier)}"
+            return f"Invalid character(s) found in build meta data {go_quote(identifier)}"
     return ""
 
 
 Compare = Callable[[Any, Any], bool]
 
 OPERATORS: dict[str, Compare] = {"SemverLt": operator.lt, "SemverGt": operator.gt, "SemverEq": operator.eq}
-"""The operators of tolerations and node selector requirements; the node's version is the first argument."""
+"""The operators of tolerations and node selector requirements; the node's version is the first operand."""
 
 _COMPARATORS: dict[str, Compare] = {
     "": operator.eq,
@@ -206,8 +210,8 @@ _COMPARATORS: dict[str, Compare] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-# What `OP 1.x` stands for, given the first version of 1.x and the first after it. All parts of a list must hold: so
-# `!=1.x` matches nothing, as recorded from Kubernetes' parser.
+# The expansion of `OP 1.x`, given the first version of 1.x and the first after it. All comparisons must hold: so
+# `!=1.x` matches nothing, as in Kubernetes' parser.
 _WILDCARDS: dict[str, tuple[tuple[Compare, bool], ...]] = {
     "": ((operator.ge, False), (operator.lt, True)),
     "=": ((operator.ge, False), (operator.lt, True)),
@@ -239,16 +243,16 @@ class Range(msgspec.Struct, frozen=True):
 
 
 def parse_range(text: str) -> Range:
-    """The range in `text`: comparators joined by space for AND and ``||`` for OR; operands parse tolerantly."""
-    outcome = _parsed_range(text) if len(text) <= _CACHED_LENGTH else _parsed_range.__wrapped__(text)
+    """Parse a range: comparators joined by spaces for AND and ``||`` for OR; operands are parsed tolerantly."""
+    outcome = _parse_range_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parse_range_cached.__wrapped__(text)
     if isinstance(outcome, str):
         raise SemverError(outcome)
     return outcome
 
 
 @lru_cache(maxsize=1024)
-def _parsed_range(text: str) -> Range | str:
-    words = _range_words(text)
+def _parse_range_cached(text: str) -> Range | str:
+    words = _split_range(text)
     if words and words[0] == "||":
         return "First element in range is '||'"
     if not words or words[-1] == "||":
@@ -267,41 +271,41 @@ def _parsed_range(text: str) -> Range | str:
     return Range(tuple(tuple(every) for every in alternatives))
 
 
-def _range_words(text: str) -> list[str]:
-    """The comparators of a range; spaces between a comparator and its operand do not separate."""
+def _split_range(text: str) -> list[str]:
+    """Split a range into comparators; spaces between a comparator and its operand do not separate."""
     words = re.sub(r"([<>=]) +", r"\1", text).split(" ")
-    # A word of one character is nothing to the recorded parser (`1.0.0 - 2.0.0` has two words), except that a lone
-    # digit is a version when operands parse tolerantly.
+    # Kubernetes' parser ignores tokens of one character (`1.0.0 - 2.0.0` has two), except that a lone digit is a
+    # version when operands are parsed tolerantly.
     return [word for word in words if len(word) > 1 or word.isdecimal()]
 
 
 def _comparisons(word: str) -> list[tuple[Compare, Version]] | str:
     digit = _FIRST_DIGIT.search(word)
     if digit is None:
-        return f"Could not get version from string: {quoted(word)}"
+        return f"Could not get version from string: {go_quote(word)}"
     comparator, operand = word[: digit.start()], word[digit.start() :]
     comparator = comparator.removesuffix("v")
-    whole = quoted(word)
+    whole = go_quote(word)
     if comparator not in _COMPARATORS:
-        return f"Could not parse Range {whole}: Could not parse comparator {quoted(comparator)} in {whole}"
+        return f"Could not parse Range {whole}: Could not parse comparator {go_quote(comparator)} in {whole}"
     if "x" in operand.split("."):
         bounds = _wildcard_bounds(operand)
         if isinstance(bounds, str):
             return f"Could not parse Range {whole}: {bounds}"
         return [(compare, bounds[after]) for compare, after in _WILDCARDS[comparator]]
-    version = _parsed_tolerantly(operand)
+    version = _parse_tolerant_cached(operand)
     if isinstance(version, str):
-        return f"Could not parse Range {whole}: Could not parse version {quoted(operand)} in {whole}: {version}"
+        return f"Could not parse Range {whole}: Could not parse version {go_quote(operand)} in {whole}: {version}"
     return [(_COMPARATORS[comparator], version)]
 
 
 def _wildcard_bounds(operand: str) -> tuple[Version, Version] | str:
-    """The first version that `operand` covers and the first after it (of no use when a number follows the ``x``)."""
+    """Return the first version that `operand` covers and the first one after (unused if a number follows the ``x``)."""
     parts = operand.split(".")
-    first = _parsed_tolerantly(".".join("0" if part == "x" else part for part in parts))
+    first = _parse_tolerant_cached(".".join("0" if part == "x" else part for part in parts))
     if isinstance(first, str):
         return first
     major, minor, *_ = first.precedence
-    # The number of parts alone says where the wildcard is, as in the recorded parser: `1.x.x` is `1.0.x`.
+    # Only the number of parts decides where the wildcard is, as in Kubernetes' parser: `1.x.x` is `1.0.x`.
     after = (major + 1, 0) if len(parts) == 2 else (major, minor + 1)
     return first, Version((*after, 0, True, ()), f"{after[0]}.{after[1]}.0")

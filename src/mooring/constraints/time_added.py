@@ -1,4 +1,4 @@
-"""When a taint was added. Called by `tolerations` for countdowns, and by `expressions` for `taint.timeAdded`."""
+"""When a taint was added. Used by `tolerations` for countdowns and by `expressions` for `taint.timeAdded`."""
 
 from datetime import datetime
 from typing import Protocol
@@ -12,8 +12,8 @@ class Dated(Protocol):
     time_added: str | None
 
 
-def time_added(taint: Dated) -> datetime | None:
-    """The moment; None when the taint does not say, or says nothing that can be read."""
+def parse_time_added(taint: Dated) -> datetime | None:
+    """Parse `timeAdded`; return None if it is missing or malformed."""
     try:
         return times.parse(taint.time_added or "")
     except times.TimeError:

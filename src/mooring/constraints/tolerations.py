@@ -1,8 +1,8 @@
-"""Tolerations against taints: one toleration and one taint at a time.
+"""Match tolerations against taints: one toleration and one taint at a time.
 
-Called by the controllers (eviction), the API server's admission, the advisor, and by `columns`, which asks once per
-distinct taint on behalf of the scheduler. Everything that cannot be judged (a gate that is off, a value that is no
-number or version, an expression that fails) is no match, is logged once per cause, and never raises.
+Used by the controllers (eviction), admission, the advisor, and by `columns`, which evaluates each distinct taint once
+for the scheduler. Whatever cannot be evaluated (a gate that is off, a value that is not a number or version, an
+expression that fails) does not match, is logged once per cause, and never raises.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,13 +12,13 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from mooring.api.core_v1 import Taint, Toleration
-from mooring.api.quoting import quoted
-from mooring.api.times import later
+from mooring.api.quoting import go_quote
+from mooring.api.times import add_seconds
 from mooring.base import logs
 from mooring.constraints import expressions, semver
-from mooring.constraints.integers import canonical_int64
+from mooring.constraints.integers import parse_canonical_int64
 from mooring.constraints.options import ConstraintOptions
-from mooring.constraints.time_added import time_added
+from mooring.constraints.time_added import parse_time_added
 
 log = logs.get(__name__)
 
@@ -26,14 +26,14 @@ NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 NO_EXECUTE = "NoExecute"
 DO_NOT_SCHEDULE = frozenset({NO_SCHEDULE, NO_EXECUTE})
-"""The effects that keep a new pod off a node."""
+"""The effects that keep new pods off a node."""
 
 EQUAL, EXISTS = "Equal", "Exists"
 NUMERIC = frozenset({"Lt", "Gt"})
 
 
 class TaintLike(Protocol):
-    """What taints of nodes and of devices, in every version of their API, have in common."""
+    """The common fields of node taints and device taints, in every API version."""
 
     key: str
     value: str
@@ -42,7 +42,7 @@ class TaintLike(Protocol):
 
 
 class DeviceTolerationLike(Protocol):
-    """A toleration of device taints, in any version of its API."""
+    """A toleration of device taints, in any API version."""
 
     key: str
     operator: str
@@ -52,15 +52,15 @@ class DeviceTolerationLike(Protocol):
 
 
 def tolerates(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> bool:
-    """Whether `toleration` matches `taint`. The taint's value is on the left: `Gt` asks for a greater taint."""
+    """Whether `toleration` matches `taint`. The taint's value is the left operand: `Gt` requires a greater taint."""
     if toleration.expression:
-        # The key is empty beside an expression, and must not be read as "every key" when the gate is off.
+        # The key is empty if there is an expression, and must not mean "every key" when the gate is off.
         return options.cel and expressions.matches_taint(toleration.expression, taint)
     return _tolerates(toleration, taint, options.numeric_tolerations, options.semver_operators)
 
 
 def tolerates_device_taint(toleration: DeviceTolerationLike, taint: TaintLike, options: ConstraintOptions) -> bool:
-    """The same for devices, whose tolerations know `Equal`, `Exists`, `Lt` and `Gt` and nothing else."""
+    """Whether a device toleration (`Equal`, `Exists`, `Lt`, `Gt`) matches a device taint."""
     return _tolerates(toleration, taint, options.numeric_tolerations, False)
 
 
@@ -82,13 +82,13 @@ def _tolerates(toleration: Toleration | DeviceTolerationLike, taint: TaintLike, 
 
 
 def _compare_numbers(operator: str, wanted: str, taint: TaintLike) -> bool:
-    bound = canonical_int64(wanted)
-    value = canonical_int64(taint.value)
+    bound = parse_canonical_int64(wanted)
+    value = parse_canonical_int64(taint.value)
     if value is None and logs.once(("numeric taint", taint.key, taint.value)):
         log.warning(
             "Failed to parse taint value %s as integer for numeric comparison: "
             "must be a decimal integer of 64 bits without leading zeros",
-            quoted(taint.value),
+            go_quote(taint.value),
             extra={"fields": {"key": taint.key, "effect": taint.effect}},
         )
     if value is None or bound is None:
@@ -97,8 +97,8 @@ def _compare_numbers(operator: str, wanted: str, taint: TaintLike) -> bool:
 
 
 def _compare_versions(operator: str, wanted: str, taint: TaintLike) -> bool:
-    bound = semver.tolerant_or_none(wanted)
-    value = semver.tolerant_or_none(taint.value)
+    bound = semver.parse_tolerant_or_none(wanted)
+    value = semver.parse_tolerant_or_none(taint.value)
     if value is None and logs.once(("semver taint", taint.key, taint.value)):
         log.error(
             "failed to parse taint value as semantic version",
@@ -121,7 +121,7 @@ def find_untolerated(
     options: ConstraintOptions,
     effects: frozenset[str] = DO_NOT_SCHEDULE,
 ) -> Taint | None:
-    """The first taint with one of `effects` that no toleration matches: the one that events name."""
+    """Return the first taint with one of `effects` that no toleration matches; events name it."""
     for taint in taints:
         if taint.effect in effects and not any_tolerates(tolerations, taint, options):
             return taint
@@ -131,7 +131,7 @@ def find_untolerated(
 def find_untolerated_device_taint(
     taints: Iterable[TaintLike], tolerations: Sequence[DeviceTolerationLike], options: ConstraintOptions
 ) -> TaintLike | None:
-    """The first taint that keeps a device from being allocated."""
+    """Return the first taint that prevents a device from being allocated."""
     for taint in taints:
         if taint.effect in DO_NOT_SCHEDULE and not any(
             tolerates_device_taint(toleration, taint, options) for toleration in tolerations
@@ -141,21 +141,21 @@ def find_untolerated_device_taint(
 
 
 def untolerated_reason(taint: Taint) -> str:
-    """The words for a taint that keeps a pod off a node, in events and conditions."""
+    """Return the message about a taint that keeps a pod off a node, for events and conditions."""
     return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
 
 
 def count_untolerated_preferences(
     taints: Iterable[Taint], tolerations: Sequence[Toleration], options: ConstraintOptions
 ) -> int:
-    """How many PreferNoSchedule taints no toleration matches: fewer make a better node."""
+    """Count the PreferNoSchedule taints that no toleration matches: fewer make a better node."""
     return sum(
         taint.effect == PREFER_NO_SCHEDULE and not any_tolerates(tolerations, taint, options) for taint in taints
     )
 
 
 class Stay(msgspec.Struct, frozen=True):
-    """How long a pod may stay beside its NoExecute taints: `seconds` is None for ever, 0 when it must go at once."""
+    """How long a pod may stay on a node with NoExecute taints: `seconds` is None for ever, 0 for immediate eviction."""
 
     seconds: int | None
     taint: TaintLike | None = None
@@ -167,7 +167,7 @@ FOR_EVER = Stay(None)
 
 
 def permitted_stay(taints: Iterable[Taint], tolerations: Sequence[Toleration], options: ConstraintOptions) -> Stay:
-    """The smallest period over the NoExecute taints; for each taint its first matching toleration counts."""
+    """Return the shortest stay over the NoExecute taints; for each taint its first matching toleration applies."""
     shortest = FOR_EVER
     for taint in taints:
         stay = _stay_beside(taint, tolerations, options, tolerates)
@@ -183,7 +183,7 @@ def eviction_time(
     options: ConstraintOptions,
     *,
     now: datetime,
-    added_at: Callable[[Taint], datetime | None] = time_added,
+    added_at: Callable[[Taint], datetime | None] = parse_time_added,
 ) -> datetime | None:
     """Return when a pod that was bound at `bound_at` must leave its node; None for never.
 
@@ -201,7 +201,7 @@ def device_eviction_time(
     options: ConstraintOptions,
     *,
     now: datetime,
-    added_at: Callable[[TaintLike], datetime | None] = time_added,
+    added_at: Callable[[TaintLike], datetime | None] = parse_time_added,
 ) -> datetime | None:
     """Return when the taints of one allocated device evict a pod; None for never."""
     stays = ((taint, _stay_beside(taint, tolerations, options, tolerates_device_taint)) for taint in taints)
@@ -213,7 +213,7 @@ def _earliest_end(stays: Iterable[tuple[Stay, datetime | None]], bound_at: datet
     for stay, added_at in stays:
         if stay.seconds is not None:
             start = max(bound_at, added_at or bound_at)
-            ends.append(later(start, stay.seconds) if stay.is_tolerated else min(start, now))
+            ends.append(add_seconds(start, stay.seconds) if stay.is_tolerated else min(start, now))
     return min(ends, default=None)
 
 

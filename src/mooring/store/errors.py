@@ -1,4 +1,4 @@
-"""What can go wrong in a store. A write whose precondition fails is no error but an outcome: see `kv.Conflict`.
+"""Exceptions of a store. A write whose precondition fails returns `kv.Conflict` and raises nothing.
 
     StoreError
     ├── RevisionError
@@ -20,7 +20,7 @@
         ├── Damaged            restore from a backup; the message says what is broken
         └── StorageFailed      the disk reported an input/output error: writes stop until a restart, reads go on
 
-The API server turns these into answers; the command line prints the message and stops.
+The API server turns these into HTTP errors; the command line prints the message and exits.
 """
 
 # ruff: noqa: N818 - the names say what is the case, as those of httpx do; the tree above says that they are errors
@@ -29,15 +29,15 @@ from pathlib import Path
 
 
 class StoreError(Exception):
-    """The root. Its message is fit for a user."""
+    """The base class. Its message is fit for a user."""
 
 
 class RevisionError(StoreError):
-    """A revision that cannot be read or watched from."""
+    """A revision cannot be read or watched from."""
 
 
 class Compacted(RevisionError):
-    """The history before `floor` was thrown away. List again, and watch from the revision of that list."""
+    """History before `floor` was compacted. List again, and watch from the revision of that list."""
 
     def __init__(self, requested: int, floor: int) -> None:
         super().__init__(f"revision {requested} has been compacted: the oldest one still known is {floor}")
@@ -46,7 +46,7 @@ class Compacted(RevisionError):
 
 
 class FutureRevision(RevisionError):
-    """The store has not reached that revision."""
+    """The store has not reached the requested revision."""
 
     def __init__(self, requested: int, current: int) -> None:
         super().__init__(f"revision {requested} is in the future: the current one is {current}")
@@ -55,7 +55,7 @@ class FutureRevision(RevisionError):
 
 
 class Closed(StoreError):
-    """Nothing more comes from here."""
+    """The store or the watcher is closed."""
 
 
 class OpenError(StoreError):
@@ -63,7 +63,7 @@ class OpenError(StoreError):
 
 
 class InUse(OpenError):
-    """A second process on the same data directory would corrupt it, so it is refused."""
+    """Another process has the data directory open; a second one would corrupt it."""
 
     def __init__(self, directory: Path, pid: int | None) -> None:
         who = f"process {pid}" if pid else "another process"
@@ -72,27 +72,27 @@ class InUse(OpenError):
 
 
 class Foreign(OpenError):
-    """Some other program's file stands where ours should."""
+    """The file or prefix belongs to another program."""
 
 
 class NewerSchema(OpenError):
-    """Downgrades across schema versions are refused rather than guessed at."""
+    """The store was written by a newer release; downgrades across schema versions are not supported."""
 
 
 class Incomplete(OpenError):
-    """Half of a store must not be served. Copy or restore again; that goes on where it can, or starts over."""
+    """A copy or restore into this store was not finished. Run it again: it resumes or starts over."""
 
 
 class NotEmpty(OpenError):
-    """Only whoever says so may overwrite a store."""
+    """The target of a copy holds data, and overwriting was not requested."""
 
 
 class StorageError(StoreError):
-    """The disk, or the file on it, refuses."""
+    """The disk, the file or etcd refuses."""
 
 
 class DiskFull(StorageError):
-    """The write was undone. Once there is space again, writes succeed again."""
+    """The write was rolled back. Writes succeed again once there is space."""
 
 
 class ReadOnly(StorageError):
@@ -100,20 +100,22 @@ class ReadOnly(StorageError):
 
 
 class TooLarge(StorageError):
-    """The store has a limit, and this value is above it."""
+    """The value exceeds the backend's size limit."""
 
 
 class Unreachable(StorageError):
-    """No server of etcd answered in time. If this was a write, nobody knows yet whether it is done."""
+    """No etcd member answered in time. The outcome of a write is unknown."""
 
 
 class Refused(StorageError):
-    """Wrong user or password, no permission for the prefix, or a certificate that one side does not accept."""
+    """etcd rejected us: wrong user or password, no permission for the prefix, or a certificate that one side does not
+    accept.
+    """
 
 
 class Damaged(StorageError):
-    """The file is not as it was written."""
+    """The file's content does not match its checksums or its schema."""
 
 
 class StorageFailed(StorageError):
-    """After an input/output error nobody knows what the disk holds, so nothing more is written until a restart."""
+    """The disk reported an I/O error, so its content is unknown: nothing is written until a restart."""

@@ -1,4 +1,4 @@
-"""The interface of every store: keys, values, and one counter of revisions.
+"""The interface of every store: keys, values, and one revision counter.
 
 The API server calls it (`/registry/pods/default/web` → the encoded pod); `memory`, `sqlite` and, for several servers,
 etcd implement it, and `tests/unit/store/test_contract.py` holds each of them to it. Read `errors` next.
@@ -13,15 +13,15 @@ A worked example. A fresh store is at revision 0, and every write that succeeds 
 
     range("/")                     → /a = 2                      at revision 4
     range("/", revision=2)         → /a = 1, /b = 1              the store as it was after event 2
-    watch("/", after=2)            → events 3 and 4, then whatever comes: no gap and no duplicate
+    watch("/", after=2)            → events 3 and 4, then later ones: no gap and no duplicate
 
     compact(3)                     forgets how the store looked before revision 3
     range("/", revision=2)         → Compacted
     watch("/", after=2)            → Compacted, because event 3 is gone; after=3 still works
 
-Two writes never share a revision, not even those of one `write_all`. So whoever has seen an event may resume after its
-revision without missing another one. (What etcd does in one transaction, keys that expire together and those of one
-`write_together`, does share one; a batch holds all of them.)
+Two writes never share a revision, not even those of one `write_all`. So a watcher that has seen an event may
+resume after its revision without missing another. (Exception: in etcd, keys that expire together and those of one
+`write_together` share a revision; a batch then holds all of them.)
 """
 
 from collections.abc import Callable, Sequence
@@ -32,18 +32,18 @@ import msgspec
 
 
 class KeyValue(msgspec.Struct, frozen=True, gc=False):
-    """One version of a key. Shared between readers, never changed."""
+    """One version of a key. Immutable, shared between readers."""
 
     key: str
     value: bytes
     create_revision: int
     mod_revision: int
     expires: float = 0.0
-    """Seconds since 1970 after which the store deletes the key by itself; 0 is never."""
+    """Unix time after which the store deletes the key; 0 is never."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """What one write did. Every watcher is handed the same object, so work per event can be cached by revision."""
+    """The effect of one write. All watchers receive the same object, so work per event can be cached by revision."""
 
     revision: int
     key: str
@@ -54,7 +54,11 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 JUST_WRITTEN = -1
-"""As a precondition: what the write right before it in the same `write_all` has left of the same key."""
+"""A precondition: the revision that the previous write of the same `write_all` left on the same key."""
+
+
+MAX_VALUE_BYTES = 4 * 1024 * 1024
+"""The largest value of any backend. An etcd with its own defaults takes 1.5 MiB."""
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
@@ -64,53 +68,53 @@ class Put(msgspec.Struct, frozen=True, gc=False):
     value: bytes
     expect: int | None = None
     ttl: float | None = None
-    """Seconds to live, counted anew from this write."""
+    """Time to live in seconds from this write."""
 
 
 class Delete(msgspec.Struct, frozen=True, gc=False):
-    """Delete a key, which must be there. `expect` is its `mod_revision`, or None for any."""
+    """Delete a key, which must exist. `expect` is its `mod_revision`, or None for any."""
 
     key: str
     expect: int | None = None
 
 
 class Conflict(msgspec.Struct, frozen=True, gc=False):
-    """The precondition did not hold, and nothing was written."""
+    """The precondition did not hold; nothing was written."""
 
     key: str
     current: KeyValue | None
-    """What is there instead; None if there is nothing."""
+    """The current version; None if the key does not exist."""
 
 
 Write = Put | Delete
 Outcome = Event | Conflict
 
 
-def behind(write: Write, before: Outcome | None) -> Write:
-    """A write of a group with the precondition that follows from what became of the one before it."""
-    if write.expect != JUST_WRITTEN or not isinstance(before, Event) or before.key != write.key:
-        return write  # nothing is ever at this revision, so that it conflicts where it has to follow on a write
-    return msgspec.structs.replace(write, expect=before.revision)
+def resolve_just_written(write: Write, previous: Outcome | None) -> Write:
+    """Resolve `JUST_WRITTEN` to the revision that the previous write of the batch produced."""
+    if write.expect != JUST_WRITTEN or not isinstance(previous, Event) or previous.key != write.key:
+        return write  # no key ever has this revision, so the write conflicts
+    return msgspec.structs.replace(write, expect=previous.revision)
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
-    """Keys under a prefix, in order, all as they were at `revision`."""
+    """Keys under a prefix, in order, as of `revision`."""
 
     items: list[KeyValue]
     revision: int
     remaining: int
-    """How many follow. For the next page, pass the last key as `after_key` and this `revision`."""
+    """How many keys follow. For the next page, pass the last key as `after_key` and this `revision`."""
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """Events in order. The watcher has now heard of everything up to `revision`; without events, this is a bookmark."""
+    """Events in order, complete up to `revision`. Without events it is a bookmark."""
 
     events: list[Event]
     revision: int
 
 
 class Stats(msgspec.Struct, frozen=True, gc=False):
-    """For metrics and `mooring store stats`."""
+    """Numbers for metrics and `mooring store stats`."""
 
     revision: int
     floor: int
@@ -122,22 +126,24 @@ class Stats(msgspec.Struct, frozen=True, gc=False):
 
 
 class Watcher(Protocol):
-    """A place in the stream of events."""
+    """A cursor in the stream of events."""
 
     async def next(self, *, timeout: float | None = None, limit: int = 1000) -> Batch:  # noqa: ASYNC109 - see below
-        """All events since the last batch, waiting for one if there is none (that is why the timeout is ours).
+        """Return all events since the last batch, waiting for one if there is none.
 
-        After `timeout` seconds the batch is empty. Raises `Compacted` if the watcher asked for, or fell back to, what
-        is no longer known; `FutureRevision`; `Closed`.
+        Return an empty batch after `timeout` seconds. Raise `Compacted` if the cursor is below the floor,
+        `FutureRevision` or `Closed`.
         """
         ...
 
     def take(self, limit: int = 1000) -> Batch:
-        """The same without waiting."""
+        """Return all events since the last batch without waiting."""
         ...
 
-    def listen(self, told: Callable[[], None]) -> None:
-        """Call a function, which only takes note, whenever there may be something to take: nobody calls `next` then."""
+    def listen(self, notify: Callable[[], None]) -> None:
+        """Call `notify` whenever there may be events to take; `next` must not be used then. `notify` may only record
+        the call.
+        """
         ...
 
     def close(self) -> None: ...
@@ -150,64 +156,64 @@ class Watcher(Protocol):
 
 
 class Store(Protocol):
-    """What every backend offers. All of it belongs to one event loop.
+    """The operations of every backend. A store belongs to one event loop.
 
-    A prefix ends with "/", and a key does not. The empty prefix is everything.
+    A prefix ends with "/", a key does not. The empty prefix selects everything.
     """
 
     async def write(self, write: Write) -> Outcome:
-        """Returns when the write is durable. If cancelled or failed with `StorageError`, it may or may not be done."""
+        """Write and return when it is durable. If cancelled or failed with `StorageError`, the outcome is unknown."""
         ...
 
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Several writes at once, to one key in this order. Each has its own outcome and, if it succeeds, revision.
+        """Write several keys; writes to one key keep their order. Each has its own outcome and revision.
 
-        One that expects what was `JUST_WRITTEN` is done only if the one before it was, and nobody came in between.
-        SQLite does all of them in one round to the disk and in this order; in etcd they are in flight together.
+        A write that expects `JUST_WRITTEN` succeeds only if the previous one did and no other writer came between.
+        SQLite commits all of them in one transaction and in order; etcd runs them concurrently.
         """
         ...
 
     async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
-        """Several writes to different keys, all of them or none: their events, or else what stood in the way of which.
+        """Write several different keys atomically; return their events, or the conflicts.
 
-        Readers and watchers see all of them at once. In etcd they share a revision, and 50 is the most it takes.
+        Readers and watchers see all of them at once. In etcd they share a revision; etcd takes at most 50.
         """
         ...
 
     async def get(self, key: str) -> KeyValue | None: ...
 
     async def range(self, prefix: str, *, after_key: str = "", limit: int = 0, revision: int | None = None) -> Page:
-        """At most `limit` keys (0 is all) behind `after_key`. Raises `Compacted` or `FutureRevision`."""
+        """Return at most `limit` keys (0 is all) after `after_key`. Raise `Compacted` or `FutureRevision`."""
         ...
 
     async def count(self, prefix: str) -> int: ...
 
     async def revision(self) -> int:
-        """The revision of the last write. Every read from now on shows at least that."""
+        """Return the revision of the last write. Later reads show at least that revision."""
         ...
 
     def peek(self, key: str) -> KeyValue | None:
-        """What this server knows of a key, at once: at least what the last `revision` or write told it.
+        """Return a key from local memory without waiting: at least as recent as the last `revision` call or write.
 
-        Where several servers share a store, `get` asks whether somebody else knows better. Whoever reads many keys
-        calls `revision` once and then this; so may those who only need a good guess, because a swap follows.
+        Where several servers share a store, `get` first asks the backend for its revision. Call `revision` once before
+        reading many keys with this; or use it alone where a stale value is harmless because a compare-and-swap follows.
         """
         ...
 
     def peek_all(self, prefix: str) -> list[KeyValue]:
-        """The same, of all keys under a prefix. The list is not to be changed."""
+        """Return all keys under a prefix as `peek` does. The list must not be modified."""
         ...
 
     def watch(self, selection: str, *, after: int) -> Watcher:
-        """Every event behind revision `after` on a prefix or on one key. What is wrong comes from `Watcher.next`."""
+        """Watch a prefix or one key for events after a revision. Errors are raised by `Watcher.next`."""
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget how the store looked before `revision`. Backends also do so by themselves, within their limits."""
+        """Discard history before `revision`. Backends also compact by themselves, within their limits."""
         ...
 
     async def stats(self) -> Stats: ...
 
     async def close(self) -> None:
-        """Finish what was begun and end every watcher. A second call does nothing."""
+        """Finish pending writes and end all watchers. A second call does nothing."""
         ...

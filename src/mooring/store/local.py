@@ -1,7 +1,7 @@
-"""What all stores share: reads, watches, expiry and compaction, out of memory.
+"""Reads, watches, expiry and compaction from memory, shared by all stores.
 
-`memory` adds nothing but a way to write; `sqlite` puts every write on disk before it is applied here; `etcd` applies
-what etcd tells. Read `mvcc` next.
+`memory` adds writes only; `sqlite` commits every write to disk before it is applied here; `etcd` applies the events of
+etcd's watch. Read `mvcc` next.
 """
 
 import asyncio
@@ -11,20 +11,20 @@ from collections.abc import Iterable, Sequence
 
 from mooring.base import logs, memory
 from mooring.base.clock import Clock
-from mooring.store.errors import Closed, FutureRevision, StorageError
-from mooring.store.kv import Conflict, Event, KeyValue, Outcome, Page, Put, Stats, Write
+from mooring.store.errors import Closed, FutureRevision, StorageError, TooLarge
+from mooring.store.kv import MAX_VALUE_BYTES, Conflict, Event, KeyValue, Outcome, Page, Put, Stats, Write
 from mooring.store.mvcc import Draft, HistoryLimits, Mvcc
 from mooring.store.watch import LocalWatcher, WatchHub
 
 log = logs.get(__name__)
 
 _MAINTENANCE_SECONDS = 1.0
-_EXPIRE_AT_ONCE = 1000
-_GIVEN_BACK_BYTES = 16 * 1024 * 1024
+_MAX_EXPIRED_PER_BATCH = 1000
+_MIN_RELEASE_BYTES = 16 * 1024 * 1024
 
 
 class LocalStore(ABC):
-    """A `kv.Store` but for the writing."""
+    """A `kv.Store` without the writing."""
 
     def __init__(self, clock: Clock, limits: HistoryLimits) -> None:
         self._clock = clock
@@ -32,9 +32,9 @@ class LocalStore(ABC):
         self._state = Mvcc(limits)
         self._hub = WatchHub(self._state)
         self._closed = False
-        self._ages: deque[tuple[float, int]] = deque()  # (when, the revision then), at most one a second
+        self._ages: deque[tuple[float, int]] = deque()  # (time, revision at that time), at most one a second
         self._maintenance: asyncio.Task[None] | None = None
-        self._given_back = 0  # of the bytes that history has freed; the process may still have the others
+        self._returned_bytes = 0  # the part of freed_bytes that was returned to the system
 
     async def write(self, write: Write) -> Outcome:
         return (await self.write_all((write,)))[0]
@@ -69,7 +69,7 @@ class LocalStore(ABC):
 
     def peek_all(self, prefix: str) -> list[KeyValue]:
         self._check_open()
-        known = self._state.few_under(prefix)
+        known = self._state.cached_under(prefix)
         if known is not None:
             return known
         check_prefix(prefix)
@@ -83,7 +83,7 @@ class LocalStore(ABC):
         self._check_open()
         if revision > self._state.revision:
             raise FutureRevision(revision, self._state.revision)
-        self._forget(revision)
+        self._compact_to(revision)
 
     async def stats(self) -> Stats:
         self._check_open()
@@ -107,22 +107,22 @@ class LocalStore(ABC):
         self._hub.close()
 
     async def maintain(self) -> None:
-        """Delete what has expired and forget what is old. The store calls this every second by itself."""
-        while due := self._state.expired(self._clock.now().timestamp(), _EXPIRE_AT_ONCE):
+        """Delete expired keys and compact by age. The store calls this every second."""
+        while due := self._state.due_deletes(self._clock.now().timestamp(), _MAX_EXPIRED_PER_BATCH):
             await self.write_all(due)
-        self._forget_by_age()
+        self._compact_by_age()
 
-    def _forget_by_age(self) -> None:
+    def _compact_by_age(self) -> None:
         now = self._clock.monotonic()
         if not self._ages or self._ages[-1][1] != self._state.revision:
             self._ages.append((now, self._state.revision))
         floor = 0
         while self._ages and self._ages[0][0] <= now - self._limits.seconds:
             floor = self._ages.popleft()[1]
-        self._forget(floor)
-        if not 0 <= self._state.freed_bytes - self._given_back < _GIVEN_BACK_BYTES:  # below: history has begun anew
-            self._given_back = self._state.freed_bytes
-            memory.give_back()
+        self._compact_to(floor)
+        if not 0 <= self._state.freed_bytes - self._returned_bytes < _MIN_RELEASE_BYTES:  # negative: history was reset
+            self._returned_bytes = self._state.freed_bytes
+            memory.release_free_memory()
 
     def _start_maintenance(self) -> None:
         self._maintenance = asyncio.get_running_loop().create_task(self._maintain_regularly(), name="store maintenance")
@@ -134,7 +134,7 @@ class LocalStore(ABC):
                 await self.maintain()
             except StorageError as error:
                 if logs.once(("store maintenance", str(error))):
-                    log.warning("the store could not be tidied up", extra={"fields": {"error": str(error)}})
+                    log.warning("store maintenance failed", extra={"fields": {"error": str(error)}})
 
     def _check_open(self) -> None:
         if self._closed:
@@ -144,28 +144,26 @@ class LocalStore(ABC):
         return Draft(self._state, self._clock)
 
     def _apply(self, events: list[Event]) -> None:
-        """Make events visible to readers and watchers, all in one go."""
         for event in events:
             self._state.apply(event)
         self._publish(events)
 
     def _publish(self, events: list[Event]) -> None:
         self._hub.publish(events)
-        self._state.fold(2 * len(events))  # so that what was there at the start is folded in time, too
-        self._forget(self._state.wanted_floor())
+        self._state.fold(2 * len(events))  # twice, so that events loaded at start get folded too
+        self._compact_to(self._state.wanted_floor())
 
-    def _forget(self, floor: int) -> None:
+    def _compact_to(self, floor: int) -> None:
         if floor > self._state.floor:
             self._discard(self._state.compact(floor))
-            self._hub.forget(floor)
+            self._hub.compact(floor)
 
     @abstractmethod
-    def _discard(self, revisions: list[int]) -> None:
-        """Take note of revisions that need not be stored any longer."""
+    def _discard(self, revisions: list[int]) -> None: ...
 
 
 def check_writes(writes: Iterable[Write]) -> None:
-    """Refuse what no backend could store, before it can harm the writes it would share a transaction with."""
+    """Reject writes that no backend could store, before they join a shared transaction."""
     for write in writes:
         if not write.key or write.key.endswith("/") or "\0" in write.key:
             raise ValueError(f"a key must not be empty, end with '/' or contain NUL: {write.key!r}")
@@ -173,9 +171,11 @@ def check_writes(writes: Iterable[Write]) -> None:
             write.key.encode()  # raises UnicodeEncodeError, a ValueError, for a lone surrogate
         if isinstance(write, Put) and type(write.value) is not bytes:
             raise TypeError(f"the value of {write.key} must be bytes, not {type(write.value).__name__}")
+        if isinstance(write, Put) and len(write.value) > MAX_VALUE_BYTES:
+            raise TooLarge(f"the object would take {len(write.value)} bytes in the store; limit is {MAX_VALUE_BYTES}")
 
 
 def check_prefix(prefix: str) -> None:
-    """Refuse what would select half a name."""
+    """Reject a prefix that would match half a name."""
     if prefix and not prefix.endswith("/"):
         raise ValueError(f"a prefix must end with '/': {prefix!r}")

@@ -1,4 +1,4 @@
-"""A store that forgets everything when it is closed: for tests, simulation and `mooring up --ephemeral`."""
+"""A store without durability: for tests, simulation and `mooring up --ephemeral`."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -22,7 +22,7 @@ class MemoryStore(LocalStore):
         self._check_open()
         check_writes(writes)
         draft = self._draft()
-        outcomes = draft.judge_all(writes)
+        outcomes = draft.check_all(writes)
         self._apply(draft.events)
         return outcomes
 
@@ -30,9 +30,9 @@ class MemoryStore(LocalStore):
         self._check_open()
         check_writes(writes)
         draft = self._draft()
-        outcomes = draft.judge_together(writes)
+        outcomes = draft.check_together(writes)
         self._apply(draft.events)
         return outcomes
 
     def _discard(self, revisions: list[int]) -> None:
-        """Memory is free already."""
+        """Do nothing: the memory is free already."""

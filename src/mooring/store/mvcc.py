@@ -1,14 +1,14 @@
-"""The store in memory: what every key holds now, and the events since the floor, from which the past is worked out.
+"""Multi-version state in memory: the current value of every key, and the events since the floor.
 
 Every store keeps one; it knows nothing of tasks, threads or disks. History is one list of events in order:
 
     floor = 3, revision = 6        history = [event 4, event 5, event 6]
 
-Events that are not new any more are folded (`folding`): they tell the same in less memory.
+Events that are no longer recent are delta-compressed (`folding`).
 
-To read at revision 4, take the present and undo events 6 and 5 (`past`). To compact to 5, drop the first two; what
-event 4 and event 5 replaced can then no longer be asked for. In etcd a revision may have no event here (somebody wrote
-elsewhere) or several (one transaction), so places in history are looked up by revision.
+To read at revision 4, take the current state and undo events 6 and 5 (`past`). To compact to 5, drop the first two
+events; the values that they replaced can then no longer be read. In etcd a revision may have no event here (a write
+under another prefix) or several (one transaction), so history is searched by revision.
 """
 
 import heapq
@@ -21,51 +21,51 @@ from operator import attrgetter
 from mooring.base.clock import Clock
 from mooring.store import folding
 from mooring.store.errors import Compacted, FutureRevision
-from mooring.store.kv import JUST_WRITTEN, Conflict, Delete, Event, KeyValue, Outcome, Page, Write, behind
+from mooring.store.kv import JUST_WRITTEN, Conflict, Delete, Event, KeyValue, Outcome, Page, Write, resolve_just_written
 from mooring.store.past import Past
 from mooring.store.sorted_keys import SortedKeys
 
 _revision_of = attrgetter("revision")
-_FEW, _PREFIXES = 64, 4096
-_CHANGED = 100_000
-"""Of so many changed keys it is remembered what they were for readers of pages: 25 MB."""
-_READERS = 256
-"""So many of them are remembered; the next page of another takes as long as its first."""
-_NEW = 1000
-"""So many events are not folded: watchers are about to read them."""
+_MAX_CACHED_KEYS, _MAX_CACHED_PREFIXES = 64, 4096
+_MAX_CHANGED_KEYS = 100_000
+"""Total changed keys remembered for paging readers (about 25 MB); beyond it the least recent reader is evicted."""
+_MAX_PAGING_READERS = 256
+"""Most paging readers remembered; the next page of an evicted one costs as much as its first."""
+_RECENT_EVENTS = 1000
+"""The most recent events are not folded: watchers are about to read them."""
 
 
 @dataclass(frozen=True)
 class HistoryLimits:
-    """How much of the past is kept, for slow watchers and paging readers. Whichever is reached first counts."""
+    """Bounds on history kept for slow watchers and paging readers. The first bound that is reached applies."""
 
     seconds: float = 300.0
     events: int = 100_000
     value_bytes: int = 48 * 1024 * 1024
-    """Of values that only history holds: what was replaced or deleted. The others are there anyway."""
+    """Bytes of values that only history holds (replaced or deleted)."""
 
 
 class Mvcc:
-    """All keys at the current revision, and the way back to the floor."""
+    """All keys at the current revision, and history back to the floor."""
 
     def __init__(self, limits: HistoryLimits) -> None:
         self.revision = 0
         self.floor = 0
         self.history_bytes = 0
         self.freed_bytes = 0
-        """Of values that history has forgotten or folded, since the start."""
+        """Bytes freed by compaction and folding since the start."""
         self._limits = limits
         self._live: dict[str, KeyValue] = {}
         self.get: Callable[[str], KeyValue | None] = self._live.get
-        """The dictionary's own, as every request asks for several keys."""
+        """Bound to the dictionary's own method: every request reads several keys."""
         self._keys = SortedKeys()
         self._history: list[Event] = []
         self._folded = 0  # how many events of history, the first ones, are folded
         self._expiring: list[tuple[float, int, str]] = []  # a heap; an entry may be out of date
         self._pasts: dict[tuple[str, int], Past] = {}
-        """Of readers who go on, by prefix and revision; who asked last comes last."""
-        self._few: dict[str, list[str]] = {}
-        """The keys under prefixes that were asked for, where there are few; forgotten when one comes or goes."""
+        """State for paging readers, by prefix and revision, least recently used first."""
+        self._cached_keys: dict[str, list[str]] = {}
+        """Cached key lists of prefixes with few keys; invalidated when a key is added or removed."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -77,22 +77,24 @@ class Mvcc:
     def count(self, prefix: str) -> int:
         return self._keys.between(prefix, _end_of(prefix), limit=1)[1]
 
-    def few_under(self, prefix: str) -> list[KeyValue] | None:
-        """All keys under a prefix, now, if it was asked for before. Writers ask for the same few (quotas, limits)."""
-        keys = self._few.get(prefix)
+    def cached_under(self, prefix: str) -> list[KeyValue] | None:
+        """Return all keys under a prefix from the cache, or None. Admission reads the same few prefixes (quotas,
+        limits).
+        """
+        keys = self._cached_keys.get(prefix)
         return None if keys is None else list(map(self._live.__getitem__, keys))
 
     def all_under(self, prefix: str) -> list[KeyValue]:
-        """The same of whatever prefix; where there are few keys, they are remembered."""
+        """Return all keys under a prefix; cache the list if it is short."""
         found = self.range(prefix, "", 0, None).items
-        if prefix and len(found) <= _FEW:
-            if len(self._few) >= _PREFIXES:
-                self._few.clear()
-            self._few[prefix] = [kv.key for kv in found]
+        if prefix and len(found) <= _MAX_CACHED_KEYS:
+            if len(self._cached_keys) >= _MAX_CACHED_PREFIXES:
+                self._cached_keys.clear()
+            self._cached_keys[prefix] = [kv.key for kv in found]
         return found
 
     def range(self, prefix: str, after_key: str, limit: int, revision: int | None) -> Page:
-        """A page of the keys under a prefix, now or at an earlier revision."""
+        """Return a page of the keys under a prefix, at the current or an earlier revision."""
         self.require(self.revision if revision is None else revision)
         low, high = max(prefix, after_key), _end_of(prefix)
         if revision is None or revision == self.revision:
@@ -103,39 +105,39 @@ class Mvcc:
         return Page(items, revision, count - len(items))
 
     def require(self, revision: int) -> None:
-        """Raise unless the store can still, and can already, tell how it looked at a revision."""
+        """Raise `Compacted` or `FutureRevision` if a revision cannot be read."""
         if revision < self.floor:
             raise Compacted(revision, self.floor)
         if revision > self.revision:
             raise FutureRevision(revision, self.revision)
 
-    def events_behind(self, revision: int) -> list[Event]:
-        """The events after a revision that is not below the floor."""
-        return self._history[self._place(revision) :]
+    def events_after(self, revision: int) -> list[Event]:
+        """Return the events after a revision that is not below the floor."""
+        return self._history[self._index_after(revision) :]
 
     def event_at(self, revision: int, key: str) -> Event | None:
-        """What a revision did to a key, if that is in history."""
+        """Return the event of a key at a revision, if it is in history."""
         history = self._history
         place = revision - history[0].revision if history else 0
         if 0 <= place < len(history) and history[place].revision == revision and history[place].key == key:
-            return history[place]  # as it is where every revision has one event
-        found = history[self._place(revision - 1) : self._place(revision)]
+            return history[place]  # the common case: every revision has one event
+        found = history[self._index_after(revision - 1) : self._index_after(revision)]
         return next((event for event in found if event.key == key), None)
 
     def advance(self, revision: int) -> None:
-        """Nothing has happened here up to a revision."""
+        """Move to a later revision without events."""
         self.revision = max(self.revision, revision)
 
     def apply(self, event: Event) -> None:
-        """Take over an event, which follows on all that were applied."""
+        """Apply the next event."""
         self.revision = event.revision
         self._replace(event)
         self._history.append(event)
         self.history_bytes += _size(event)
 
     def fold(self, count: int) -> None:
-        """Fold up to so many events that are not new any more."""
-        until = min(len(self._history) - _NEW, self._folded + count)
+        """Fold up to `count` events that are no longer recent."""
+        until = min(len(self._history) - _RECENT_EVENTS, self._folded + count)
         while self._folded < until:
             event = self._history[self._folded]
             self._folded += 1
@@ -143,17 +145,17 @@ class Mvcc:
                 self._shrink(folding.fold(event, self.event_at(event.previous.mod_revision, event.key)))
 
     def restore(self, event: Event) -> list[int]:
-        """Take over an event from below the floor; returns the revisions that need not be stored any longer."""
+        """Apply an event from below the floor; return the revisions that need not be stored any longer."""
         self._replace(event)
         return list(_obsolete(event))
 
     def start_at(self, floor: int) -> None:
-        """Everything below the floor has been restored; what follows is history."""
+        """Set floor and revision after everything below was restored."""
         self.revision = self.floor = floor
 
     def compact(self, floor: int) -> list[int]:
-        """Forget the past before a revision; returns the revisions that need not be stored any longer, in order."""
-        place = self._place(floor)
+        """Drop history before a revision; return the revisions that need not be stored any longer, in order."""
+        place = self._index_after(floor)
         dropped = self._history[:place]
         del self._history[:place]
         self._folded = max(self._folded - place, 0)
@@ -163,7 +165,7 @@ class Mvcc:
         return [revision for event in dropped for revision in _obsolete(event)]
 
     def wanted_floor(self) -> int:
-        """The floor that the limits on events and bytes ask for: a tenth below them, so that it moves in strides."""
+        """Return the floor that the limits require. It is a tenth below the limits, so that it moves in strides."""
         if len(self._history) <= self._limits.events and self.history_bytes <= self._limits.value_bytes:
             return self.floor
         surplus_events = len(self._history) - self._limits.events * 9 // 10
@@ -176,8 +178,8 @@ class Mvcc:
             dropped += 1
         return self._history[dropped - 1].revision if dropped else self.floor
 
-    def expired(self, now: float, limit: int) -> list[Delete]:
-        """The deletes that are due. They stay due until they are applied."""
+    def due_deletes(self, now: float, limit: int) -> list[Delete]:
+        """Return the deletes that are due. They stay due until they are applied."""
         due: list[tuple[float, int, str]] = []
         while self._expiring and self._expiring[0][0] <= now and len(due) < limit:
             entry = heapq.heappop(self._expiring)
@@ -192,16 +194,16 @@ class Mvcc:
         self.history_bytes -= size
         self.freed_bytes += size
 
-    def _place(self, revision: int) -> int:
-        """Where in history the events behind a revision begin."""
+    def _index_after(self, revision: int) -> int:
         return bisect_right(self._history, revision, key=_revision_of)
 
     def _past(self, prefix: str, revision: int) -> Past:
-        """What has changed under a prefix since a revision."""
         past = self._pasts.pop((prefix, revision), None) or Past(prefix, revision)
-        past.follow(self.events_behind(past.told))
+        past.follow(self.events_after(past.last_revision))
         self._pasts[prefix, revision] = past
-        while len(self._pasts) > _READERS or (len(self._pasts) > 1 and sum(map(len, self._pasts.values())) > _CHANGED):
+        while len(self._pasts) > _MAX_PAGING_READERS or (
+            len(self._pasts) > 1 and sum(map(len, self._pasts.values())) > _MAX_CHANGED_KEYS
+        ):
             del self._pasts[next(iter(self._pasts))]
         return past
 
@@ -210,11 +212,11 @@ class Mvcc:
         if current is None:
             if self._live.pop(event.key, None):
                 self._keys.remove(event.key)
-                self._forget_prefixes_of(event.key)
+                self._invalidate_prefixes(event.key)
             return
         if event.key not in self._live:
             self._keys.add(event.key)
-            self._forget_prefixes_of(event.key)
+            self._invalidate_prefixes(event.key)
         self._live[event.key] = current
         if current.expires:
             heapq.heappush(self._expiring, (current.expires, current.mod_revision, current.key))
@@ -222,14 +224,14 @@ class Mvcc:
                 self._expiring = [(kv.expires, kv.mod_revision, key) for key, kv in self._live.items() if kv.expires]
                 heapq.heapify(self._expiring)
 
-    def _forget_prefixes_of(self, key: str) -> None:
-        if self._few:
+    def _invalidate_prefixes(self, key: str) -> None:
+        if self._cached_keys:
             for prefix in prefixes_of(key):
-                self._few.pop(prefix, None)
+                self._cached_keys.pop(prefix, None)
 
 
 class Draft:
-    """Writes judged one after the other, each as if those before it were done. Nothing is applied."""
+    """Check writes one after the other, each as if those before it were done. Nothing is applied."""
 
     def __init__(self, state: Mvcc, clock: Clock) -> None:
         self.events: list[Event] = []
@@ -237,15 +239,15 @@ class Draft:
         self._clock = clock
         self._changed: dict[str, KeyValue | None] = {}
 
-    def judge(self, write: Write) -> Outcome:
-        """The event that the write amounts to, or why it may not be done."""
+    def check(self, write: Write) -> Outcome:
+        """Return the event that the write would produce, or the conflict."""
         key = write.key
         previous = self._changed[key] if key in self._changed else self._state.get(key)
         found = previous.mod_revision if previous else 0
         if write.expect is not None and write.expect != found:
             return Conflict(key, previous)
         if previous:
-            key = previous.key  # which all versions share, and not one each
+            key = previous.key  # versions share one string object
         revision = self._state.revision + len(self.events) + 1
         if isinstance(write, Delete):
             if previous is None:
@@ -254,25 +256,25 @@ class Draft:
         else:
             expires = 0.0 if write.ttl is None else self._clock.now().timestamp() + write.ttl
             created = previous.create_revision if previous else revision
-            current = KeyValue(key, _exact(write.value), created, revision, expires)
+            current = KeyValue(key, _trim_capacity(write.value), created, revision, expires)
         event = Event(revision, key, previous, current)
         self._changed[key] = current
         self.events.append(event)
         return event
 
-    def judge_all(self, writes: Sequence[Write]) -> list[Outcome]:
-        """The same for each of several."""
+    def check_all(self, writes: Sequence[Write]) -> list[Outcome]:
+        """Check each of several writes; return their outcomes."""
         outcomes: list[Outcome] = []
         before: Outcome | None = None
         for write in writes:
-            before = self.judge(write if write.expect != JUST_WRITTEN else behind(write, before))
+            before = self.check(write if write.expect != JUST_WRITTEN else resolve_just_written(write, before))
             outcomes.append(before)
         return outcomes
 
-    def judge_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
-        """The events that writes to different keys amount to, or why they may not be done; then none is."""
+    def check_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
+        """Check an atomic batch; return all events, or all conflicts and discard the events."""
         begin, changed = len(self.events), dict(self._changed)
-        outcomes = [self.judge(write) for write in writes]
+        outcomes = [self.check(write) for write in writes]
         conflicts = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
         if not conflicts:
             return self.events[begin:]
@@ -282,35 +284,36 @@ class Draft:
 
 
 def prefixes_of(key: str) -> tuple[str, ...]:
-    """Every prefix of a key that ends with "/"."""
-    return _prefixes_in(key[: key.rfind("/") + 1])
+    """Return every prefix of a key that ends with "/"."""
+    return _prefixes_of_folder(key[: key.rfind("/") + 1])
 
 
 @lru_cache(maxsize=1024)
-def _prefixes_in(folder: str) -> tuple[str, ...]:
-    """Those of all keys in a folder, of which there are few."""
+def _prefixes_of_folder(folder: str) -> tuple[str, ...]:
+    """Return the prefixes of a folder; cached, because folders are few."""
     return tuple(folder[: end + 1] for end, char in enumerate(folder) if char == "/")
 
 
 def _end_of(prefix: str) -> str | None:
-    """The first string behind everything that starts with a prefix ending in "/"."""
+    """Return the first string after everything that starts with a prefix ending in "/"."""
     return prefix[:-1] + chr(ord("/") + 1) if prefix else None
 
 
-def _exact(value: bytes) -> bytes:
-    """A value without the room that encoders leave behind what they have written: a quarter as much again."""
+def _trim_capacity(value: bytes) -> bytes:
+    """Copy a value to drop the spare capacity that encoders leave at the end: up to a quarter."""
     return bytes(memoryview(value))
 
 
 def _size(event: Event) -> int:
-    """What history holds because of an event; its new value is current, or counts with the event that replaced it."""
-    return folding.held(event.previous) if event.previous else 0
+    """Return the bytes that history holds because of an event: the value that it replaced."""
+    return folding.memory_size(event.previous) if event.previous else 0
 
 
 def _obsolete(event: Event) -> Iterator[int]:
-    """The revisions nobody can ask for once the floor has reached an event: what it replaced, and itself if a delete.
+    """Yield the revisions that are unreadable once the floor has reached an event: the replaced one, and the event's
+    own if it is a delete.
 
-    In this order, so that no store ever holds a value without the delete that ended it.
+    In this order, so that a store on disk never holds a value without the delete that ended it.
     """
     if event.previous:
         yield event.previous.mod_revision

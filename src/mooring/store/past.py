@@ -1,7 +1,7 @@
-"""How the keys under a prefix were at a revision, for readers who take page after page while others write.
+"""The keys under a prefix at an earlier revision, for readers that fetch page after page while others write.
 
-`mvcc` keeps one for each such reader. A page costs what is in it, and what has happened since the page before, however
-long ago the first page was taken.
+`mvcc` keeps one per such reader. A page costs its own size plus the events since the previous page, however long ago
+the first page was read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,60 +11,60 @@ from mooring.store.sorted_keys import SortedKeys
 
 
 class Past:
-    """The keys under a prefix that have changed since a revision, and what they were."""
+    """The keys under a prefix that have changed since a revision, with their earlier values."""
 
     def __init__(self, prefix: str, revision: int) -> None:
-        self.told = revision
-        """The revision of the last event that was followed."""
+        self.last_revision = revision
+        """The revision of the last event applied."""
         self._prefix = prefix
         self._first: dict[str, Event] = {}
-        """The first change of each key, which says what it was before."""
+        """The first event of each key since the revision; it holds the earlier value."""
         self._then = SortedKeys()
-        """The changed keys that were there then."""
+        """Changed keys that existed at the revision."""
         self._now = SortedKeys()
-        """The changed keys that are there now."""
-        self._is_there: set[str] = set()
-        """The same, without order."""
+        """Changed keys that exist now."""
+        self._now_set: set[str] = set()
+        """The same as an unordered set."""
 
     def __len__(self) -> int:
         return len(self._first)
 
     def follow(self, events: Iterable[Event]) -> None:
-        """Take in the events behind `told`."""
+        """Apply the events after `last_revision`."""
         for event in events:
-            self.told = event.revision
+            self.last_revision = event.revision
             if event.key.startswith(self._prefix):
-                self._take(event)
+                self._apply(event)
 
-    def _take(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         key = event.key
         if key not in self._first:
             self._first[key] = event
             if event.previous:
                 self._then.add(key)
-        if event.current and key not in self._is_there:
-            self._is_there.add(key)
+        if event.current and key not in self._now_set:
+            self._now_set.add(key)
             self._now.add(key)
-        elif not event.current and key in self._is_there:
-            self._is_there.remove(key)
+        elif not event.current and key in self._now_set:
+            self._now_set.remove(key)
             self._now.remove(key)
 
     def page(
         self, keys: SortedKeys, live: Mapping[str, KeyValue], low: str, high: str | None, limit: int
     ) -> tuple[list[KeyValue], int]:
-        """The first `limit` keys (0 is all) of then between two, with what they held, and how many there were.
+        """Return the first `limit` keys (0 is all) between two bounds as of the revision, and how many there were.
 
-        `keys` and `live` are those of now.
+        `keys` and `live` are the current state.
         """
         count = keys.between(low, high, 1)[1] - self._now.between(low, high, 1)[1]
         changed, more = self._then.between(low, high, limit)
         last = changed[-1] if changed and len(changed) < more else None
         found = sorted([*changed, *self._unchanged(keys, low, high, limit, last)])
-        items = [self._held(key, live) for key in (found[:limit] if limit else found)]
+        items = [self._value_then(key, live) for key in (found[:limit] if limit else found)]
         return items, count + more
 
     def _unchanged(self, keys: SortedKeys, low: str, high: str | None, limit: int, last: str | None) -> list[str]:
-        """At least the first `limit` of the keys that have not changed, or all up to `last`: no page goes further."""
+        """Return at least the first `limit` unchanged keys, or all up to `last`: no page extends further."""
         found: list[str] = []
         while True:
             step, left = keys.between(low, high, limit)
@@ -73,6 +73,6 @@ class Past:
                 return found
             low = step[-1]
 
-    def _held(self, key: str, live: Mapping[str, KeyValue]) -> KeyValue:
+    def _value_then(self, key: str, live: Mapping[str, KeyValue]) -> KeyValue:
         event = self._first.get(key)
         return event.previous if event and event.previous else live[key]

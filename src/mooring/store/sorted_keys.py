@@ -1,6 +1,6 @@
-"""Keys in order, for range reads: a list of short sorted lists, so that an insert moves a few hundred keys at most.
+"""Keys in order, for range reads: a list of short sorted lists, so that an insert moves at most a few hundred keys.
 
-`mvcc` keeps one. Python orders strings by code point, which is the order of their UTF-8 bytes in etcd.
+Python orders strings by code point, which is the order of their UTF-8 bytes in etcd.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -11,14 +11,14 @@ _BLOCK = 512
 
 
 class SortedKeys:
-    """A sorted set of strings. The caller knows whether a key is there."""
+    """A sorted set of strings. The caller knows whether a key is present."""
 
     def __init__(self) -> None:
         self._blocks: list[list[str]] = [[]]
         self._lows: list[str] = [""]  # no key of block i is below _lows[i]
 
     def add(self, key: str) -> None:
-        """Insert a key that is not there."""
+        """Insert a key that is not present."""
         index = bisect_right(self._lows, key) - 1
         block = self._blocks[index]
         insort(block, key)
@@ -27,7 +27,7 @@ class SortedKeys:
             self._lows.insert(index + 1, block[_BLOCK])
 
     def remove(self, key: str) -> None:
-        """Take out a key that is there."""
+        """Remove a key that is present."""
         index = bisect_right(self._lows, key) - 1
         block = self._blocks[index]
         del block[bisect_left(block, key)]
@@ -35,7 +35,9 @@ class SortedKeys:
             del self._blocks[index], self._lows[index]
 
     def between(self, low: str, high: str | None, limit: int = 0) -> tuple[list[str], int]:
-        """The first `limit` keys (0 is all) above `low` and below `high` (None is no bound), and how many there are."""
+        """Return the first `limit` keys (0 is all) above `low` and below `high` (None is unbounded), and their total
+        number.
+        """
         first, start = self._position(low, bisect_right)
         last, end = (
             (len(self._blocks) - 1, len(self._blocks[-1])) if high is None else self._position(high, bisect_left)

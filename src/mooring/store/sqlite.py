@@ -1,13 +1,13 @@
-"""The default store: durable on one machine, in one file, with every read from memory.
+"""The default store: durable on one machine, in one SQLite file, with every read from memory.
 
-A write takes this way, and is acknowledged at the end of it:
+The path of a write, which is acknowledged at the end:
 
-    caller ── write_all ──► queue ── committer ──► judged against the present (`mvcc.Draft`)
+    caller ── write_all ──► queue ── committer ──► preconditions checked (`mvcc.Draft`)
                                                      │ writer thread: `sqlite_file`, one transaction, to the disk
                              readers and watchers ◄── applied (`local`) ── outcomes to the callers
 
-The committer takes whatever queued up during the previous transaction and never lingers for more, so one writer waits
-for one trip to the disk and a hundred share one. Readers see nothing that could still be lost.
+Group commit: the committer takes all writes that queued up during the previous transaction and waits for no more, so
+one writer waits for one fsync and a hundred share one. Readers see only durable writes.
 """
 
 import asyncio
@@ -25,22 +25,22 @@ from mooring.store.mvcc import Draft, HistoryLimits
 from mooring.store.sqlite_file import SqliteFile
 from mooring.store.worker import Worker
 
-# How many obsolete rows a transaction drops beside its own work: few enough not to hold up those who wait for it.
-_DISCARD_AT_ONCE = 500
-_LITTLE = 1024
-"""How much longer a value may get while the disk is full."""
+# Obsolete rows that a transaction drops beside its own work: few enough not to delay waiting callers.
+_MAX_DISCARDED_PER_COMMIT = 500
+_MAX_GROWTH_WHEN_FULL_BYTES = 1024
+"""Bytes by which a value may grow while the disk is full."""
 
 
-class _Waiting(msgspec.Struct, frozen=True, eq=False):
+class _QueuedWrites(msgspec.Struct, frozen=True, eq=False):
     """Writes whose caller waits for their outcomes."""
 
     writes: Sequence[Write]
     together: bool
-    """Whether all of them are done or none."""
+    """Whether the writes are atomic."""
     done: asyncio.Future[Sequence[Outcome]]
 
-    def judged(self, draft: Draft) -> Sequence[Outcome]:
-        return draft.judge_together(self.writes) if self.together else draft.judge_all(self.writes)
+    def check(self, draft: Draft) -> Sequence[Outcome]:
+        return draft.check_together(self.writes) if self.together else draft.check_all(self.writes)
 
 
 class SqliteStore(LocalStore):
@@ -50,12 +50,12 @@ class SqliteStore(LocalStore):
         super().__init__(clock, limits)
         self._writer = writer
         self._file = file
-        self._queue: list[_Waiting] = []
+        self._queue: list[_QueuedWrites] = []
         self._committer: asyncio.Task[None] | None = None
-        self._discarded: list[int] = []  # revisions that are still in the file and need not be
+        self._discarded: list[int] = []  # obsolete revisions that are still in the file
         self._failure: StorageError | None = None
         self.is_full = False
-        """Whether the disk was full at the last write: then things are deleted and shortened only."""
+        """Whether the disk was full at the last write; only deletes and updates that barely grow are accepted then."""
 
     @classmethod
     async def open(
@@ -66,16 +66,16 @@ class SqliteStore(LocalStore):
         limits: HistoryLimits | None = None,
         accept_loss: bool = False,
     ) -> Self:
-        """Open the store of a data directory, or make one. Raises `OpenError` or `StorageError`.
+        """Open or create the store of a data directory. Raise `OpenError` or `StorageError`.
 
-        A log whose end is missing is `Damaged`, unless whoever opens it says with `accept_loss` to go on without.
+        A log whose end is missing raises `Damaged`, unless `accept_loss` is set.
         """
         writer = Worker("store-writer")
         try:
-            file = await writer.do(SqliteFile.open, directory, accept_loss=accept_loss)
+            file = await writer.run(SqliteFile.open, directory, accept_loss=accept_loss)
             store = cls(clock or SystemClock(), limits or HistoryLimits(), writer, file)
-            await writer.do(store._load)
-            store.is_full = not await writer.do(file.keep_reserve)
+            await writer.run(store._load)
+            store.is_full = not await writer.run(file.keep_reserve)
         except BaseException:
             writer.stop()
             raise
@@ -84,24 +84,24 @@ class SqliteStore(LocalStore):
 
     @property
     def failure(self) -> StorageError | None:
-        """Why the store does not write any longer; None while it does."""
+        """Why the store no longer writes; None while it does."""
         return self._failure
 
     async def write(self, write: Write) -> Outcome:
-        return (await self._outcomes((write,), together=False))[0]
+        return (await self._enqueue((write,), together=False))[0]
 
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
-        return cast("list[Outcome]", await self._outcomes(writes, together=False))
+        return cast("list[Outcome]", await self._enqueue(writes, together=False))
 
     async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
-        return cast("list[Event] | list[Conflict]", await self._outcomes(writes, together=True))
+        return cast("list[Event] | list[Conflict]", await self._enqueue(writes, together=True))
 
-    def _outcomes(self, writes: Sequence[Write], *, together: bool) -> "asyncio.Future[Sequence[Outcome]]":
-        """What the transaction after the one that is under way will come to."""
+    def _enqueue(self, writes: Sequence[Write], *, together: bool) -> "asyncio.Future[Sequence[Outcome]]":
+        """Queue writes; return a future for the outcomes of the next transaction."""
         self._check_open()
         check_writes(writes)
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(writes, together, loop.create_future())
+        waiting = _QueuedWrites(writes, together, loop.create_future())
         self._queue.append(waiting)
         if self._committer is None:
             self._committer = loop.create_task(self._commit_queue(), name="store committer")
@@ -115,12 +115,12 @@ class SqliteStore(LocalStore):
         await super().maintain()
         await self._compact_file()
         if self.is_full:
-            self.is_full = not await self._writer.do(self._file.keep_reserve)
-        await self._writer.do(self._file.sync_mark)
+            self.is_full = not await self._writer.run(self._file.keep_reserve)
+        await self._writer.run(self._file.sync_mark)
 
     async def stats(self) -> Stats:
         stats = await super().stats()
-        return msgspec.structs.replace(stats, file_bytes=await self._writer.do(self._file.size))
+        return msgspec.structs.replace(stats, file_bytes=await self._writer.run(self._file.size))
 
     async def close(self) -> None:
         if self._closed:
@@ -128,11 +128,10 @@ class SqliteStore(LocalStore):
         await super().close()
         if self._committer:
             await asyncio.wait([self._committer])
-        await self._writer.do(self._file.close)
+        await self._writer.run(self._file.close)
         self._writer.stop()
 
     async def _commit_queue(self) -> None:
-        """One transaction after the other, until nobody waits."""
         try:
             while self._queue:
                 queue, self._queue = self._queue, []
@@ -140,46 +139,45 @@ class SqliteStore(LocalStore):
         finally:
             self._committer = None
 
-    async def _commit(self, queue: list[_Waiting]) -> None:
+    async def _commit(self, queue: list[_QueuedWrites]) -> None:
         if self.is_full:
-            self.is_full = not await self._writer.do(self._file.keep_reserve)
+            self.is_full = not await self._writer.run(self._file.keep_reserve)
             if self.is_full:
                 await self._commit_relief(queue)
                 return
         draft = self._draft()
-        outcomes = [waiting.judged(draft) for waiting in queue]
+        outcomes = [waiting.check(draft) for waiting in queue]
         error = await self._persist(draft.events)
         if isinstance(error, DiskFull):
             self.is_full = True
-            await self._writer.do(self._file.release_reserve)
+            await self._writer.run(self._file.release_reserve)
             await self._commit_relief(queue, error)
             return
         self._settle(queue, draft, outcomes, error)
 
-    async def _commit_relief(self, queue: list[_Waiting], error: StorageError | None = None) -> None:
-        """Do what makes no use of a full disk, and refuse the rest."""
+    async def _commit_relief(self, queue: list[_QueuedWrites], error: StorageError | None = None) -> None:
+        """Commit the writes that do not need space on a full disk, and fail the others."""
         error = error or DiskFull("the disk is full; nothing was written")
-        relief = [waiting for waiting in queue if all(map(self._relieves, waiting.writes))]
+        relief = [waiting for waiting in queue if all(map(self._needs_no_space, waiting.writes))]
         kept = set(relief)
         for waiting in queue:
             if waiting not in kept and not waiting.done.done():
                 waiting.done.set_exception(type(error)(*error.args))
         if relief:
             draft = self._draft()
-            outcomes = [waiting.judged(draft) for waiting in relief]
+            outcomes = [waiting.check(draft) for waiting in relief]
             self._settle(relief, draft, outcomes, await self._persist(draft.events))
 
-    def _relieves(self, write: Write) -> bool:
-        """Whether a write deletes something, or changes it without making it much longer, as a deletion begins."""
+    def _needs_no_space(self, write: Write) -> bool:
+        """Whether a write is a delete, or an update that barely grows (such as setting a deletion timestamp)."""
         if isinstance(write, Delete):
             return True
         there = self._state.get(write.key)
-        return there is not None and len(write.value) <= len(there.value) + _LITTLE
+        return there is not None and len(write.value) <= len(there.value) + _MAX_GROWTH_WHEN_FULL_BYTES
 
     def _settle(
-        self, queue: list[_Waiting], draft: Draft, outcomes: list[Sequence[Outcome]], error: StorageError | None
+        self, queue: list[_QueuedWrites], draft: Draft, outcomes: list[Sequence[Outcome]], error: StorageError | None
     ) -> None:
-        """Make what was written visible, and tell those who wait."""
         if error is None:
             self._apply(draft.events)
         for waiting, result in zip(queue, outcomes, strict=True):
@@ -191,17 +189,19 @@ class SqliteStore(LocalStore):
                 waiting.done.set_result(result)
 
     async def _persist(self, events: list[Event]) -> StorageError | None:
-        """Put events on disk, or say why not. Unless the disk was merely full, nothing is written after that."""
-        discarded = self._discarded[:_DISCARD_AT_ONCE]
-        if self._failure or not (events or self._file_lags):
+        """Write events to disk; return the error if that fails. After any error but a full disk, writing stops for
+        good.
+        """
+        discarded = self._discarded[:_MAX_DISCARDED_PER_COMMIT]
+        if self._failure or not (events or self._is_file_behind):
             return self._failure
         try:
-            await self._writer.do(self._file.commit, events, discarded, self._state.floor)
+            await self._writer.run(self._file.commit, events, discarded, self._state.floor)
         except DiskFull as error:
             return error
         except StorageError as error:
             self._failure = error
-        except (Exception, asyncio.CancelledError) as error:  # whatever it is, those who wait must hear of it
+        except (Exception, asyncio.CancelledError) as error:  # every waiting caller must get the error
             self._failure = StorageFailed(f"the store was interrupted while it wrote: {error!r}")
         else:
             del self._discarded[: len(discarded)]
@@ -211,16 +211,16 @@ class SqliteStore(LocalStore):
         self._discarded += revisions
 
     @property
-    def _file_lags(self) -> bool:
-        """Whether the file still holds, or promises, what is below the floor."""
+    def _is_file_behind(self) -> bool:
+        """Whether the file holds revisions or a floor that memory has compacted already."""
         return bool(self._discarded) or self._file.floor < self._state.floor
 
     async def _compact_file(self) -> None:
-        while self._file_lags:
+        while self._is_file_behind:
             await self.write_all(())
 
     def _load(self) -> None:
-        """Read the file. It is closed again if that fails."""
+        """Read the file into memory; close it if that fails."""
         try:
             floor = self._file.floor
             self._state.start_at(floor)
@@ -233,4 +233,4 @@ class SqliteStore(LocalStore):
         except BaseException:
             self._file.close()
             raise
-        self._forget(self._state.wanted_floor())
+        self._compact_to(self._state.wanted_floor())

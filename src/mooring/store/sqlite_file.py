@@ -1,8 +1,8 @@
-"""The file behind `sqlite`: everything that knows SQL, locks and error codes. All of it runs in one writer thread.
+"""The SQLite file: SQL, locks and error codes. All of it runs in one writer thread.
 
-The file is a log and nothing else: one row for each revision that is live or still part of history. What a key holds
-now is its last row, and the store works that out once, when it opens, since all reads come from memory. (A second table
-for the present was measured: it halves the writes per second.) People with the `sqlite3` shell have the view `kv`.
+The file is only a log: one row for each revision that is live or still in history. The current value of a key is its
+last row; the store computes the current state once, when it opens, because all reads come from memory. (A second table
+with current values was measured: it halves writes per second.) The view `kv` is for use in the `sqlite3` shell.
 
     log(revision 1, "/a", created 1, value "1")      dropped once the floor reaches 3
     log(revision 2, "/b", created 2, value "1")      dropped once the floor reaches 4
@@ -13,7 +13,7 @@ for the present was measured: it halves the writes per second.) People with the 
 `synchronous=FULL` makes COMMIT wait for the disk. `locking_mode=EXCLUSIVE` makes ours the only connection there can be,
 which matters beyond speed: SQLite before 3.51.3 can lose a commit when two connections reset the write-ahead log.
 Pages hold three pods of 4 to 5 KB. Of 8 KB, as older files have them, most are half empty, and are written so.
-``sqlite_head.py`` keeps a mark beside the log, by which one sees that its end is missing.
+``sqlite_head.py`` keeps a head mark beside the log, which detects that the end of the log is missing.
 `docs/decisions/store.md` has the measurements.
 """
 
@@ -41,19 +41,19 @@ from mooring.store.errors import (
     StoreError,
 )
 from mooring.store.kv import Event, KeyValue
-from mooring.store.sqlite_head import Head, HeadFile, missing, read_head
+from mooring.store.sqlite_head import Head, HeadFile, describe_loss, read_head
 
 DATABASE = "state.db"
 LOCK = "state.lock"
 RESERVE = "state.reserve"
-"""Room that is given up when the disk is full, so that things can still be deleted."""
+"""A file of reserved space that is deleted when the disk is full, so that deletes still succeed."""
 _RESERVE_BYTES = 1024 * 1024
-INCOMPLETE = "state.db.incomplete"  # a store that is being made from another one, or was not finished
+INCOMPLETE = "state.db.incomplete"  # a store that is being copied or restored, or was not finished
 SCHEMA_VERSION = 1
 
-_APPLICATION_ID = 0x4D4F4F52  # "MOOR": tells our files from other SQLite databases
+_APPLICATION_ID = 0x4D4F4F52  # "MOOR": distinguishes our files from other SQLite databases
 _ROWS_PER_INSERT = 64
-_BUSY_SECONDS = 5.0  # how long to wait for somebody who looks into the file with another program
+_BUSY_SECONDS = 5.0  # wait for another program that has the file open
 SCHEMA = f"""
 PRAGMA page_size = 16384;
 PRAGMA auto_vacuum = INCREMENTAL;
@@ -84,7 +84,7 @@ class SqliteFile:
     def __init__(self, directory: Path) -> None:
         self.floor = 0
         self.accepts_loss = False
-        """Whether what is missing at the end of the log was given up by whoever opened it."""
+        """Whether the caller accepted that the end of the log is missing."""
         self._mark: Head | None = None
         self._head: Head | None = None
         self._head_file: HeadFile | None = None
@@ -94,10 +94,10 @@ class SqliteFile:
 
     @classmethod
     def open(cls, directory: Path, *, accept_loss: bool = False) -> Self:
-        """Open the store of a data directory, creating both if need be."""
+        """Open the store of a data directory; create both if missing."""
         file = cls(directory)
         file.accepts_loss = accept_loss
-        with translated(directory):
+        with translate_errors(directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             file._lock = take_lock(directory)
         try:
@@ -108,13 +108,13 @@ class SqliteFile:
         return file
 
     def rows(self) -> Iterator[tuple[int, str, KeyValue | None]]:
-        """Everything in the log: (revision, key, what the key holds from then on). Raises `Damaged`.
+        """Yield the log: (revision, key, value from then on). Raise `Damaged`.
 
-        When all of it has been read, the log is held against its mark.
+        After the last row, compare the log with its head mark.
         """
         expected = self.floor + 1
         last, count, total = self.floor, 0, 0
-        with translated(self._path):
+        with translate_errors(self._path):
             for row in self._open_connection.execute("SELECT * FROM log ORDER BY revision"):
                 revision, key, created, expires, _, value = row
                 if not _is_sound(row):
@@ -126,11 +126,11 @@ class SqliteFile:
                 kv = None if value is None else KeyValue(key, value, created, revision, expires)
                 last, count, total = max(last, revision), count + 1, total + revision
                 yield revision, key, kv
-        self._begin_at(Head(last, self.floor, count, total % 2**64))
+        self._check_head(Head(last, self.floor, count, total % 2**64))
 
-    def _begin_at(self, head: Head) -> None:
-        """Compare what was read with the mark, and go on from there. Raises `Damaged`."""
-        lost = missing(self._mark, head)
+    def _check_head(self, head: Head) -> None:
+        """Compare the log that was read with the head mark and continue from it. Raise `Damaged`."""
+        lost = describe_loss(self._mark, head)
         if lost and not self.accepts_loss:
             raise Damaged(
                 f"{self._path}: {lost}; restore a backup, or put the file {self._wal.name} back; "
@@ -138,14 +138,14 @@ class SqliteFile:
             )
         self._head = head
         if self._head_file is not None:
-            with translated(self._path):
+            with translate_errors(self._path):
                 self._head_file.reset(head)
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Everything that is wrong with the file, each with the key where there is one; nothing in a sound file."""
+        """Yield everything wrong with the file, with the key where there is one."""
         expected = self.floor + 1
         last, count, total = self.floor, 0, 0
-        with translated(self._path):
+        with translate_errors(self._path):
             for (text,) in self._open_connection.execute("PRAGMA integrity_check"):
                 if text != "ok":
                     yield "", f"SQLite: {text}"
@@ -160,23 +160,25 @@ class SqliteFile:
                         yield "", f"records are missing from revision {expected} to {revision - 1}"
                     expected = revision + 1
                 last, count, total = max(last, revision), count + 1, total + revision
-        if lost := missing(self._mark, Head(last, self.floor, count, total % 2**64)):
+        if lost := describe_loss(self._mark, Head(last, self.floor, count, total % 2**64)):
             yield "", lost
 
     def vacuum(self) -> None:
-        """Give the file system everything back that the file does not need."""
-        with translated(self._path):
+        """Return all unused space of the file to the file system."""
+        with translate_errors(self._path):
             self._open_connection.execute("VACUUM")
 
     def commit(self, events: Sequence[Event], discarded: Sequence[int], floor: int) -> None:
-        """Append events, drop what lies below the floor; when this returns, all of it is on disk, else nothing is."""
+        """Append events and drop obsolete rows in one durable transaction: all or nothing."""
         connection = self._open_connection
-        with translated(self._path):
+        with translate_errors(self._path):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 for start in range(0, len(events), _ROWS_PER_INSERT):
                     chunk = events[start : start + _ROWS_PER_INSERT]
-                    connection.execute(_insert(len(chunk)), [field for event in chunk for field in _row(event)])
+                    connection.execute(
+                        _insert_statement(len(chunk)), [field for event in chunk for field in _encode_row(event)]
+                    )
                 if floor > self.floor:
                     connection.execute("UPDATE meta SET value = ? WHERE name = 'floor'", (floor,))
                 if discarded:
@@ -184,27 +186,27 @@ class SqliteFile:
                     self._shrink(connection)
                 connection.execute("COMMIT")
             except BaseException:
-                with suppress(sqlite3.Error):  # SQLite may have rolled back already; the first error is the one to tell
+                with suppress(sqlite3.Error):  # SQLite may have rolled back already; report the first error
                     connection.execute("ROLLBACK")
                 raise
             self.floor = floor
-        self._note(events, discarded, floor)
+        self._write_head(events, discarded, floor)
 
-    def _note(self, events: Sequence[Event], discarded: Sequence[int], floor: int) -> None:
-        """Move the mark. From here on those who wrote may be told."""
+    def _write_head(self, events: Sequence[Event], discarded: Sequence[int], floor: int) -> None:
+        """Update the head mark; after this the writes may be acknowledged."""
         if self._head is None or self._head_file is None:
-            return  # the log has not been read, so that nobody knows what it holds
+            return  # the log has not been read, so its content is unknown
         added = range(events[0].revision, events[-1].revision + 1) if events else range(0)
         self._head = self._head.after(added, list(discarded), floor)
         try:
             self._head_file.write(self._head)
-        except OSError as error:  # what was written is on the disk, so that this must not look like a full one
+        except OSError as error:  # the rows are on disk, so this must not be reported as a full disk
             raise StorageFailed(
                 f"{self._path}: its mark cannot be written: {error}; writes stop until a restart"
             ) from error
 
     def keep_reserve(self) -> bool:
-        """Have some room set aside; False where there is not twice as much of it: then the disk counts as full."""
+        """Allocate the reserve; return False if twice its size is not free: the disk then counts as full."""
         path = self._path.with_name(RESERVE)
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -218,27 +220,27 @@ class SqliteFile:
                 os.close(file)
         except OSError as error:
             self.release_reserve()
-            return error.errno not in (errno.ENOSPC, errno.EDQUOT)  # file systems that cannot set room aside have none
+            return error.errno not in (errno.ENOSPC, errno.EDQUOT)  # some file systems cannot preallocate
         return True
 
     def release_reserve(self) -> None:
-        """Give the room back."""
+        """Delete the reserve file."""
         with suppress(OSError):
             self._path.with_name(RESERVE).unlink(missing_ok=True)
 
     def sync_mark(self) -> None:
-        """Bring the mark to the disk; the store does so once a second."""
+        """Flush the head mark to disk; the store does so once a second."""
         if self._head_file is not None:
-            with translated(self._path):
+            with translate_errors(self._path):
                 self._head_file.sync()
 
     def size(self) -> int:
-        """Bytes on disk, the write-ahead log included."""
+        """Return the bytes on disk, with the write-ahead log."""
         files = (self._path, self._wal)
         return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
-        """Bring the write-ahead log into the file, and let others have it."""
+        """Checkpoint the write-ahead log, close the file and release the lock."""
         with suppress(sqlite3.Error):  # every commit is on disk already, so closing cannot lose anything
             if self._connection:
                 self._connection.close()
@@ -261,7 +263,7 @@ class SqliteFile:
         return self._connection
 
     def _shrink(self, connection: sqlite3.Connection) -> None:
-        """Give some pages back to the file system if more than a quarter of the file is free."""
+        """Return pages to the file system if more than a quarter of the file is free."""
         free = self._number("PRAGMA freelist_count")
         if free * 4 > self._number("PRAGMA page_count"):
             for _ in range(min(free, 256)):  # the `sqlite3` module ends this statement after its first page
@@ -274,7 +276,7 @@ class SqliteFile:
         return row[0]
 
     def _connect(self) -> None:
-        with translated(self._path):
+        with translate_errors(self._path):
             if not self._path.exists():
                 if self._wal.exists():
                     raise Damaged(f"{self._wal} is there, but {DATABASE} is missing; put it back or restore a backup")
@@ -284,7 +286,7 @@ class SqliteFile:
                 _create(self._path)
             if self._path.stat().st_size == 0:
                 raise Damaged(f"{self._path} is empty, which a store never is; restore a backup")
-            os.close(os.open(self._path, os.O_RDWR))  # SQLite would open a read-only file without a word
+            os.close(os.open(self._path, os.O_RDWR))  # SQLite would open a read-only file without an error
             # isolation_level=None: transactions begin and end where this file says so.
             connection = sqlite3.connect(
                 self._path, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=2 * _ROWS_PER_INSERT
@@ -307,7 +309,7 @@ class SqliteFile:
             self._head_file = HeadFile(self._path.parent)
 
     def _read_mark(self) -> None:
-        """The mark that the log is held against. Who goes on without its end begins above it."""
+        """Read the head mark. With `accepts_loss`, continue above the revision that the mark recorded."""
         if not self.accepts_loss:
             self._mark = read_head(self._path.parent)
             return
@@ -331,7 +333,7 @@ class SqliteFile:
 
 
 def _create(path: Path) -> None:
-    """Make a new database under another name first, so that a crash leaves either a whole one or none."""
+    """Create a database under a temporary name and rename it, so that a crash leaves a complete one or none."""
     draft = path.with_name(path.name + ".new")
     for leftover in path.parent.glob(draft.name + "*"):
         leftover.unlink()
@@ -350,7 +352,7 @@ def _create(path: Path) -> None:
 
 
 def take_lock(directory: Path) -> int:
-    """The data directory is ours while this file descriptor is open, and no longer, however the process ends."""
+    """Lock the data directory while the returned file descriptor is open, however the process ends."""
     lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -364,11 +366,11 @@ def take_lock(directory: Path) -> int:
 
 
 @cache
-def _insert(rows: int) -> str:
+def _insert_statement(rows: int) -> str:
     return "INSERT INTO log VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?)"] * rows)  # noqa: S608 - question marks only
 
 
-def _row(event: Event) -> Row:
+def _encode_row(event: Event) -> Row:
     kv = event.current
     if kv is None:
         created = event.previous.create_revision if event.previous else event.revision
@@ -384,14 +386,14 @@ def _is_sound(row: Row) -> bool:
 
 
 def checksum_of(revision: int, key: str, created: int, expires: float, value: bytes | None) -> int:
-    """SQLite notices a page that makes no sense, but not a value with a wrong bit."""
+    """Return a checksum of a row: SQLite detects malformed pages, but no flipped bits in values."""
     head = f"{revision} {key} {created} {expires} {value is None}".encode()
     return zlib.crc32(value or b"", zlib.crc32(head))
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the operating system raise into this package's errors."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Translate exceptions of SQLite and the operating system into `store.errors`."""
     try:
         yield
     except sqlite3.ProgrammingError:  # ours
@@ -412,7 +414,7 @@ def _translate(error: sqlite3.Error, path: Path) -> StoreError:
     if code == sqlite3.SQLITE_READONLY:
         return ReadOnly(f"{path} cannot be written: {error}")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT):
-        # Our statements are right, so it is the tables that are not as we made them.
+        # Our statements are valid, so the schema in the file must be damaged.
         return Damaged(f"{path} is damaged; restore a backup ({error})")
     if code == sqlite3.SQLITE_NOTADB:
         return Foreign(f"{path} is not a Mooring store, or its first page is damaged")

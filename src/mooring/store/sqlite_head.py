@@ -1,15 +1,15 @@
-"""The mark beside the log of `sqlite`: up to which revision writes were acknowledged, in a small file of its own.
+"""The head mark of the SQLite log: the last acknowledged revision, in a small file of its own.
 
-SQLite ends its write-ahead log at the first frame that makes no sense, without a word: that is how it knows what a
-crash left half written. So a log with a wrong bit, a short one and one that is gone look like stores to which less was
-written. The mark says what was: a store whose log ends before it has lost acknowledged writes, and must not be served
-as if nothing had happened. It also counts the rows, so that none can be lost in the middle, or come back.
+SQLite silently ends its write-ahead log at the first invalid frame, because a crash leaves half-written frames. So a
+log that is corrupted, truncated or missing looks like a store with fewer writes. The mark detects this: a log that ends
+before the mark has lost acknowledged writes and must not be served. It also counts the rows, so that none can be lost
+in the middle, or reappear.
 
-    state.head   two places of 64 bytes, written in turn: revision, floor, rows, the sum of their revisions, a checksum
+    state.head   two slots of 64 bytes, written in turn: revision, floor, rows, the sum of their revisions, a checksum
 
-It is written after every transaction and before anybody is told, which holds however the process ends; and brought to
-the disk once a second rather than with each of them, which would cost a second trip to the disk. So it is certain up to
-the last second before a power cut. ``sqlite_file.py`` is the only one to use it, beside the tools that replace a store.
+It is written after every transaction and before the write is acknowledged, so it survives a crash of the process. It is
+flushed to disk once a second, because a flush per transaction would double the cost: after a power cut it may miss the
+last second. ``sqlite_file.py`` and the tools that replace a store use it.
 """
 
 import os
@@ -24,59 +24,61 @@ import msgspec
 from mooring.store.errors import Damaged
 
 HEAD = "state.head"
-_PLACE = struct.Struct("<8sQQQQI")
+_SLOT = struct.Struct("<8sQQQQI")
 _MAGIC = b"MOORHEAD"
-_PLACE_BYTES = 64
+_SLOT_BYTES = 64
 _MASK = 2**64 - 1
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What a log holds."""
+    """A summary of a log: last revision, floor, number of rows."""
 
     revision: int
     floor: int
     rows: int = 0
     total: int = 0
-    """The sum of the revisions of its rows, without what 64 bits cannot hold."""
+    """The sum of the rows' revisions, modulo 2^64."""
 
     def after(self, added: range, dropped: list[int], floor: int) -> "Head":
-        """The head after a transaction."""
+        """Return the head after a transaction."""
         total = self.total + sum(added) - sum(dropped)
         revision = added[-1] if added else self.revision
         return Head(revision, floor, self.rows + len(added) - len(dropped), total & _MASK)
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         fields = (_MAGIC, self.revision, self.floor, self.rows, self.total)
-        checksum = zlib.crc32(_PLACE.pack(*fields, 0))
-        return _PLACE.pack(*fields, checksum).ljust(_PLACE_BYTES, b"\0")
+        checksum = zlib.crc32(_SLOT.pack(*fields, 0))
+        return _SLOT.pack(*fields, checksum).ljust(_SLOT_BYTES, b"\0")
 
     @classmethod
-    def decoded(cls, data: bytes) -> Self | None:
-        """None for bytes that are no head, or not a whole one."""
-        if len(data) < _PLACE.size:
+    def decode(cls, data: bytes) -> Self | None:
+        """Decode a slot; return None if it is invalid."""
+        if len(data) < _SLOT.size:
             return None
-        magic, revision, floor, rows, total, checksum = _PLACE.unpack_from(data)
-        if magic != _MAGIC or checksum != zlib.crc32(_PLACE.pack(magic, revision, floor, rows, total, 0)):
+        magic, revision, floor, rows, total, checksum = _SLOT.unpack_from(data)
+        if magic != _MAGIC or checksum != zlib.crc32(_SLOT.pack(magic, revision, floor, rows, total, 0)):
             return None
         return cls(revision, floor, rows, total)
 
 
 def read_head(directory: Path) -> Head | None:
-    """The mark of a data directory; None where none was ever written. Raises `Damaged`."""
+    """Read the head mark of a data directory; None if there is none. Raise `Damaged`."""
     path = directory / HEAD
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
-    found = [Head.decoded(data[place : place + _PLACE_BYTES]) for place in (0, _PLACE_BYTES)]
+    found = [Head.decode(data[place : place + _SLOT_BYTES]) for place in (0, _SLOT_BYTES)]
     whole = [head for head in found if head is not None]
     if not whole and data.strip(b"\0"):
-        raise Damaged(f"{path} is damaged, so that nobody knows whether the store has all that was written to it")
+        raise Damaged(f"{path} is damaged, so it is unknown whether the store has all acknowledged writes")
     return max(whole, key=lambda head: (head.revision, head.floor), default=None)
 
 
-def missing(mark: Head | None, log: Head) -> str:
-    """What is missing from a log, in words; empty if nothing is. A log may be ahead of its mark, after a crash."""
+def describe_loss(mark: Head | None, log: Head) -> str:
+    """Describe what a log lacks compared with its mark; empty if nothing. After a crash a log may be newer than its
+    mark.
+    """
     if mark is None or log.revision > mark.revision:
         return ""
     if log.revision < mark.revision:
@@ -90,34 +92,34 @@ def missing(mark: Head | None, log: Head) -> str:
 
 
 class HeadFile:
-    """The open file of the mark."""
+    """The open head mark file."""
 
     def __init__(self, directory: Path) -> None:
         self._file = os.open(directory / HEAD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._turn = 0
+        self._slot = 0
         self._synced = True
-        if os.fstat(self._file).st_size < 2 * _PLACE_BYTES:  # so that a disk that fills up has room for it
-            os.pwrite(self._file, bytes(2 * _PLACE_BYTES), 0)
+        if os.fstat(self._file).st_size < 2 * _SLOT_BYTES:  # so that a disk that fills up has room for it
+            os.pwrite(self._file, bytes(2 * _SLOT_BYTES), 0)
 
     def write(self, head: Head) -> None:
-        """In the place whose turn it is, so that a write which is cut off leaves the other one."""
-        os.pwrite(self._file, head.encoded(), self._turn * _PLACE_BYTES)
-        self._turn = 1 - self._turn
+        """Write the next slot, so that an interrupted write leaves the other one valid."""
+        os.pwrite(self._file, head.encode(), self._slot * _SLOT_BYTES)
+        self._slot = 1 - self._slot
         self._synced = False
 
     def reset(self, head: Head) -> None:
-        """Make it the only one."""
-        os.pwrite(self._file, head.encoded() + bytes(_PLACE_BYTES), 0)
-        self._turn, self._synced = 1, False
+        """Write one slot and clear the other."""
+        os.pwrite(self._file, head.encode() + bytes(_SLOT_BYTES), 0)
+        self._slot, self._synced = 1, False
         self.sync()
 
     def sync(self) -> None:
-        """Bring it to the disk, if it is not there."""
+        """Flush to disk if there are unflushed writes."""
         if not self._synced:
             os.fsync(self._file)
             self._synced = True
 
     def close(self) -> None:
-        with suppress(OSError):  # what it says is in the kernel's hands already
+        with suppress(OSError):  # the kernel has the written bytes already
             self.sync()
         os.close(self._file)

@@ -1,10 +1,10 @@
-"""Who is told of what: events are sorted into topics as they are committed, and watchers have a cursor in a topic.
+"""Deliver events to watchers: events are sorted into topics when committed, and watchers have a cursor in a topic.
 
-All stores share it. A topic is one watched prefix or key, with the events on it that are still in history.
-It holds references only, so a thousand watchers of one topic cost a cursor each, and a slow one costs no more than a
-fast one: when history forgets what it has not read, its next read raises `Compacted`.
+Shared by all stores. A topic is one watched prefix or key, with its events that are still in history. It holds
+references only, so a thousand watchers of one topic cost one cursor each, and a slow watcher costs no more than a fast
+one: when history is compacted past its cursor, its next read raises `Compacted`.
 
-A watcher is woken once per commit and takes all events since its cursor at once.
+A watcher is woken once per commit and takes all events since its cursor.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _revision_of = attrgetter("revision")
 
 
 class Topic:
-    """The events on one selection, complete behind revision `since`."""
+    """The events of one prefix or key, complete after revision `since`."""
 
     def __init__(self, selection: str, since: int) -> None:
         self.selection = selection
@@ -30,10 +30,10 @@ class Topic:
         self.events: list[Event] = []
         self.watchers: set[LocalWatcher] = set()
 
-    def behind(self, revision: int, limit: int) -> list[Event]:
-        """The next events: `limit` of them, and those that share the last one's revision."""
+    def events_after(self, revision: int, limit: int) -> list[Event]:
+        """Return the next `limit` events, plus those that share the last one's revision."""
         if len(self.events) > 1 and self.events[-2].revision <= revision < self.events[-1].revision:
-            return self.events[-1:]  # what most are told, by far
+            return self.events[-1:]  # the common case: one new event
         start = bisect_right(self.events, revision, key=_revision_of)
         end = start + limit
         while start < end < len(self.events) and self.events[end].revision == self.events[end - 1].revision:
@@ -41,7 +41,7 @@ class Topic:
         return self.events[start:end]
 
     def extend_back(self, events: list[Event], since: int) -> None:
-        """Put older events, taken from history, in front."""
+        """Prepend older events from history."""
         self.events[:0] = [event for event in events if event.revision <= self.since and self.covers(event.key)]
         self.since = since
 
@@ -49,8 +49,8 @@ class Topic:
         prefix = not self.selection or self.selection.endswith("/")
         return key.startswith(self.selection) if prefix else key == self.selection
 
-    def forget(self, floor: int) -> None:
-        """Drop events at or below the floor. Watchers that had nothing to read there do not notice."""
+    def compact(self, floor: int) -> None:
+        """Drop events at or below the floor. Only watchers whose cursor is below them are affected."""
         count = bisect_right(self.events, floor, key=_revision_of)
         if count:
             self.since = self.events[count - 1].revision
@@ -71,22 +71,22 @@ class WatchHub:
             return LocalWatcher(self, Topic(selection, after), after, error)
         topic = self._topics.setdefault(selection, Topic(selection, self.state.revision))
         if after < topic.since:
-            topic.extend_back(self.state.events_behind(after), after)
+            topic.extend_back(self.state.events_after(after), after)
         return LocalWatcher(self, topic, after)
 
-    def leave(self, watcher: "LocalWatcher", topic: Topic) -> None:
+    def remove(self, watcher: "LocalWatcher", topic: Topic) -> None:
         topic.watchers.discard(watcher)
         if not topic.watchers and self._topics.get(topic.selection) is topic:
             del self._topics[topic.selection]
 
     def publish(self, events: list[Event]) -> None:
-        """Sort events, which are applied already, into their topics, and wake whoever waits there."""
+        """Sort applied events into their topics and wake the watchers."""
         if not self._topics:
             return
         touched: set[Topic] = set()
         find = self._topics.get
         for event in events:
-            for topic in map(find, ("", event.key, *prefixes_of(event.key))):  # all that covers a key
+            for topic in map(find, ("", event.key, *prefixes_of(event.key))):  # every selection that covers the key
                 if topic is not None:
                     topic.events.append(event)
                     touched.add(topic)
@@ -94,17 +94,17 @@ class WatchHub:
             for watcher in topic.watchers:
                 watcher.wake()
 
-    def forget(self, floor: int) -> None:
+    def compact(self, floor: int) -> None:
         for topic in self._topics.values():
-            topic.forget(floor)
+            topic.compact(floor)
 
     def restart(self, state: Mvcc) -> None:
-        """History has a hole, and goes on with another state: every watcher must list again."""
+        """Replace the state after a gap in history: every watcher must list again."""
         self.state = state
         topics, self._topics = self._topics, {}
         for topic in topics.values():
             for watcher in topic.watchers:
-                watcher.lose(state.floor)
+                watcher.fail_compacted(state.floor)
 
     def __len__(self) -> int:
         return sum(len(topic.watchers) for topic in self._topics.values())
@@ -116,9 +116,9 @@ class WatchHub:
 
 
 class LocalWatcher:
-    """The `kv.Watcher` of the stores that keep their history in memory."""
+    """The `kv.Watcher` of stores that keep history in memory."""
 
-    __slots__ = ("_cursor", "_error", "_hub", "_told", "_topic", "_waiting")
+    __slots__ = ("_cursor", "_error", "_hub", "_notify", "_topic", "_waiting")
 
     def __init__(self, hub: WatchHub, topic: Topic, after: int, error: RevisionError | None = None) -> None:
         self._hub = hub
@@ -126,35 +126,34 @@ class LocalWatcher:
         self._cursor = after
         self._error: RevisionError | Closed | None = error
         self._waiting: asyncio.Future[None] | None = None
-        self._told: Callable[[], None] | None = None
+        self._notify: Callable[[], None] | None = None
         topic.watchers.add(self)
 
     async def next(self, *, timeout: float | None = None, limit: int = 1000) -> Batch:  # noqa: ASYNC109 - as in `kv`
-        """The next events; see `kv.Watcher`."""
+        """Return the next events; see `kv.Watcher`."""
         batch = self.take(limit)
         if not batch.events and timeout != 0:
             await self._wait(timeout)
             batch = self.take(limit)
         return batch
 
-    def listen(self, told: Callable[[], None]) -> None:
-        """See `kv.Watcher`."""
-        self._told = told
+    def listen(self, notify: Callable[[], None]) -> None:
+        self._notify = notify
 
     def wake(self) -> None:
-        if self._told:
-            self._told()
+        if self._notify:
+            self._notify()
         elif self._waiting and not self._waiting.done():
             self._waiting.set_result(None)
 
-    def lose(self, floor: int) -> None:
-        """What this watcher has not read yet will never be known."""
+    def fail_compacted(self, floor: int) -> None:
+        """Fail the watcher with `Compacted`: events that it has not read are lost."""
         self._error = self._error or Compacted(self._cursor, floor)
         self.wake()
 
     def close(self) -> None:
         self._error = Closed("the watch was closed")
-        self._hub.leave(self, self._topic)
+        self._hub.remove(self, self._topic)
         self.wake()
 
     def __enter__(self) -> Self:
@@ -166,17 +165,16 @@ class LocalWatcher:
         self.close()
 
     def take(self, limit: int = 1000) -> Batch:
-        """What there is; see `kv.Watcher`."""
+        """Return the available events; see `kv.Watcher`."""
         if self._error is None and self._cursor < self._topic.since:
             self._error = Compacted(self._cursor, self._hub.state.floor)
         if self._error:
             raise self._error
-        events = self._topic.behind(self._cursor, limit)
+        events = self._topic.events_after(self._cursor, limit)
         self._cursor = events[-1].revision if len(events) >= limit else self._hub.state.revision
         return Batch(events, self._cursor)
 
     async def _wait(self, seconds: float | None) -> None:
-        """Until the topic has something new, or the time is over."""
         loop = asyncio.get_running_loop()
         self._waiting = loop.create_future()
         timer = None if seconds is None else loop.call_later(seconds, self.wake)

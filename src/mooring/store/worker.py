@@ -1,7 +1,7 @@
-"""A thread that does one thing after the other for an event loop.
+"""A thread that runs calls for an event loop, one at a time.
 
-An executor would do as well, but what it makes for every call (a future of threads, a future of the loop, locks and
-callbacks between them) costs as much as several small writes. Used by ``sqlite.py``.
+An executor would do, but its bookkeeping per call (two futures, locks and callbacks) costs as much as several small
+writes. Used by ``sqlite.py``.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ _T = TypeVar("_T")
 
 
 class Worker:
-    """The thread. `stop` ends it when it has done what it was asked to do.
+    """The thread. `stop` ends it after the queued calls.
 
-    It does not keep a process from ending: nobody has been told yet that what it still does is done.
+    It is a daemon thread and does not keep the process alive: unfinished calls have not been acknowledged.
     """
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._calls: SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        Thread(target=self._run, name=name, daemon=True).start()
+        Thread(target=self._run_calls, name=name, daemon=True).start()
 
-    async def do(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """What a function returns, or raises, in the thread."""
+    async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run a function in the thread; return its result or raise its exception."""
         future: asyncio.Future[_T] = self._loop.create_future()
         self._calls.put((future, lambda: function(*args, **kwargs)))
         return await future
@@ -35,16 +35,16 @@ class Worker:
     def stop(self) -> None:
         self._calls.put(None)
 
-    def _run(self) -> None:
+    def _run_calls(self) -> None:
         while call := self._calls.get():
             future, function = call
             try:
                 settle, outcome = _succeed, function()
             except BaseException as error:
                 settle, outcome = _fail, error
-            with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: no caller waits
                 self._loop.call_soon_threadsafe(settle, future, outcome)
-            del call, future, function, outcome  # and nobody is kept while the next is waited for
+            del call, future, function, outcome  # drop references while waiting for the next call
 
 
 def _succeed(future: asyncio.Future[Any], outcome: Any) -> None:

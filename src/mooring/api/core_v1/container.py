@@ -53,7 +53,7 @@ class EnvFromSource(Object):
     """A set of environment variables."""
 
     prefix: str = ""
-    """What is put before each key."""
+    """A prefix for each key."""
     config_map_ref: ConfigMapEnvSource | None = None
     """The ConfigMap to take them from."""
     secret_ref: SecretEnvSource | None = None
@@ -219,7 +219,7 @@ class Probe(Object):
 
 
 class LifecycleHandler(Object):
-    """What is done at a moment of a container's life; exactly one field is set."""
+    """A lifecycle action; exactly one field is set."""
 
     exec: ExecAction | None = None
     """Runs a command."""
@@ -232,7 +232,7 @@ class LifecycleHandler(Object):
 
 
 class Lifecycle(Object):
-    """What is done when a container starts and ends."""
+    """Lifecycle hooks of a container."""
 
     post_start: LifecycleHandler | None = None
     """Done right after the container was created."""
@@ -362,7 +362,7 @@ class Container(Object):
     startup_probe: Probe | None = None
     """Must succeed before the other probes begin."""
     lifecycle: Lifecycle | None = None
-    """What is done when the container starts and ends."""
+    """Lifecycle hooks of the container."""
     termination_message_path: str = ""
     """The file whose contents become the termination message."""
     termination_message_policy: str = ""

@@ -31,7 +31,7 @@ class Event(Resource):
     involved_object: ObjectReference = required(ObjectReference)
     """The object that it is about."""
     reason: str = ""
-    """A word in CamelCase that says what happened."""
+    """The reason of the event, in CamelCase."""
     message: str = ""
     """A sentence for people."""
     source: EventSource = always(EventSource)
@@ -49,7 +49,7 @@ class Event(Resource):
     series: EventSeries | None = None
     """Its repetitions."""
     action: str = ""
-    """What was done about the object."""
+    """The action taken on the object."""
     related: ObjectReference | None = None
     """Another object that has to do with it."""
     reporting_component: str = always(str)

@@ -24,7 +24,7 @@ class NamespaceCondition(Object):
     last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
-    """A word in CamelCase that says why."""
+    """The reason for the last transition, in CamelCase."""
     message: str = ""
     """A sentence for people."""
 
@@ -84,7 +84,7 @@ class ResourceQuotaStatus(Object):
     hard: dict[str, Quantity] = {}
     """The limits that are enforced."""
     used: dict[str, Quantity] = {}
-    """What is used now."""
+    """The current usage."""
 
 
 class ResourceQuota(Resource):

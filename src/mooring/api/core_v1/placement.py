@@ -72,7 +72,7 @@ class NodeSelector(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     node_selector_terms: list[NodeSelectorTerm] = required(list)
-    """The terms, of which one must match."""
+    """The terms; at least one must match."""
 
 
 class PreferredSchedulingTerm(Object):

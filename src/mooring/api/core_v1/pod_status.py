@@ -24,7 +24,7 @@ class PodCondition(Object):
     last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
-    """A word in CamelCase that says why."""
+    """The reason for the last transition, in CamelCase."""
     message: str = ""
     """A sentence for people."""
 
@@ -33,7 +33,7 @@ class ContainerStateWaiting(Object):
     """A container that does not run yet."""
 
     reason: str = ""
-    """A word that says why."""
+    """The reason, in CamelCase."""
     message: str = ""
     """A sentence for people."""
 
@@ -53,7 +53,7 @@ class ContainerStateTerminated(Object):
     signal: Int32 = 0
     """The signal that ended it."""
     reason: str = ""
-    """A word that says why."""
+    """The reason, in CamelCase."""
     message: str = ""
     """A sentence for people, such as the container's termination message."""
     started_at: str | None = always(lambda: None)
@@ -134,7 +134,7 @@ class ResourceHealth(Object):
 
 
 class ResourceStatus(Object):
-    """The health of the devices behind a resource or claim."""
+    """The health of the devices of a resource or claim."""
 
     name: str = required(str)
     """The resource, or claim:name/request."""
@@ -259,7 +259,7 @@ class PodVolumeHealth(Object):
     name: str = required(str)
     """The volume in the pod."""
     health_conditions: Annotated[list[VolumeHealthCondition], list_map("status", "reason", patch_key="")] = []
-    """What is wrong; empty when nothing is."""
+    """The error message; empty if there is none."""
     last_transition_time: str | None = None
     """When the present conditions first appeared."""
 
@@ -276,7 +276,7 @@ class PodStatus(Object):
     message: str = ""
     """A sentence for people about the state."""
     reason: str = ""
-    """A word in CamelCase about the state, such as Evicted."""
+    """The reason for the state in CamelCase, such as Evicted."""
     nominated_node_name: str = ""
     """The node that is being cleared for the pod, or on which it is expected."""
     host_ip: str = field(default="", name="hostIP")

@@ -167,7 +167,7 @@ class ServiceAccountTokenProjection(Object):
     """A token of the pod's service account as a file."""
 
     audience: str = ""
-    """Whom the token is meant for; the API server when absent."""
+    """The intended audience of the token; the API server if absent."""
     expiration_seconds: Int64 | None = None
     """How long the token is valid; it is renewed before."""
     path: str = required(str)
@@ -209,7 +209,7 @@ class PodCertificateProjection(Object):
     certificate_chain_path: str = ""
     """The path of the chain's file."""
     user_annotations: dict[str, str] = {}
-    """What the signer is told in addition."""
+    """Additional annotations for the signer."""
     user: Int64 | None = None
     """The owner of the files."""
 

@@ -30,7 +30,7 @@ class ReplicationControllerCondition(Object):
     last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
-    """A word in CamelCase that says why."""
+    """The reason for the last transition, in CamelCase."""
     message: str = ""
     """A sentence for people."""
 

@@ -46,7 +46,7 @@ class ServiceSpec(Object):
     ports: Annotated[list[ServicePort], list_map("port", "protocol")] = []
     """The ports of the service."""
     selector: Annotated[dict[str, str], atomic()] = {}
-    """Labels of the pods behind the service."""
+    """Labels of the pods that the service routes to."""
     cluster_ip: str = field(default="", name="clusterIP")
     """The address of the service; None for a headless service."""
     cluster_ips: list[str] = field(default_factory=list, name="clusterIPs")
@@ -93,7 +93,7 @@ class PortStatus(Object):
     protocol: str = required(str)
     """TCP, UDP or SCTP."""
     error: str | None = None
-    """What is wrong with it, in one word."""
+    """The error, in CamelCase."""
 
 
 class LoadBalancerIngress(Object):
@@ -135,7 +135,7 @@ class Service(Resource):
 
 
 class EndpointAddress(Object):
-    """An address behind a service."""
+    """An endpoint address of a service."""
 
     __merge__: ClassVar[Merge | None] = atomic()
 
@@ -146,7 +146,7 @@ class EndpointAddress(Object):
     node_name: str | None = None
     """The node that the endpoint is on."""
     target_ref: ObjectReference | None = None
-    """The pod behind the address."""
+    """The pod with this address."""
 
 
 class EndpointPort(Object):
@@ -176,7 +176,7 @@ class EndpointSubset(Object):
 
 
 class Endpoints(Resource):
-    """The addresses behind a service. Deprecated: EndpointSlices scale better."""
+    """The endpoint addresses of a service. Deprecated: EndpointSlices scale better."""
 
     subsets: list[EndpointSubset] = []
     """The addresses, grouped by ports."""

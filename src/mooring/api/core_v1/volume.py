@@ -117,7 +117,7 @@ class PersistentVolumeStatus(Object):
     message: str = ""
     """A sentence for people about the state."""
     reason: str = ""
-    """A word in CamelCase about the state."""
+    """The reason for the state, in CamelCase."""
     last_phase_transition_time: str | None = None
     """When the phase last changed."""
 
@@ -175,7 +175,7 @@ class PersistentVolumeClaimCondition(Object):
     last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
-    """A word in CamelCase that says why."""
+    """The reason for the last transition, in CamelCase."""
     message: str = ""
     """A sentence for people."""
 
@@ -195,7 +195,7 @@ class VolumeHealthCondition(Object):
     status: str = required(str)
     """The category: Inaccessible, DataLoss or Degraded."""
     reason: str = required(str)
-    """A word in CamelCase that says why."""
+    """The reason for the last transition, in CamelCase."""
     message: str = ""
     """A sentence for people."""
 
@@ -204,7 +204,7 @@ class VolumeHealthStatus(Object):
     """The health of a volume as its CSI controller reports it."""
 
     health_conditions: Annotated[list[VolumeHealthCondition], list_map("status", "reason", patch_key="")] = []
-    """What is wrong; empty when nothing is."""
+    """The error message; empty if there is none."""
     last_transition_time: str | None = None
     """When the present conditions first appeared."""
 

@@ -301,7 +301,7 @@ class CinderVolumeSource(Object):
     read_only: bool = False
     """Whether it is mounted read-only."""
     secret_ref: LocalObjectReference | None = None
-    """The Secret with what is needed to reach OpenStack."""
+    """The Secret with the OpenStack credentials."""
 
 
 class CinderPersistentVolumeSource(Object):
@@ -314,7 +314,7 @@ class CinderPersistentVolumeSource(Object):
     read_only: bool = False
     """Whether it is mounted read-only."""
     secret_ref: SecretReference | None = None
-    """The Secret with what is needed to reach OpenStack."""
+    """The Secret with the OpenStack credentials."""
 
 
 class FlockerVolumeSource(Object):

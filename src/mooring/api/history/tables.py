@@ -1,4 +1,4 @@
-"""What the tables of the API's history say, as typed values: see ``__init__.py``."""
+"""Typed access to the tables of the API history: see ``__init__.py``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -18,13 +18,13 @@ _PACKAGES = {"": "core", "internal.apiserver.k8s.io": "apiserverinternal"}
 
 
 class Releases(NamedTuple):
-    """The releases in which something is there: minor versions, from one and up to another."""
+    """The releases that have something: ranges of minor versions."""
 
     spans: tuple[tuple[int, int], ...]
 
     @classmethod
     def parse(cls, text: str) -> "Releases":
-        """Read `1.30-1.33`, `1.30`, `-1.33`; several with commas; nothing or `-` for all releases."""
+        """Parse `1.30-1.33`, `1.30`, `-1.33`; several with commas; empty or `-` for all releases."""
         parts = (part.partition("-") for part in text.split(","))
         return cls(tuple((_minor(since, 0), _minor(until, _NEVER)) for since, _, until in parts))
 
@@ -33,13 +33,13 @@ class Releases(NamedTuple):
 
     @property
     def since(self) -> Version | None:
-        """The first release that has it; None if it was there before all that the tables know."""
+        """The first release that has it; None if it predates the tables."""
         first = min(since for since, _ in self.spans)
         return Version(1, first) if first else None
 
     @property
     def until(self) -> Version | None:
-        """The first release that does not have it any more."""
+        """The first release that no longer has it."""
         last = max(until for _, until in self.spans)
         return Version(1, last) if last != _NEVER else None
 
@@ -60,18 +60,18 @@ class Field(msgspec.Struct, frozen=True):
     """`string`, `core.v1.Affinity`, `[]core.v1.Container`, `{}Quantity`."""
     releases: Releases = ALL
     gates: tuple[str, ...] = ()
-    """The feature gates that it came with."""
+    """The feature gates that guard it."""
     default: str = ""
     deprecated: Releases = NONE
 
     @property
     def holds(self) -> str:
-        """The definition or closed type of the field, or of what is in its list or map."""
+        """The definition or enum of the field, or of the items of its list or map."""
         return self.type.lstrip("[]{}")
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A value of a closed string type."""
+    """A value of an enum."""
 
     releases: Releases
     gates: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Served(msgspec.Struct, frozen=True):
     verbs: frozenset[str] = EVERY_VERB
     subresources: Mapping[str, Releases] = msgspec.field(default_factory=dict)
     off: Releases = NONE
-    """The releases that serve it only when `--runtime-config` says so."""
+    """The releases that serve it only with `--runtime-config`."""
     stored: Mapping[str, Releases] = msgspec.field(default_factory=dict)
     """Other versions in which releases store it."""
     introduced: str = ""
@@ -106,11 +106,11 @@ class Served(msgspec.Struct, frozen=True):
         return f"{package(self.group)}.{self.version}.{self.kind}"
 
     def by_default(self, version: Version) -> bool:
-        """Whether a release serves it without being told to."""
+        """Whether a release serves it by default."""
         return self.releases.has(version) and not self.off.has(version)
 
     def storage_version(self, version: Version) -> str:
-        """The version in which a release stores it."""
+        """Return the version in which a release stores it."""
         return next((other for other, when in self.stored.items() if when.has(version)), self.version)
 
 
@@ -119,12 +119,12 @@ Enums = Mapping[str, Mapping[str, Value]]
 
 
 def package(group: str) -> str:
-    """The first word of a group's definitions."""
+    """Return the package name of a group's definitions."""
     return _PACKAGES.get(group) or group.partition(".")[0]
 
 
 class History(msgspec.Struct, frozen=True):
-    """All of it."""
+    """All tables."""
 
     definitions: Definitions
     enums: Enums
@@ -135,7 +135,7 @@ class History(msgspec.Struct, frozen=True):
         return self._by_kind.get((group, version, kind))
 
     def versions(self, group: str, plural: str) -> list[Served]:
-        """The versions of a resource."""
+        """Return the versions of a resource."""
         return [each for each in self.resources if (each.group, each.plural) == (group, plural)]
 
     @property
@@ -145,21 +145,21 @@ class History(msgspec.Struct, frozen=True):
 
 @cache
 def served_resources() -> Sequence[Served]:
-    """The resources alone, which take a fraction of the time that all fields take."""
+    """Read the resources only, in a fraction of the time for all fields."""
     return [_served(line.split(" ")) for line in _lines((_FOLDER / "resources.txt").read_text())]
 
 
 @cache
 def history() -> History:
-    """The tables."""
+    """Read all tables."""
     served = served_resources()
     definitions, enums = _definitions(_FOLDER / "fields.txt")
     return History(definitions, enums, served, {(each.group, each.version, each.kind): each for each in served})
 
 
 @cache
-def changing() -> tuple[Definitions, Enums]:
-    """The fields and values by which releases differ in Mooring's own kinds: little, so that every server may ask."""
+def changing_fields() -> tuple[Definitions, Enums]:
+    """Read the fields and values of Mooring's own kinds that differ between releases: small enough for every server."""
     return _definitions(CHANGING)
 
 

@@ -10,7 +10,7 @@
 | `bindings` | `BINDINGS` | cel.bind |
 | `math` | `MATH` | math.greatest, math.abs, math.bitAnd … |
 | `encoders` | `ENCODERS` | base64.encode, base64.decode |
-| `network` | `NETWORK` | ip, cidr and what they are asked |
+| `network` | `NETWORK` | ip, cidr and their methods |
 
 Costs are those of cel-go where it has some, and Kubernetes' for the rest.
 """

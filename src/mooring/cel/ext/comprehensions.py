@@ -20,12 +20,12 @@ _VARIABLES = "iteration variable must be a simple name"
 
 
 def insert(entries: dict[Value, Value], key: Value, value: Value) -> dict[Value, Value]:
-    """The map with one more entry: the accumulator of a loop, which nobody else holds, so it is changed in place."""
+    """Insert one entry into the accumulator of a loop, in place: no other reference to it exists."""
     return insert_all(entries, map_of_pairs([(key, value)]))
 
 
 def insert_all(entries: dict[Value, Value], others: dict[Value, Value]) -> dict[Value, Value]:
-    """As `insert`, with the entries of another map, none of which may be there yet."""
+    """Insert the entries of another map in place; no key may exist yet."""
     for key in others:
         if key in entries:
             raise EvaluationError(f"insert failed: key {key} already exists")
@@ -38,7 +38,7 @@ _MAP: Final = map_of(_KEY, _VALUE)
 
 
 def _loop(make: Callable[[Expander, Expr, tuple[str, str], Sequence[Expr]], Expr]) -> Callable[..., Expr | None]:
-    """A macro `target.name(variable, variable, …)`; what follows the variables goes to `make`."""
+    """Build a macro `target.name(variable, variable, …)`; `make` gets the arguments after the variables."""
 
     def expand(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
         first, second = new.variable(args[0], _VARIABLES), new.variable(args[1], _VARIABLES)
@@ -86,7 +86,7 @@ def _transform_map_entry(new: Expander, target: Expr, names: tuple[str, str], ar
 
 
 def _where(new: Expander, args: Sequence[Expr], step: Expr) -> Expr:
-    """The step, only where the condition holds, if one was given before the transformation."""
+    """Wrap the step in the filter condition, if one was given before the transformation."""
     return step if len(args) == 1 else new.call(op.CONDITIONAL, args[0], step, new.result())
 
 

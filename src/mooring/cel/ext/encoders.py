@@ -1,4 +1,4 @@
-"""The encoders library: base64, read with or without padding."""
+"""The encoders library: base64, decoded with or without padding."""
 
 import base64
 import binascii

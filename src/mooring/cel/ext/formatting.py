@@ -1,8 +1,8 @@
 """The clauses of ``"…%s…".format([…])`` in the two dialects that CEL has had.
 
-`PLAIN` is what the specification says today (strings library version 4 and later). `LITERAL` is what the versions
-before did and Kubernetes still does: lists and maps print as CEL literals, numbers with a fraction print as American
-English writes them. `mooring.cel.ext.strings` calls `render`, and `clauses` for the check at compile time.
+`PLAIN` follows the current specification (strings library version 4 and later). `LITERAL` is the behaviour of earlier
+versions and of Kubernetes: lists and maps print as CEL literals, decimals in American English format.
+`mooring.cel.ext.strings` calls `render`, and `clauses` for the check at compile time.
 """
 
 import math
@@ -34,14 +34,14 @@ _QUOTED = {
 
 
 class Clause(msgspec.Struct, frozen=True):
-    """A place in a format string that takes an argument."""
+    """A placeholder in a format string."""
 
     verb: str
     precision: int | None
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """How the clauses print what they are given."""
+    """The printing rules of the clauses."""
 
     string: Callable[[Value], str]
     decimal: Callable[[Value], str]
@@ -68,7 +68,7 @@ class Dialect(msgspec.Struct, frozen=True):
 
 
 def render(template: str, arguments: list[Value], dialect: Dialect) -> str:
-    """`template` with its clauses replaced by the arguments."""
+    """Replace the clauses of `template` by the arguments."""
     parts = []
     taken = 0
     for piece in clauses(template):
@@ -83,7 +83,7 @@ def render(template: str, arguments: list[Value], dialect: Dialect) -> str:
 
 
 def clauses(template: str) -> Iterator[str | Clause]:
-    """The texts and the clauses of a format string, in order; raises EvaluationError at what is neither."""
+    """Yield the literal text and the clauses of a format string in order; raise EvaluationError if malformed."""
     position = 0
     for found in _CLAUSE.finditer(template):
         yield template[position : found.start()]
@@ -101,7 +101,7 @@ def clauses(template: str) -> Iterator[str | Clause]:
 
 
 def quote(text: str) -> str:
-    """The text as a CEL literal in double quotes; lone surrogates, which are no characters, are replaced."""
+    """Return a CEL literal in double quotes; lone surrogates are replaced."""
     return (
         '"' + "".join(_QUOTED.get(char) or ("\ufffd" if "\ud800" <= char <= "\udfff" else char) for char in text) + '"'
     )
@@ -198,7 +198,7 @@ def _plain_float(verb: str, refusal: str) -> Callable[[Value, int], str]:
 
 
 def _shortest_fixed(value: float) -> str:
-    """All digits that the number needs and no exponent: 1e21 is written out."""
+    """Print all significant digits without an exponent: 1e21 is written out."""
     mantissa, exponent_sign, exponent = repr(value).partition("e")
     if not exponent_sign:
         return mantissa.removesuffix(".0")

@@ -1,7 +1,7 @@
 """The lists library: `lists(version)` has the functions of cel-go's library of that version.
 
-Version 0 has `slice`, 1 adds `flatten`, 2 adds `sort`, `sortBy`, `lists.range`, `reverse` and `distinct`, and 3 counts
-what they cost instead of 1 each. Kubernetes uses 3. (`first` and `last` give optionals: see `optionals`.)
+Version 0 has `slice`, 1 adds `flatten`, 2 adds `match_key`, `sortBy`, `lists.range`, `reverse` and `distinct`, and 3
+charges their actual cost instead of 1 each. Kubernetes uses 3. (`first` and `last` give optionals: see `optionals`.)
 """
 
 from collections.abc import Callable, Sequence
@@ -33,9 +33,9 @@ from mooring.cel.values import Duration, Timestamp, UInt, Value, equal, size_of
 
 LATEST: Final = 3
 MAX_RANGE: Final = 1_000_000
-"""Numbers that `lists.range` makes at most, so that an evaluation without a limit does not fill the memory."""
+"""The maximum of `lists.range`, so that an evaluation without a cost limit does not exhaust memory."""
 COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, TEXT, BYTES)
-"""The types whose values have an order, so that lists of them can be sorted."""
+"""The ordered types, whose lists can be sorted."""
 _ORDERED: Final = frozenset({int, UInt, float, bool, Duration, Timestamp, str, bytes})
 SORT_BY_KEYS: Final = "@sortByAssociatedKeys"
 _SORT_INPUT: Final = "@__sortBy_input__"
@@ -66,7 +66,7 @@ def sort(items: list[Value]) -> list[Value]:
 
 
 def sort_by_keys(items: list[Value], keys: list[Value]) -> list[Value]:
-    """The items in the order of their keys, which must all have one type."""
+    """Return the items in the order of their keys, which must all have the same type."""
     classes = {key.__class__ for key in keys}
     if len(classes) > 1:
         raise EvaluationError("list elements must have the same type")
@@ -88,12 +88,12 @@ def reverse(items: list[Value]) -> list[Value]:
 
 
 def distinct(items: list[Value]) -> list[Value]:
-    """The items without repetition, compared as CEL does; hashing spares most comparisons where it can."""
+    """Return the items without duplicates by CEL equality; use hashing where possible."""
     try:
         hashed = dict.fromkeys(items)
     except TypeError:
         return _distinct_by_comparison(items)
-    # Python takes True for 1, and NaN for itself; such rare lists are compared item by item.
+    # Python's hashing equates True with 1, and NaN with itself; such rare lists are compared item by item.
     unsure = any(item.__class__ is bool or item != item for item in items)  # noqa: PLR0124 - only NaN differs from itself
     return _distinct_by_comparison(items) if unsure else list(hashed)
 
@@ -178,7 +178,7 @@ _RANGE: Final = CallCost(
 
 
 def _expand_sort_by(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
-    """`l.sortBy(e, key)`: the list under a name, sorted by the list of its keys."""
+    """Expand `l.sortBy(e, key)`: bind the list to a name and sort it by the list of its keys."""
     if target is None:
         return None
     if not isinstance(target, ListExpr | Select | Ident | Comprehension | Call):
@@ -195,12 +195,12 @@ def _expand_sort_by(new: Expander, target: Expr | None, args: Sequence[Expr]) ->
 # Declarations
 
 _Signature = tuple[str, tuple[Type, ...], Type]
-"""An overload's id, the types of its arguments and of its result."""
+"""The id, argument types and result type of an overload."""
 
 
 @lru_cache
 def lists(version: int = LATEST) -> Library:
-    """The library as it was in a version."""
+    """Return the library at a library version."""
     element = param("T")
     items, anything = list_of(element), list_of(DYN)
 

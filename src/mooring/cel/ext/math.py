@@ -16,16 +16,16 @@ _BITS: Final = 64
 
 
 def greatest(*numbers: Value) -> Value:
-    """The first of the greatest; a single list is taken for its items."""
-    return _preferred("greatest", numbers, wanted=-1)
+    """Return the first greatest number; a single list argument stands for its items."""
+    return _select_extreme("greatest", numbers, wanted=-1)
 
 
 def least(*numbers: Value) -> Value:
-    """The first of the least; a single list is taken for its items."""
-    return _preferred("least", numbers, wanted=1)
+    """Return the first least number; a single list argument stands for its items."""
+    return _select_extreme("least", numbers, wanted=1)
 
 
-def _preferred(name: str, numbers: Sequence[Value], *, wanted: int) -> Value:
+def _select_extreme(name: str, numbers: Sequence[Value], *, wanted: int) -> Value:
     items = numbers[0] if len(numbers) == 1 and isinstance(numbers[0], list) else numbers
     if not items:
         raise EvaluationError(f"math.{name}() list argument must not be empty")
@@ -47,7 +47,7 @@ def floor(number: float) -> float:
 
 
 def round_(number: float) -> float:
-    """To the nearest integer, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     if not math.isfinite(number):
         return number
     truncated = math.trunc(number)
@@ -94,7 +94,7 @@ def shift_left(number: Value, by: int) -> Value:
 
 
 def shift_right(number: Value, by: int) -> Value:
-    """Zeros come in from the left, for signed numbers too."""
+    """Shift right with zero fill, for signed numbers too."""
     _check_shift("Right", by)
     return _of_bits(number, (number & UINT_MAX) >> by if by < _BITS else 0)
 
@@ -133,7 +133,7 @@ _WRONG_ARGUMENT: Final = "simple literal arguments must be numeric"
 
 
 def _may_be_number(expr: Expr, *, alone: bool) -> bool:
-    """Whether an argument is not plainly something else."""
+    """Whether an argument could be a number."""
     if isinstance(expr, Literal):
         return isinstance(expr.value, int | float) and not isinstance(expr.value, bool)
     if isinstance(expr, ListExpr):

@@ -1,7 +1,7 @@
-"""The network library: `ip('10.0.0.1')`, `cidr('10.0.0.0/8')` and what they can be asked.
+"""The network library: `ip('10.0.0.1')`, `cidr('10.0.0.0/8')` and their methods.
 
-CEL's own library (`NETWORK`) takes the hexadecimal form of an IPv4 address inside an IPv6 one for that IPv4 address;
-Kubernetes refuses it, and has addresses and ranges as two libraries: `ip_library` and `cidr_library` build both.
+CEL's own library (`NETWORK`) treats an IPv4-mapped IPv6 address in hexadecimal form as IPv4; Kubernetes rejects it, and
+splits addresses and ranges into two libraries: `ip_library` and `cidr_library` build both.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def _accessor(name: str, overload: str, receiver: Type, result: Type, impl: Call
 
 
 def ip_library(*, unmap: bool) -> Library:
-    """Addresses; `unmap` says that `::ffff:c0a8:1` is the IPv4 address 192.168.0.1 instead of an error."""
+    """Build the library of addresses; `unmap` treats `::ffff:c0a8:1` as IPv4 192.168.0.1 instead of an error."""
     parse = partial(parse_ip, unmap=unmap)
     return Library(
         "network.ip",
@@ -72,7 +72,7 @@ def ip_library(*, unmap: bool) -> Library:
 
 
 def cidr_library(*, unmap: bool) -> Library:
-    """Ranges of addresses; `unmap` as in `ip_library`."""
+    """Build the library of CIDR ranges; `unmap` as in `ip_library`."""
     return Library(
         "network.cidr",
         functions=(

@@ -1,7 +1,7 @@
 """IP addresses and address ranges as values, parsed by the rules of Go's ``net/netip``, which CEL's users know.
 
-No zones, no leading zeros, a prefix without surplus digits. What an IPv4 address inside an IPv6 one means differs
-between CEL's own network extension and Kubernetes, so `parse_ip` and `parse_cidr` are told.
+No zones, no leading zeros, a prefix without surplus digits. CEL's own network extension
+and Kubernetes treat IPv4-mapped IPv6 addresses differently, so `parse_ip` takes a parameter.
 Called by `mooring.cel.ext.network` and by Kubernetes' environments.
 """
 
@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import msgspec
 
-from mooring.base.remembering import LONGEST
+from mooring.base.short_string_cache import MAX_CACHED_LENGTH
 from mooring.cel.errors import EvaluationError
 from mooring.cel.types import Type, opaque
 
@@ -28,7 +28,7 @@ class IP(msgspec.Struct, frozen=True):
         return str(self.address)
 
     def cel_size(self) -> int:
-        """What the address weighs in costs: its bytes."""
+        """Return the size for costs: the bytes of the address."""
         return self.address.max_prefixlen // 8
 
     def family(self) -> int:
@@ -58,7 +58,7 @@ class IP(msgspec.Struct, frozen=True):
 
 
 class CIDR(msgspec.Struct, frozen=True):
-    """An address with the length of its prefix; bits after the prefix may be set until `masked` clears them."""
+    """An address with a prefix length; host bits may be set until `masked` clears them."""
 
     cel_type: ClassVar[Type] = opaque("net.CIDR")
     address: _Address
@@ -68,7 +68,7 @@ class CIDR(msgspec.Struct, frozen=True):
         return f"{self.address}/{self.prefix_length}"
 
     def cel_size(self) -> int:
-        """What the range weighs in costs: the bytes of its prefix."""
+        """Return the size for costs: the bytes of the prefix."""
         return -(-self.prefix_length // 8)
 
     def ip(self) -> IP:
@@ -92,19 +92,19 @@ class CIDR(msgspec.Struct, frozen=True):
 
 
 def parse_ip(text: str, *, unmap: bool = False) -> IP:
-    """The address in `text`. An IPv4 address mapped into IPv6 is refused; with `unmap` its hexadecimal form is IPv4."""
-    outcome = _outcome(text, unmap)
+    """Parse an address. Reject IPv4-mapped IPv6; with `unmap`, convert its hexadecimal form to IPv4."""
+    outcome = _parse_or_error(text, unmap)
     if isinstance(outcome, str):
         raise EvaluationError(outcome)
     return IP(outcome)
 
 
 def parse_cidr(text: str) -> CIDR:
-    """The range in `text`; an IPv4 address mapped into IPv6 is refused."""
+    """Parse a CIDR range; reject IPv4-mapped IPv6 addresses."""
     address, slash, bits = text.rpartition("/")
     if not slash:
         raise EvaluationError(f'network address parse error during conversion from string: "{text}" has no "/"')
-    outcome = _outcome(address, unmap=False)
+    outcome = _parse_or_error(address, unmap=False)
     if isinstance(outcome, str):
         raise EvaluationError(f"network address parse error during conversion from string: {outcome}")
     plain = bits.isascii() and bits.isdigit() and (bits[0] != "0" or bits == "0") and len(bits) <= 3
@@ -116,17 +116,17 @@ def parse_cidr(text: str) -> CIDR:
 
 
 def is_canonical(text: str, *, unmap: bool = False) -> bool:
-    """Whether the address in `text` is written the one way that `str` writes it."""
+    """Whether the address is in canonical form."""
     return str(parse_ip(text, unmap=unmap)) == text
 
 
-def _outcome(text: str, unmap: bool) -> _Address | str:
-    """An address, or the words of the error: an outcome that can be cached either way."""
-    return _parsed(text, unmap) if len(text) <= LONGEST else _parsed.__wrapped__(text, unmap)
+def _parse_or_error(text: str, unmap: bool) -> _Address | str:
+    """Parse an address, cached for short strings; return the error message on failure."""
+    return _parse_cached(text, unmap) if len(text) <= MAX_CACHED_LENGTH else _parse_cached.__wrapped__(text, unmap)
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str, unmap: bool) -> _Address | str:
+def _parse_cached(text: str, unmap: bool) -> _Address | str:
     if "%" in text:
         return f'IP address "{text}" with zone value is not allowed'
     try:

@@ -1,7 +1,7 @@
-"""Optional values: how they are made, asked and combined.
+"""Optional values: construction, access and combination.
 
-`or` and `orValue` look at their argument only when there is no value. `optMap` and `optFlatMap` are macros that give
-the value a name. The syntax (`a.?b`, `a[?i]`, `[?x]`, `{?k: v}`) is the engine's.
+`or` and `orValue` evaluate their argument only if there is no value. `optMap` and `optFlatMap` are macros that bind the
+value to a name. The syntax (`a.?b`, `a[?i]`, `[?x]`, `{?k: v}`) is the engine's.
 """
 
 from collections.abc import Sequence
@@ -35,13 +35,12 @@ def unwrap(items: list[Optional]) -> list[Value]:
 
 
 def _expand_opt_map(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
-    """`o.optMap(v, e)`: `o.hasValue() ? optional.of(e with v as o.value()) : optional.none()`."""
+    """Expand `o.optMap(v, e)` to `o.hasValue() ? optional.of(e with v as o.value()) : optional.none()`."""
     bound = _bind_value(new, target, args, "optMap() variable name must be a simple identifier")
     return None if target is None or bound is None else _if_present(new, target, new.call(_OF, bound))
 
 
 def _expand_opt_flat_map(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
-    """As `optMap`, for an expression that gives an optional itself."""
     bound = _bind_value(new, target, args, "optFlatMap() variable name must be a simple identifier")
     return None if target is None or bound is None else _if_present(new, target, bound)
 

@@ -1,4 +1,4 @@
-"""The sets library: lists compared as if they were sets, with CEL's idea of equality."""
+"""The sets library: compare lists as sets, by CEL equality."""
 
 from typing import Final
 

@@ -1,15 +1,27 @@
 """The strings library: `strings(version)` has the functions of cel-go's library of that version.
 
 Positions count characters (code points). Versions: 0 has the basic functions, 1 adds `format` and `strings.quote`, 3
-adds `reverse`, 4 formats as the specification says and refuses offsets behind the end of a text, for which the versions
-before answer -1. Kubernetes uses 0 and 2.
+adds `reverse`, 4 formats as the specification says and rejects offsets after the end of a string, for which earlier
+versions return -1. Kubernetes uses 0 and 2.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from mooring.cel.costs import MAX, STRING, Argument, CallCost, CallEstimate, Range, arg, rounded_up, scaled
+from mooring.cel.costs import (
+    MAX,
+    STRING,
+    Argument,
+    CallCost,
+    CallEstimate,
+    Range,
+    arg,
+    fixed,
+    rounded_up,
+    scaled,
+    up_to,
+)
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext import formatting
 from mooring.cel.ext.traversal import READ_AND_KEEP_SIZE, traversal_cost
@@ -22,7 +34,9 @@ from mooring.cel.values import Value, size_of
 
 LATEST: Final = 4
 MAX_RESULT: Final = 1_000_000
-"""Characters a call may build: `replace` with an empty pattern multiplies lengths, and costs are counted afterwards."""
+"""The longest string a call may build: `replace` with an empty pattern multiplies lengths, and costs are counted
+afterwards.
+"""
 _SPACE: Final = (
     " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -151,13 +165,13 @@ def plain_format(template: str, arguments: list[Value]) -> str:
 
 def _estimate_replace(args: Sequence[Argument]) -> CallEstimate:
     text, old, new = (each.size for each in args[:3])
-    most = _replaced(text.max, old.min, new.max, grows=new.max > old.min)
-    least = _replaced(text.min, old.max, new.min, grows=new.min < old.max)
+    most = _size_after_replace(text.max, old.min, new.max, grows=new.max > old.min)
+    least = _size_after_replace(text.min, old.max, new.min, grows=new.min < old.max)
     return CallEstimate(text.scaled(2 * STRING), Range(least, most))
 
 
-def _replaced(text: int, old: int, new: int, *, grows: bool) -> int:
-    """The size of a text in which `old` is replaced as often as possible, or nothing is if that leads further."""
+def _size_after_replace(text: int, old: int, new: int, *, grows: bool) -> int:
+    """Return the size of a string with `old` replaced as often as possible, or unchanged if that is larger."""
     if old == 0:
         return min((min(text + 1, MAX)) * new + text, MAX)
     return min(rounded_up(text / old) * new, MAX) if grows else text
@@ -192,7 +206,7 @@ _JOIN: Final = CallCost(
 
 
 def _check_format(call: Call) -> Iterator[tuple[Expr, str]]:
-    """What is wrong with ``'…'.format([…])`` when both are written out, and where."""
+    """Yield the errors of ``'…'.format([…])`` with literal template and arguments, with their nodes."""
     template, arguments = call.target, call.args[0]
     if not isinstance(template, Literal) or not isinstance(template.value, str) or not isinstance(arguments, ListExpr):
         return
@@ -233,10 +247,13 @@ def _unfit(verb: str, argument: Expr) -> tuple[Expr, str] | None:
 
 # Declarations
 
+_QUOTE: Final = CallCost(scaled(arg(0), STRING), result=arg(0) + fixed(2) + up_to(arg(0)))
+"""Traverse the string; every character may need an escape."""
+
 
 @lru_cache
 def strings(version: int = LATEST) -> Library:
-    """The library as it was in a version."""
+    """Return the library at a library version."""
     functions = list(_BASIC)
     exact = version >= 4
     from_start = strict_index_of_from if exact else index_of_from
@@ -250,7 +267,7 @@ def strings(version: int = LATEST) -> Library:
         render = plain_format if exact else literal_format
         functions += [
             _member("format", Overload("string_format", (TEXT, list_of(DYN)), TEXT, render, member=True)),
-            Function("strings.quote", (Overload("strings_quote", (TEXT,), TEXT, formatting.quote),)),
+            Function("strings.quote", (Overload("strings_quote", (TEXT,), TEXT, formatting.quote, cost=_QUOTE),)),
         ]
     if version >= 3:
         functions.append(_member("reverse", Overload("string_reverse", (TEXT,), TEXT, reverse, member=True)))

@@ -1,4 +1,4 @@
-"""Costs of reading values: what the libraries' declarations share. The model itself is in `mooring.cel.costs`."""
+"""Costs of traversing values, shared by the libraries' declarations. The model is in `mooring.cel.costs`."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,13 +6,13 @@ from typing import Any, Final
 from mooring.cel.costs import STRING, CallCost, arg, scaled
 
 READ: Final = CallCost(scaled(arg(0), STRING))
-"""A text is read once."""
+"""Traverse a string once."""
 READ_AND_KEEP_SIZE: Final = CallCost(scaled(arg(0), STRING), result=arg(0))
-"""A text is read once, and what comes out is taken to be as long."""
+"""Traverse a string once; the result is as long."""
 
 
 def traversal_cost(value: Any) -> int:
-    """What looking at everything inside a value costs, counted in UTF-8 bytes and rounded down, as Kubernetes does."""
+    """Return the cost of traversing a value, in UTF-8 bytes rounded down, as Kubernetes does."""
     match value:
         case str():
             return int(len(value.encode(errors="replace")) * STRING)

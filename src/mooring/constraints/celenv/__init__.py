@@ -1,7 +1,7 @@
-"""CEL as Kubernetes has it: its libraries, and the environments for the expressions of KEP-5500 and of DRA.
+"""Kubernetes' CEL: its libraries, and the environments for the expressions of KEP-5500 and of DRA.
 
-`environments` is where to start: it puts the libraries of a Kubernetes version together with the variables `taint` and
-`node`; `device` does so for selectors of devices. The other modules are one library each.
+Start with `environments`: it combines the libraries of a Kubernetes version with the variables `taint` and `node`;
+`device` does so for device selectors. The other modules hold one library each.
 """
 
 from mooring.constraints.celenv.device import DEVICE

@@ -3,8 +3,8 @@
     object.spec.replicas <= params.spec.maxReplicas
     request.userInfo.username.startsWith('system:') || authorizer.requestResource.check('approve').allowed()
 
-`object`, `oldObject` and `params` may be anything; `request` and `namespaceObject` have types. What KEP-5500 adds for
-tolerations is there too. Changes are made of `Object{…}`, whose types are open, and of `JSONPatch{…}`. Read by
+`object`, `oldObject` and `params` are dynamic; `request` and `namespaceObject` are typed. The functions of KEP-5500 are
+available too. Mutations are built from `Object{…}`, whose fields are open, and `JSONPatch{…}`. Used by
 ``admission/policy/``.
 """
 
@@ -23,16 +23,16 @@ from mooring.constraints.celenv.authorizer import (
     AuthorizerValue,
     ResourceCheck,
 )
-from mooring.constraints.celenv.environments import COST_LIMIT, everything, since
+from mooring.constraints.celenv.environments import COST_LIMIT, base_environment, full_base_environment
 from mooring.constraints.celenv.semver import COMPARE_LIBRARY
 
 PER_CALL: Final = COST_LIMIT
-"""What one expression may cost."""
+"""The cost limit of one expression."""
 BUDGET: Final = 10_000_000
-"""What all expressions of a policy may cost, for one request and one set of parameters."""
+"""The cost limit of all expressions of a policy, for one request and one set of parameters."""
 CONDITIONS_BUDGET: Final = 2_500_000
-"""What all match conditions of a policy or webhook may cost."""
-_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""The cost limit of all match conditions of a policy or webhook."""
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMPARE_SINCE: Final = Version(1, 35)
 _STRINGS: Final = list_of(STRING)
 
@@ -104,12 +104,12 @@ _VARIABLES: Final = "kubernetes.variables"
 def admission_environment(
     version: Version | None, *, params: bool = False, authorizer: bool = True, patches: bool = False
 ) -> Environment:
-    """For new expressions at a minimum compatibility version, or for stored ones (None).
+    """Return the environment for new expressions at a minimum compatibility version, or for stored ones (None).
 
-    `params`: there are parameters. `authorizer`: expressions may ask what somebody may do; messages may not.
-    `patches`: they make changes.
+    `params`: declare `params`. `authorizer`: declare `authorizer`, which message expressions must not use. `patches`:
+    declare the types that mutations build.
     """
-    base = everything() if version is None else since(version)
+    base = full_base_environment() if version is None else base_environment(version)
     libraries: list[Library] = [AUTHORIZER_LIBRARY]
     if version is None or version >= Version(1, 31):
         libraries.append(SELECTORS_LIBRARY)
@@ -132,12 +132,12 @@ def admission_environment(
 
 
 def with_variables(base: Environment, variables: Mapping[str, Type], text: str | None = None) -> Environment:
-    """The same where other expressions of the policy may be used, as `variables.name`.
+    """Return the environment extended by a policy's composed variables, as `variables.name`.
 
-    For one expression, `text`, only those are declared that it can name: while variables are declared one after the
-    other, each with its own environment, the work would else grow with their square.
+    Given `text`, declare only the variables that it can name: otherwise the work for a policy would grow with the
+    square of its variables, because each has its own environment.
     """
-    named = variables if text is None else sorted(variables.keys() & set(_WORD.findall(text)))
+    named = variables if text is None else sorted(variables.keys() & set(_IDENTIFIER.findall(text)))
     return _with_variables(base, tuple((name, variables[name]) for name in named))
 
 

@@ -1,7 +1,6 @@
 """Kubernetes' authorizer library: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
 
-A chain of calls gathers what somebody might want to do; `check` asks. Whom it asks is handed in by admission as a
-`Decide`: this module knows no server.
+A chain of calls builds an `Action`; `check` authorizes it with a `Decide` function that admission passes in.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from mooring.cel.types import BOOL, STRING, Type, object_type
 
 
 class Action(NamedTuple):
-    """What somebody might want to do: with a resource, or with a path that is none."""
+    """The attributes of an authorization check: a verb on a resource, or on a non-resource path."""
 
     verb: str
     path: str = ""
@@ -34,25 +33,25 @@ class Action(NamedTuple):
     label_selector: str = ""
 
 
-class Answer(NamedTuple):
-    """Whether it is allowed, why, and what went wrong when that was asked."""
+class Decision(NamedTuple):
+    """The decision, its reason, and an error of the authorizer."""
 
     allowed: bool
     reason: str = ""
     error: str = ""
 
 
-Decide = Callable[[UserInfo, Action], Answer]
+Decide = Callable[[UserInfo, Action], Decision]
 
 
-def nobody_may(user: UserInfo, action: Action) -> Answer:  # noqa: ARG001 - nobody is asked
-    """For places where there is nobody to ask."""
-    return Answer(allowed=False)
+def deny_all(user: UserInfo, action: Action) -> Decision:  # noqa: ARG001 - there is no authorizer
+    """Deny everything: for places without an authorizer."""
+    return Decision(allowed=False)
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerValue:
-    """The variable `authorizer`: somebody, and who knows what they may do."""
+    """The variable `authorizer`: a user and the authorizer."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.authorization.Authorizer")
     user: UserInfo
@@ -60,7 +59,7 @@ class AuthorizerValue:
 
 
 class PathCheck(msgspec.Struct, frozen=True):
-    """A path that may be asked about."""
+    """A non-resource path to check."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.authorization.PathCheck")
     who: AuthorizerValue
@@ -68,7 +67,7 @@ class PathCheck(msgspec.Struct, frozen=True):
 
 
 class GroupCheck(msgspec.Struct, frozen=True):
-    """A group whose resources may be asked about."""
+    """An API group whose resources can be checked."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.authorization.GroupCheck")
     who: AuthorizerValue
@@ -76,7 +75,7 @@ class GroupCheck(msgspec.Struct, frozen=True):
 
 
 class ResourceCheck(msgspec.Struct, frozen=True):
-    """A resource that may be asked about; the verb is still missing."""
+    """A resource to check; the verb is still missing."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.authorization.ResourceCheck")
     who: AuthorizerValue
@@ -84,10 +83,10 @@ class ResourceCheck(msgspec.Struct, frozen=True):
 
 
 class DecisionValue(msgspec.Struct, frozen=True):
-    """What was answered."""
+    """The result of a check."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.authorization.Decision")
-    answer: Answer
+    decision: Decision
 
 
 def _path(who: AuthorizerValue, path: str) -> PathCheck:
@@ -112,7 +111,7 @@ def _resource(of: GroupCheck, resource: str) -> ResourceCheck:
     return ResourceCheck(of.who, Action("", group=of.group, resource=resource))
 
 
-def _with(part: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
+def _set_attribute(part: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
     return lambda check, value: replace(check, action=check.action._replace(**{part: value}))
 
 
@@ -125,7 +124,7 @@ def _check_path(check: PathCheck, verb: str) -> DecisionValue:
 
 
 _CHECK: Final = CallCost(fixed(350_000))
-"""So that an expression can ask twice."""
+"""High enough that an expression can make only two checks."""
 _SELECTOR: Final = CallCost(scaled(arg(1), PER_CHARACTER))
 _A, _P, _G, _R, _D = (each.cel_type for each in (AuthorizerValue, PathCheck, GroupCheck, ResourceCheck, DecisionValue))
 
@@ -147,19 +146,19 @@ AUTHORIZER_LIBRARY: Final = Library(
         _member("group", ("authorizer_group", (_A, STRING), _G, GroupCheck)),
         _member("serviceAccount", ("authorizer_serviceaccount", (_A, STRING, STRING), _A, _service_account)),
         _member("resource", ("groupcheck_resource", (_G, STRING), _R, _resource)),
-        _member("subresource", ("resourcecheck_subresource", (_R, STRING), _R, _with("subresource"))),
-        _member("namespace", ("resourcecheck_namespace", (_R, STRING), _R, _with("namespace"))),
-        _member("name", ("resourcecheck_name", (_R, STRING), _R, _with("name"))),
+        _member("subresource", ("resourcecheck_subresource", (_R, STRING), _R, _set_attribute("subresource"))),
+        _member("namespace", ("resourcecheck_namespace", (_R, STRING), _R, _set_attribute("namespace"))),
+        _member("name", ("resourcecheck_name", (_R, STRING), _R, _set_attribute("name"))),
         _member(
             "check",
             ("pathcheck_check", (_P, STRING), _D, _check_path),
             ("resourcecheck_check", (_R, STRING), _D, _check_resource),
             cost=_CHECK,
         ),
-        _member("allowed", ("decision_allowed", (_D,), BOOL, lambda decision: decision.answer.allowed)),
-        _member("reason", ("decision_reason", (_D,), STRING, lambda decision: decision.answer.reason)),
-        _member("errored", ("decision_errored", (_D,), BOOL, lambda decision: bool(decision.answer.error))),
-        _member("error", ("decision_error", (_D,), STRING, lambda decision: decision.answer.error)),
+        _member("allowed", ("decision_allowed", (_D,), BOOL, lambda decision: decision.decision.allowed)),
+        _member("reason", ("decision_reason", (_D,), STRING, lambda decision: decision.decision.reason)),
+        _member("errored", ("decision_errored", (_D,), BOOL, lambda decision: bool(decision.decision.error))),
+        _member("error", ("decision_error", (_D,), STRING, lambda decision: decision.decision.error)),
     ),
     types=(_A, _P, _G, _R, _D),
 )
@@ -167,10 +166,14 @@ SELECTORS_LIBRARY: Final = Library(
     "kubernetes.authzSelectors",
     functions=(
         _member(
-            "fieldSelector", ("authorizer_fieldselector", (_R, STRING), _R, _with("field_selector")), cost=_SELECTOR
+            "fieldSelector",
+            ("authorizer_fieldselector", (_R, STRING), _R, _set_attribute("field_selector")),
+            cost=_SELECTOR,
         ),
         _member(
-            "labelSelector", ("authorizer_labelselector", (_R, STRING), _R, _with("label_selector")), cost=_SELECTOR
+            "labelSelector",
+            ("authorizer_labelselector", (_R, STRING), _R, _set_attribute("label_selector")),
+            cost=_SELECTOR,
         ),
     ),
 )

@@ -3,8 +3,8 @@
     device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model == "a100"
     device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("10Gi"))
 
-Attributes and capacities are maps of maps, by domain and by name. What an attribute is, nobody knows before it is read.
-Called by admission and by the scheduler's allocator.
+Attributes and capacities are maps of maps, by domain and by name; attribute values are dynamic. Used by admission and
+by the scheduler's allocator.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from mooring.base.version import Version
 from mooring.cel.costs import Range
 from mooring.cel.ext.bindings import BINDINGS
 from mooring.cel.types import BOOL, DYN, STRING, Field, ObjectType, map_of
-from mooring.constraints.celenv.environments import Environments, Introduced
+from mooring.constraints.celenv.environments import Environments, VersionedLibrary
 from mooring.constraints.celenv.quantity import QuantityValue
 from mooring.constraints.celenv.semver import SEMVER_LIBRARY
 
@@ -26,7 +26,7 @@ _ENTRIES: Final = 32
 
 
 class DeviceEnvironments(Environments):
-    """Knows how large a device may be, whatever its attributes are called."""
+    """Environments whose size estimates hold for any attribute name."""
 
     def size_of(self, path: tuple[str, ...]) -> Range | None:
         match path:
@@ -40,7 +40,7 @@ class DeviceEnvironments(Environments):
 
 
 def _size_of_entry(below: list[str], *, values: bool) -> int | None:
-    """The size of a map of maps, of one of its keys, of one of the inner maps, their keys or their values."""
+    """Return the maximum size of a map of maps, or of its keys, inner maps, inner keys or values."""
     match below:
         case []:
             return _ENTRIES
@@ -69,6 +69,6 @@ DEVICE: Final = DeviceEnvironments(
     ),
     sizes={},
     since=_SINCE,
-    libraries=(Introduced(BINDINGS, _SINCE), Introduced(SEMVER_LIBRARY, _SINCE, until=Version(1, 33))),
+    libraries=(VersionedLibrary(BINDINGS, _SINCE), VersionedLibrary(SEMVER_LIBRARY, _SINCE, until=Version(1, 33))),
 )
-"""For the selectors of devices, evaluated on one device."""
+"""The environments for device selectors, evaluated on one device."""

@@ -1,9 +1,9 @@
 """The environments in which the expressions of tolerations and node affinity are compiled: `TAINT` and `NODE`.
 
-What an expression may use depends on a version: a library is there from the release that introduced it on. A new
-expression is judged at the minimum compatibility version, so that an older API server can still read it after a
-rollback; a stored expression may use everything that this release knows (KEP-4330, KEP-5500). Called by admission, the
-scheduler and controllers; `mooring cel` shows it to people.
+The available libraries depend on a version: each is available from the release that introduced it. A new expression is
+checked at the minimum compatibility version, so that an older API server can still compile it after a rollback; a
+stored expression may use every library of this release (KEP-4330, KEP-5500). Used by admission, the scheduler and
+controllers; `mooring cel` prints it.
 
     >>> TAINT.new_expressions(Version(1, 36)).compile("taint.key.includes('a')").issues[0].message
     "undeclared reference to 'includes' (in container '')"
@@ -39,15 +39,15 @@ from mooring.constraints.celenv.semver import COMPARE_LIBRARY, SEMVER_LIBRARY
 from mooring.constraints.celenv.url import URL_LIBRARY
 
 COST_LIMIT: Final = 1_000_000
-"""What an expression may cost: estimated when it is admitted, counted when it is evaluated."""
+"""The cost limit of an expression: estimated at admission, counted during evaluation."""
 _SINCE_28: Final = Version(1, 28)
 _SINCE_KEP_5500: Final = Version(1, 35)
 _EVERYTHING: Final = Version(1, 10**6)
-"""A version after all others: nothing that has been introduced and not replaced is missing."""
+"""A version after all others: it has every library that was introduced and not replaced."""
 
 
-class Introduced(msgspec.Struct, frozen=True):
-    """A library, and the versions from `since` up to and without `until` that have it."""
+class VersionedLibrary(msgspec.Struct, frozen=True):
+    """A library with the range of versions that have it: from `base_environment`, before `until`."""
 
     library: Library
     since: Version
@@ -58,54 +58,54 @@ class Introduced(msgspec.Struct, frozen=True):
 
 
 _LIBRARIES: Final = (
-    Introduced(STANDARD, Version(1, 0)),
-    Introduced(URL_LIBRARY, Version(1, 0)),
-    Introduced(REGEX_LIBRARY, Version(1, 0)),
-    Introduced(lists_library(0), Version(1, 0), until=Version(1, 37)),
-    Introduced(lists_library(1), Version(1, 37)),
-    Introduced(strings(0), Version(1, 0), until=Version(1, 29)),
-    Introduced(strings(2), Version(1, 29)),
-    Introduced(OPTIONALS, _SINCE_28),
-    Introduced(QUANTITY_LIBRARY, _SINCE_28),
-    Introduced(Library("validators", validators=(HOMOGENEOUS_LITERALS, *LITERAL_VALIDATORS)), Version(1, 29)),
-    Introduced(SETS, Version(1, 29)),
-    Introduced(ip_library(unmap=False), Version(1, 30)),
-    Introduced(cidr_library(unmap=False), Version(1, 30)),
-    Introduced(FORMAT_LIBRARY, Version(1, 31)),
-    Introduced(TWO_VARIABLES, Version(1, 32)),
-    Introduced(SEMVER_LIBRARY, Version(1, 33)),
-    Introduced(lists(3), Version(1, 34)),
+    VersionedLibrary(STANDARD, Version(1, 0)),
+    VersionedLibrary(URL_LIBRARY, Version(1, 0)),
+    VersionedLibrary(REGEX_LIBRARY, Version(1, 0)),
+    VersionedLibrary(lists_library(0), Version(1, 0), until=Version(1, 37)),
+    VersionedLibrary(lists_library(1), Version(1, 37)),
+    VersionedLibrary(strings(0), Version(1, 0), until=Version(1, 29)),
+    VersionedLibrary(strings(2), Version(1, 29)),
+    VersionedLibrary(OPTIONALS, _SINCE_28),
+    VersionedLibrary(QUANTITY_LIBRARY, _SINCE_28),
+    VersionedLibrary(Library("validators", validators=(HOMOGENEOUS_LITERALS, *LITERAL_VALIDATORS)), Version(1, 29)),
+    VersionedLibrary(SETS, Version(1, 29)),
+    VersionedLibrary(ip_library(unmap=False), Version(1, 30)),
+    VersionedLibrary(cidr_library(unmap=False), Version(1, 30)),
+    VersionedLibrary(FORMAT_LIBRARY, Version(1, 31)),
+    VersionedLibrary(TWO_VARIABLES, Version(1, 32)),
+    VersionedLibrary(SEMVER_LIBRARY, Version(1, 33)),
+    VersionedLibrary(lists(3), Version(1, 34)),
 )
-"""What Kubernetes switches on everywhere, in the order of its releases."""
-_OF_KEP_5500: Final = (Introduced(COMPARE_LIBRARY, _SINCE_KEP_5500),)
+"""The libraries that Kubernetes enables everywhere, in order of release."""
+_OF_KEP_5500: Final = (VersionedLibrary(COMPARE_LIBRARY, _SINCE_KEP_5500),)
 
 
 @dataclass(frozen=True, eq=False)
 class Environments:
-    """The environments around one variable, by version; they are built when they are first asked for, and kept."""
+    """The environments for one variable, by version; built on first use and cached."""
 
     variable: str
     declaration: ObjectType
     sizes: Mapping[tuple[str, ...], int]
-    """The most that a path below the variable may measure: characters, or entries of a map."""
+    """Maximum sizes of paths below the variable: characters, or entries of a map."""
     since: Version = _SINCE_KEP_5500
-    """The version that brought the variable."""
-    libraries: tuple[Introduced, ...] = _OF_KEP_5500
-    """What these expressions may use beside what Kubernetes switches on everywhere."""
+    """The version that introduced the variable."""
+    libraries: tuple[VersionedLibrary, ...] = _OF_KEP_5500
+    """Libraries beyond those that Kubernetes enables everywhere."""
 
     def new_expressions(self, version: Version, *, forced: bool = False) -> Environment:
-        """For expressions that a user writes now, with the minimum compatibility version.
+        """Return the environment for new expressions at a minimum compatibility version.
 
-        `forced` is for a feature that was switched on below the version that brought it: then all of it is there.
+        `forced` is for a feature that was enabled below the version that introduced it: then everything is available.
         """
         return _build(self, version, forced or version >= self.since)
 
     def stored_expressions(self) -> Environment:
-        """For expressions that are already stored, and for evaluation: everything this release knows."""
+        """Return the environment for stored expressions and for evaluation: every library of this release."""
         return _build(self, _EVERYTHING, declared=True)
 
     def size_of(self, path: tuple[str, ...]) -> Range | None:
-        """What the estimate of costs may assume; nodes with more labels still work, and the runtime limit holds."""
+        """Return the size that the cost estimate may assume. Larger nodes still work: the runtime limit applies."""
         most = self.sizes.get(path)
         return None if most is None else Range(0, most)
 
@@ -128,8 +128,8 @@ def _build(environments: Environments, version: Version, declared: bool) -> Envi
 
 
 @lru_cache(maxsize=16)
-def since(version: Version) -> Environment:
-    """What Kubernetes switches on everywhere at a version, without variables: for rules of custom kinds."""
+def base_environment(version: Version) -> Environment:
+    """Return Kubernetes' base environment at a version, without variables, for rules of custom resources."""
     return Environment(
         libraries=tuple(each.library for each in _LIBRARIES if each.is_in(version)),
         optional_syntax=version >= _SINCE_28,
@@ -138,9 +138,9 @@ def since(version: Version) -> Environment:
     )
 
 
-def everything() -> Environment:
-    """The same with all that this release knows, for expressions that are stored already."""
-    return since(_EVERYTHING)
+def full_base_environment() -> Environment:
+    """Return the base environment with every library of this release, for stored expressions."""
+    return base_environment(_EVERYTHING)
 
 
 _KEY_SIZE: Final = 317
@@ -159,7 +159,7 @@ TAINT: Final = Environments(
     ),
     sizes={("taint", "key"): _KEY_SIZE, ("taint", "value"): _VALUE_SIZE, ("taint", "effect"): 16},
 )
-"""For the `expression` of a toleration, evaluated on one taint."""
+"""The environments for the `expression` of a toleration, evaluated on one taint."""
 
 NODE: Final = Environments(
     variable="node",
@@ -170,4 +170,4 @@ NODE: Final = Environments(
         ("node", "labels", "@values"): _VALUE_SIZE,
     },
 )
-"""For `matchCELExpressions`, evaluated on one node."""
+"""The environments for `matchCELExpressions`, evaluated on one node."""

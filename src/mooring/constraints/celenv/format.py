@@ -1,4 +1,4 @@
-"""Kubernetes' format library: `format.dns1123Label().validate(text)` says what is wrong with a text, or nothing."""
+"""Kubernetes' format library: `format.dns1123Label().validate(text)` returns the errors, or none."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ from mooring.constraints.celenv.url_values import URLError
 from mooring.constraints.celenv.url_values import parse as parse_url
 
 _MAX_REGEX: Final = 128
-"""The length of a regular expression that the estimate assumes; each format says its own for the count."""
+"""The pattern length that the cost estimate assumes; the runtime cost uses each format's own."""
 _MAX_NAME: Final = 64
 _UUID: Final = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _DATETIME: Final = re.compile(
@@ -73,9 +73,8 @@ def _datetime(text: str) -> Sequence[str]:
     return [] if _DATETIME.fullmatch(text) and _is_date(text[:10]) else ["invalid datetime"]
 
 
-def _prefix(check: Callable[[str], Sequence[str]], text: str) -> Sequence[str]:
-    """For a text that something will be appended to: it may end with a dash."""
-    return check(names.generated(text))
+def _validate_prefix(check: Callable[[str], Sequence[str]], text: str) -> Sequence[str]:
+    return check(names.as_generated_name(text))
 
 
 FORMATS: Final = {
@@ -85,9 +84,9 @@ FORMATS: Final = {
         ("dns1123Subdomain", "DNS1123Subdomain", names.dns1123_subdomain, 60),
         ("dns1035Label", "DNS1035Label", names.dns1035_label, 30),
         ("qualifiedName", "QualifiedName", names.label_key, 60),
-        ("dns1123LabelPrefix", "DNS1123LabelPrefix", partial(_prefix, names.dns1123_label), 30),
-        ("dns1123SubdomainPrefix", "DNS1123SubdomainPrefix", partial(_prefix, names.dns1123_subdomain), 60),
-        ("dns1035LabelPrefix", "DNS1035LabelPrefix", partial(_prefix, names.dns1035_label), 30),
+        ("dns1123LabelPrefix", "DNS1123LabelPrefix", partial(_validate_prefix, names.dns1123_label), 30),
+        ("dns1123SubdomainPrefix", "DNS1123SubdomainPrefix", partial(_validate_prefix, names.dns1123_subdomain), 60),
+        ("dns1035LabelPrefix", "DNS1035LabelPrefix", partial(_validate_prefix, names.dns1035_label), 30),
         ("labelValue", "LabelValue", names.label_value, 40),
         ("uri", "URI", _uri, 1080),
         ("uuid", "uuid", _uuid, 70),
@@ -98,7 +97,7 @@ FORMATS: Final = {
 }
 
 
-def named(name: str) -> Optional:
+def find_format(name: str) -> Optional:
     found = FORMATS.get(name)
     return NONE if found is None else Optional.of(found)
 
@@ -129,7 +128,7 @@ FORMAT_LIBRARY: Final = Library(
     "kubernetes.format",
     functions=(
         *(_constant(name, each) for name, each in FORMATS.items()),
-        Function("format.named", (Overload("format-named", (TEXT,), optional_of(_F), named),)),
+        Function("format.named", (Overload("format-named", (TEXT,), optional_of(_F), find_format),)),
         Function(
             "validate",
             (

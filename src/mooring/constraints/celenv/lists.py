@@ -27,14 +27,14 @@ def is_sorted(items: list[Value]) -> bool:
 
 
 def min_(items: list[Value]) -> Value:
-    return _preferred("min", items, 1)
+    return _extreme("min", items, 1)
 
 
 def max_(items: list[Value]) -> Value:
-    return _preferred("max", items, -1)
+    return _extreme("max", items, -1)
 
 
-def _preferred(name: str, items: list[Value], wanted: int) -> Value:
+def _extreme(name: str, items: list[Value], wanted: int) -> Value:
     if not items:
         raise EvaluationError(f"{name} called on empty list")
     best = items[0]
@@ -53,15 +53,15 @@ def last_index_of(items: list[Value], wanted: Value) -> int:
 
 
 def includes(target: Value, wanted: Value) -> bool:
-    """Whether a list has an item, or anything else is equal to it."""
+    """Whether a list contains an item; for a value that is not a list, whether it equals the item."""
     return index_of(target, wanted) >= 0 if isinstance(target, list) else equal(target, wanted)
 
 
 def _estimate(args: Sequence[Argument]) -> CallEstimate:
-    """One for each item, and reading each text; a target that is no list is read as a text."""
+    """Charge 1 per item plus the traversal of each string; other targets of `includes` cost 1 per character."""
     target = args[0]
     if not target.type.params:
-        return CallEstimate(target.size.scaled(STRING))
+        return CallEstimate(target.size)
     each = exactly(1)
     if target.type.params[0].kind in (Kind.STRING, Kind.BYTES):
         each = each.plus(target.element_size.scaled(STRING))
@@ -77,7 +77,7 @@ def _member(overload: str, args: tuple[Type, ...], result: Type, impl: Callable[
 
 @lru_cache
 def lists_library(version: int) -> Library:
-    """The library as it was in a version: 1 adds `includes`."""
+    """Return the library at a library version: 1 adds `includes`."""
     item = param("A")
 
     def for_each(name: str, overload: str, impl: Callable[..., Any], result: Type | None = None) -> Function:

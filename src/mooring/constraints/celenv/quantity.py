@@ -1,4 +1,4 @@
-"""Kubernetes' quantity library: `quantity('1.5Gi')` and reckoning with it."""
+"""Kubernetes' quantity library: `quantity('1.5Gi')` and its arithmetic."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from mooring.api.quantity import Format, Quantity, QuantityError, parse
-from mooring.base.remembering import remembered
+from mooring.base.short_string_cache import cache_short
 from mooring.cel.costs import NOMINAL
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.traversal import READ
@@ -22,9 +22,9 @@ class QuantityValue(msgspec.Struct, frozen=True):
     quantity: Quantity
 
 
-@remembered(4096)
-def _parsed(text: str) -> QuantityValue | str:
-    """A quantity, or the words of the error: an outcome that can be cached either way."""
+@cache_short(4096)
+def _parse_cached(text: str) -> QuantityValue | str:
+    """Parse a quantity; return the error message on failure, so that both can be cached."""
     try:
         return QuantityValue(parse(text))
     except QuantityError as error:
@@ -32,14 +32,14 @@ def _parsed(text: str) -> QuantityValue | str:
 
 
 def quantity(text: str) -> QuantityValue:
-    outcome = _parsed(text)
+    outcome = _parse_cached(text)
     if isinstance(outcome, str):
         raise EvaluationError(outcome)
     return outcome
 
 
 def is_quantity(text: str) -> bool:
-    return isinstance(_parsed(text), QuantityValue)
+    return isinstance(_parse_cached(text), QuantityValue)
 
 
 def as_integer(value: QuantityValue) -> int:

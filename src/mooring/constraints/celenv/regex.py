@@ -16,7 +16,7 @@ def find(text: str, pattern: str) -> str:
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """The matches from left to right; an empty one right after another match does not count, as in Go."""
+    """Return the matches from left to right; like Go, skip an empty match right after another match."""
     matches: list[str] = []
     end = -1
     for found in compile_pattern(pattern).finditer(text):
@@ -28,12 +28,12 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     return matches
 
 
-# One more than the length, because an empty text costs the work of compiling the pattern too.
+# Length plus one: an empty string still costs compiling the pattern.
 _COST: Final = CallCost(scaled(arg(0) + fixed(1), STRING) * scaled(arg(1), REGEX), result=up_to(arg(0)))
 
 
 def _member(overload: str, args: tuple[Type, ...], result: Type, impl: Callable[..., Any]) -> Overload:
-    """A pattern that is a literal is compiled, and refused, with the expression."""
+    """Declare a method whose literal patterns are compiled, and rejected, with the expression."""
     return Overload(overload, args, result, impl, member=True, cost=_COST, pattern=1)
 
 

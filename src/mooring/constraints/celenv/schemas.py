@@ -1,9 +1,8 @@
-"""Schemas of custom kinds as CEL sees them: the types of `self` and `oldSelf`, their sizes, and their values.
+"""Translate schemas of custom resources to CEL: the types of `self` and `oldSelf`, their sizes, and values.
 
-`declare` turns a schema into a `Declared` type, or None for what rules cannot look at; `RuleEnvironments` makes the
-environments of its rules; `to_value` turns JSON into what the engine computes with (texts of the format `date-time` are
-timestamps, and fields whose names are no identifiers get others). The sizes are those of Kubernetes, for its costs.
-Called by admission.
+`declare` turns a schema into a `Declared` type, or None where rules have no access; `RuleEnvironments` builds the
+environments of its rules; `to_value` converts JSON to CEL values (`date-time` strings become timestamps, and field
+names that are not identifiers are escaped). Sizes are Kubernetes', so that costs are equal. Used by admission.
 """
 
 import base64
@@ -21,13 +20,15 @@ from mooring.cel.costs import Range
 from mooring.cel.environment import Environment
 from mooring.cel.errors import EvaluationError
 from mooring.cel.types import Field, ObjectType, Type, list_of, map_of, optional_of
-from mooring.constraints.celenv.environments import everything
+from mooring.constraints.celenv.environments import full_base_environment
 
 MAX_REQUEST_BYTES = 3 * 1024 * 1024
 _LONGEST_TIME = 32
 _DATE_SIZE = 12
-_WORDS = "as break const continue else false for function if import in let loop namespace null package return true"
-_RESERVED = frozenset({*_WORDS.split(), "var", "void", "while"})
+_RESERVED_WORDS = (
+    "as break const continue else false for function if import in let loop namespace null package return true"
+)
+_RESERVED = frozenset({*_RESERVED_WORDS.split(), "var", "void", "while"})
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED = re.compile(r"__|[-./]")
 _SUPPORTED = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
@@ -35,23 +36,23 @@ Convert = Callable[[Any], Any]
 
 
 class Declared(msgspec.Struct, frozen=True, eq=False):
-    """A type in CEL, with what the estimate of costs needs to know of it."""
+    """A CEL type with the sizes that the cost estimate needs."""
 
     type: Type
-    smallest: int
-    """The fewest bytes that a value takes as JSON."""
-    most: int = 0
-    """The most characters, items or entries; 0 for what has none."""
+    min_bytes: int
+    """The minimum size of a value as JSON, in bytes."""
+    max_size: int = 0
+    """The maximum number of characters, items or entries; 0 if not applicable."""
     fields: Mapping[str, "Declared"] = msgspec.field(default_factory=dict)
-    """Those of an object, by the names that expressions use."""
+    """The fields of an object, by their escaped names."""
     element: "Declared | None" = None
-    """What a list or map consists of."""
+    """The element type of a list or map."""
     key: "Declared | None" = None
     convert: Convert | None = None
-    """Makes a CEL value of JSON; None where JSON is one already."""
+    """Convert JSON to a CEL value; None if no conversion is needed."""
 
     def objects(self) -> Iterator[ObjectType]:
-        """The object types in it."""
+        """Yield all object types in it."""
         pending = [self]
         while pending:
             found = pending.pop()
@@ -62,7 +63,7 @@ class Declared(msgspec.Struct, frozen=True, eq=False):
                 pending.append(found.element)
 
     def size_of(self, path: tuple[str, ...]) -> Range | None:
-        """The size of what a path leads to; it begins with `self` or `oldSelf`."""
+        """Return the size of a path that starts with `self` or `oldSelf`."""
         found: Declared | None = self
         for step in path[1:]:
             if found is None:
@@ -71,7 +72,7 @@ class Declared(msgspec.Struct, frozen=True, eq=False):
                 found = found.element
             else:
                 found = found.key if step == "@keys" else found.fields.get(step)
-        return None if found is None else Range(0, found.most)
+        return None if found is None else Range(0, found.max_size)
 
 
 _DECLARED = frozenset({"object", "string", "boolean", "number", "integer"})
@@ -80,8 +81,8 @@ _INT = Declared(types.INT, 1)
 _KEY = Declared(types.STRING, 2)
 
 
-def escaped(name: str) -> str | None:
-    """What expressions call a field; None for names that they cannot write."""
+def escape_name(name: str) -> str | None:
+    """Return the escaped field name for expressions; None for names that cannot be escaped."""
     if name in _RESERVED:
         return f"__{name}__"
     if not _SUPPORTED.fullmatch(name):
@@ -90,7 +91,7 @@ def escaped(name: str) -> str | None:
 
 
 def declare(schema: JSONSchemaProps, name: str = "selfType", *, root: bool = False) -> Declared | None:
-    """The type of a schema's values; None for what rules do not see. `root` has the fields that all objects have."""
+    """Return the CEL type of a schema; None where rules have no access. `root` adds the fields of every object."""
     if schema.int_or_string:
         most = 4 * max(schema.max_length, 0) if schema.max_length is not None else MAX_REQUEST_BYTES - 2
         return Declared(types.DYN, 1, most)
@@ -102,7 +103,7 @@ def declare(schema: JSONSchemaProps, name: str = "selfType", *, root: bool = Fal
                 return _map(schema, schema.additional_properties, name)
             return _object(schema, name, root=root)
         case "string":
-            return _text(schema)
+            return _string(schema)
         case "boolean":
             return _BOOL
         case "number":
@@ -113,7 +114,7 @@ def declare(schema: JSONSchemaProps, name: str = "selfType", *, root: bool = Fal
 
 
 def is_declared(schema: JSONSchemaProps) -> bool:
-    """Whether `declare` would find a type, without looking at all that is in it."""
+    """Whether `declare` would return a type, without walking the whole schema."""
     while not schema.int_or_string:
         inner = schema.items if schema.type == "array" else schema.additional_properties
         if schema.type == "array" and not isinstance(inner, JSONSchemaProps):
@@ -132,7 +133,7 @@ def _list(schema: JSONSchemaProps, name: str) -> Declared | None:
         return None
     most = schema.max_items
     if most is None:
-        most = (MAX_REQUEST_BYTES - 2) // (element.smallest + 1)
+        most = (MAX_REQUEST_BYTES - 2) // (element.min_bytes + 1)
     return Declared(list_of(element.type), 2, max(most, 0), element=element, convert=_each_item(element.convert))
 
 
@@ -142,7 +143,7 @@ def _map(schema: JSONSchemaProps, values: JSONSchemaProps, name: str) -> Declare
         return None
     most = schema.max_properties
     if most is None:
-        most = (MAX_REQUEST_BYTES - 2) // (element.smallest + 6)
+        most = (MAX_REQUEST_BYTES - 2) // (element.min_bytes + 6)
     made = map_of(types.STRING, element.type)
     return Declared(made, 2, max(most, 0), element=element, key=_KEY, convert=_each_value(element.convert))
 
@@ -157,7 +158,7 @@ def _object(schema: JSONSchemaProps, name: str, *, root: bool) -> Declared:
     names: dict[str, tuple[str, Convert | None]] = {}
     smallest = 2
     for given, child in properties.items():
-        shown = escaped(given)
+        shown = escape_name(given)
         found = declare(child, f"{name}.{shown or given}", root=child.embedded_resource)
         if found is None:
             continue
@@ -166,11 +167,11 @@ def _object(schema: JSONSchemaProps, name: str, *, root: bool) -> Declared:
             if shown != given or found.convert is not None:
                 names[given] = (shown, found.convert)
         if given in schema.required and child.default is None:
-            smallest += len(given.encode()) + found.smallest + 4
+            smallest += len(given.encode()) + found.min_bytes + 4
     return Declared(types.object_type(name), smallest, fields=fields, convert=_each_field(names))
 
 
-def _text(schema: JSONSchemaProps) -> Declared:
+def _string(schema: JSONSchemaProps) -> Declared:
     match schema.format:
         case "byte":
             most = schema.max_length if schema.max_length is not None else MAX_REQUEST_BYTES - 2
@@ -194,20 +195,20 @@ def _text(schema: JSONSchemaProps) -> Declared:
 
 
 class RuleEnvironments:
-    """The environments of one schema's rules, each made when the first rule needs it."""
+    """The environments of one schema's rules, built on first use."""
 
     def __init__(self, declared: Declared) -> None:
         self._declared = declared
-        self._made: dict[tuple[Environment, bool], Environment] = {}
+        self._built: dict[tuple[Environment, bool], Environment] = {}
 
     def get(self, base: Environment | None = None, *, optional_old_self: bool = False) -> Environment:
-        """For new rules with what a base has; else with everything that this release knows."""
-        base = base or everything()
-        found = self._made.get((base, optional_old_self))
+        """Return the environment for new rules on top of `base`, or for stored rules without it."""
+        base = base or full_base_environment()
+        found = self._built.get((base, optional_old_self))
         if found is None:
             declared = self._declared
             old = optional_of(declared.type) if optional_old_self else declared.type
-            found = self._made[base, optional_old_self] = base.extend(
+            found = self._built[base, optional_old_self] = base.extend(
                 variables={"self": declared.type, "oldSelf": old},
                 types=tuple(declared.objects()),
                 sizes=declared.size_of,
@@ -219,7 +220,7 @@ class RuleEnvironments:
 
 
 def to_value(value: Any, declared: Declared) -> Any:
-    """What the engine computes with; raises EvaluationError for texts that are not what their format says."""
+    """Convert JSON to a CEL value; raise EvaluationError for strings that violate their format."""
     return value if declared.convert is None or value is None else declared.convert(value)
 
 

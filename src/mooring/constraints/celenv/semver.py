@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from mooring.base.remembering import LONGEST
+from mooring.base.short_string_cache import MAX_CACHED_LENGTH
 from mooring.cel.costs import NOMINAL, STRING, CallCost, arg, fixed, scaled
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.traversal import READ
@@ -18,16 +18,18 @@ from mooring.cel.types import STRING as TEXT
 from mooring.constraints.semver import SemverError, Version, parse, parse_range, parse_tolerant
 
 Semver = Version
-"""A version is a CEL value as it is."""
+"""A version is used directly as a CEL value."""
 
 
-def _outcome(text: str, normalize: bool) -> Semver | str:
-    """A version, or the words of the error: an outcome that can be cached either way."""
-    return _parsed(text, normalize) if len(text) <= LONGEST else _parsed.__wrapped__(text, normalize)
+def _parse_or_error(text: str, normalize: bool) -> Semver | str:
+    """Parse a version, cached for short strings; return the error message on failure."""
+    return (
+        _parse_cached(text, normalize) if len(text) <= MAX_CACHED_LENGTH else _parse_cached.__wrapped__(text, normalize)
+    )
 
 
 @lru_cache(maxsize=8192)
-def _parsed(text: str, normalize: bool) -> Semver | str:
+def _parse_cached(text: str, normalize: bool) -> Semver | str:
     try:
         return parse_tolerant(text) if normalize and text.strip() == text else parse(text)
     except SemverError as error:
@@ -35,19 +37,18 @@ def _parsed(text: str, normalize: bool) -> Semver | str:
 
 
 def semver(text: str, normalize: bool = False) -> Semver:
-    outcome = _outcome(text, normalize)
+    outcome = _parse_or_error(text, normalize)
     if outcome.__class__ is str:
         raise EvaluationError(outcome)
     return outcome  # type: ignore[return-value]  # mypy does not follow __class__, which is faster than isinstance
 
 
 def is_semver(text: str, normalize: bool = False) -> bool:
-    return isinstance(_outcome(text, normalize), Semver)
+    return isinstance(_parse_or_error(text, normalize), Semver)
 
 
 @lru_cache(maxsize=8192)
-def _compared(text: str, range_text: str) -> bool | str:
-    """Whether a version is in a range, or the words of the error."""
+def _compare_cached(text: str, range_text: str) -> bool | str:
     try:
         return parse_range(range_text).matches(parse_tolerant(text))
     except SemverError as error:
@@ -56,7 +57,7 @@ def _compared(text: str, range_text: str) -> bool | str:
 
 def compare(text: str, range_text: str) -> bool:
     """Whether a version, parsed tolerantly, is in a range such as `>=3.25 <4.0`."""
-    outcome = (_compared if len(text) <= LONGEST else _compared.__wrapped__)(text, range_text)
+    outcome = (_compare_cached if len(text) <= MAX_CACHED_LENGTH else _compare_cached.__wrapped__)(text, range_text)
     if isinstance(outcome, str):
         raise EvaluationError(outcome)
     return outcome
@@ -100,7 +101,7 @@ SEMVER_LIBRARY: Final = Library(
     equality={_S: NOMINAL},
 )
 
-# It costs what `semver()` of both arguments would, and one more.
+# The cost of `semver()` on both arguments, plus one.
 _COMPARE_COST: Final = CallCost(scaled(arg(0), STRING) + scaled(arg(1), STRING) + fixed(1))
 _COMPARE: Final = Overload("semver_compare_string_string", (TEXT, TEXT), BOOL, compare, cost=_COMPARE_COST)
 COMPARE_LIBRARY: Final = Library("kubernetes.semver.compare", functions=(Function("semver.compare", (_COMPARE,)),))

@@ -1,6 +1,6 @@
-"""Built-in kinds as CEL sees them when a policy is checked: the types of their fields, by the structs of the API.
+"""CEL types of built-in kinds, derived from the API structs, for type-checking policies.
 
-Quantities, and what may be a number or a text, are of any type; so is a struct where it holds itself.
+Quantities and int-or-string values are dynamic; so is a struct nested in itself.
 """
 
 from types import UnionType
@@ -14,7 +14,7 @@ _SCALARS: dict[Any, Type] = {str: STRING, int: INT, float: DOUBLE, bool: BOOL, b
 
 
 def declare_struct(cls: type[msgspec.Struct], name: str) -> tuple[ObjectType, ...]:
-    """The type of a struct, which is called `name`, and those of all that it holds; the first is its own."""
+    """Return the CEL type of a struct under `name`, followed by those of all structs that it contains."""
     found: dict[str, ObjectType] = {}
     _declare(cls, name, found, ())
     return (found.pop(name), *found.values())

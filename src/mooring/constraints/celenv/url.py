@@ -1,4 +1,4 @@
-"""Kubernetes' URL library: `url()`, `isURL()` and the parts of a URL."""
+"""Kubernetes' URL library: `url()`, `isURL()` and the components of a URL."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -28,9 +28,9 @@ def is_url(text: str) -> bool:
 
 
 def _estimate_equality(args: Sequence[Argument]) -> CallEstimate:
-    """Up to the whole of a URL is compared; one of unknown length counts as one character."""
-    sizes = [1 if each.size.max == MAX else each.size.max for each in args]
-    return CallEstimate(Range(1, max(sizes)).scaled(STRING))
+    """Charge a comparison with the whole right side, as Kubernetes does; an unknown length counts as one character."""
+    longest = 1 if args[1].size.max == MAX else args[1].size.max
+    return CallEstimate(Range(1, longest).scaled(STRING))
 
 
 def _part(name: str, overload: str, result: Type, impl: Callable[[URL], Any]) -> Function:

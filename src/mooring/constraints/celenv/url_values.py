@@ -1,8 +1,8 @@
-"""URLs as Go's ``net/url`` reads them, because that is what Kubernetes' `url()` and `isURL()` do.
+"""Parse URLs as Go's ``net/url`` does, because Kubernetes' `url()` and `isURL()` use it.
 
 `parse` accepts what Go's ``ParseRequestURI`` accepts (an absolute URI or an absolute path) and then splits it as Go's
-``Parse`` does. Escapes stand for bytes, so this module works on UTF-8 bytes and hands out text.
-Called by `mooring.constraints.celenv.url` and by the `uri` format.
+``Parse`` does. Percent-escapes encode bytes, so this module works on UTF-8 bytes and returns strings. Used by
+`mooring.constraints.celenv.url` and by the `uri` format.
 """
 
 import string
@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-from mooring.base.remembering import remembered
+from mooring.base.short_string_cache import cache_short
 from mooring.cel.types import Type, object_type
 
 _UNRESERVED = frozenset((string.ascii_letters + string.digits + "-_.~").encode())
@@ -23,11 +23,11 @@ _HEX = frozenset(string.hexdigits.encode())
 
 
 class URLError(ValueError):
-    """The text is not a URL; `str()` of it says why, in the words of Go's parser."""
+    """The string is not a URL; the message is that of Go's parser."""
 
 
 class URL(msgspec.Struct, frozen=True):
-    """A URL in its parts; equality is that of the URLs written out."""
+    """The components of a URL; two are equal if their serialized forms are."""
 
     cel_type: ClassVar[Type] = object_type("kubernetes.URL")
     scheme: str
@@ -46,7 +46,7 @@ class URL(msgspec.Struct, frozen=True):
         return name[1:-1] if name.startswith("[") and name.endswith("]") else name
 
     def query(self) -> dict[str, list[str]]:
-        """The query's values by key, unescaped; what cannot be unescaped is left out, as Go does."""
+        """Return the unescaped query values by key; skip what cannot be unescaped, as Go does."""
         values: dict[str, list[str]] = {}
         for pair in (self.raw_query or "").split("&"):
             if not pair or ";" in pair:
@@ -65,19 +65,19 @@ class URL(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> URL:
-    """The URL in `text`; raises URLError."""
-    outcome = _parsed(text)
+    """Parse a URL; raise URLError."""
+    outcome = _parse_cached(text)
     if isinstance(outcome, str):
         raise URLError(f'parse "{text}": {outcome}')
     return outcome
 
 
-@remembered(1024)
-def _parsed(text: str) -> URL | str:
-    """A URL, or the words of the error: an outcome that can be cached either way."""
+@cache_short(1024)
+def _parse_cached(text: str) -> URL | str:
+    """Parse a URL; return the error message on failure, so that both can be cached."""
     raw = text.encode(errors="surrogatepass")
     try:
-        _split(raw, is_request=True)  # which has no fragment: `#` belongs to the path or the query
+        _split(raw, is_request=True)  # a request URI has no fragment: `#` belongs to the path or the query
         rest, hash_sign, fragment = raw.partition(b"#")
         url = _split(rest, is_request=False)
         fragment = _unescape(fragment) if hash_sign else b""
@@ -89,7 +89,6 @@ def _parsed(text: str) -> URL | str:
 
 
 def _split(raw: bytes, *, is_request: bool) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes | None]:
-    """Scheme, opaque part, user information, host, escaped path, query."""
     if any(byte < 0x20 or byte == 0x7F for byte in raw):
         raise URLError("net/url: invalid control character in URL")
     if not raw and is_request:
@@ -111,7 +110,7 @@ def _split(raw: bytes, *, is_request: bool) -> tuple[bytes, bytes, bytes, bytes,
         authority, slash, path = rest[2:].partition(b"/")
         userinfo, host = _authority(authority)
         rest = slash + path
-    return scheme, b"", userinfo, host, _escaped_path(rest), asked
+    return scheme, b"", userinfo, host, _escape_path(rest), asked
 
 
 def _scheme(raw: bytes) -> tuple[bytes, bytes]:
@@ -171,8 +170,8 @@ def _unescape_host(host: bytes) -> bytes:
     return _unescape(host)
 
 
-def _escaped_path(path: bytes) -> bytes:
-    """The path with what needs it escaped: as it was written where that is a proper escaping."""
+def _escape_path(path: bytes) -> bytes:
+    """Return the path with escapes: as written if that is valid, otherwise escaped again."""
     plain = _unescape(path)
     if all(byte in _PATH_AS_WRITTEN for byte in path):
         return path

@@ -21,7 +21,7 @@ from mooring.constraints.node_selector import (
     RequiredAffinity,
     Selector,
     Term,
-    reads,
+    label_keys_read,
 )
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -32,7 +32,7 @@ Keys: TypeAlias = tuple[str, ...] | None
 class LabelColumns:
     """Names and labels of the nodes, row by row. Rows without a node never match."""
 
-    def __init__(self, capacity: int = 64, max_columns: int = 256, max_verdicts: int = 1024) -> None:
+    def __init__(self, capacity: int = 64, max_columns: int = 48, max_verdicts: int = 96) -> None:
         self._nodes: Mask = np.zeros(capacity, np.bool_)
         self.nodes: Mask = read_only(self._nodes)
         """The rows that have a node."""
@@ -80,13 +80,13 @@ class LabelColumns:
         """The rows whose labels meet one condition: a read-only view, good until nodes change."""
         verdict = self._verdicts.get(condition)
         if verdict is None:
-            column = self._column(reads(condition))
+            column = self._column(label_keys_read(condition))
             verdict = self._verdicts[condition] = JudgedRows(column, condition.matches, np.bool_)
             if len(self._verdicts) > self._max_verdicts:
                 self._verdicts.popitem(last=False)
         else:
             self._verdicts.move_to_end(condition)
-            self._columns.move_to_end(reads(condition))
+            self._columns.move_to_end(label_keys_read(condition))
         return verdict.rows()
 
     def name_mask(self, condition: NameRequirement) -> Mask:
@@ -140,7 +140,7 @@ class LabelColumns:
 
     def _drop(self, keys: Keys) -> None:
         del self._columns[keys]
-        for condition in [condition for condition in self._verdicts if reads(condition) == keys]:
+        for condition in [condition for condition in self._verdicts if label_keys_read(condition) == keys]:
             del self._verdicts[condition]
 
     def _forget_name(self, row: int) -> None:
@@ -162,7 +162,6 @@ class LabelColumns:
 
 
 def _code(column: Column[Labels], labels: Labels, keys: Keys) -> int:
-    """The code of these labels, as far as the column looks at them."""
     identity = frozenset(labels.items()) if keys is None else tuple(map(labels.get, keys))
     code = column.code(identity)
     if code is not None:

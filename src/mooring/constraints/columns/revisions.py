@@ -38,15 +38,14 @@ class ChangeLog(Generic[K]):
     def __init__(self, limit: int = _SLACK) -> None:
         self._entries: list[K] = []
         self._forgotten = 0
+        self.changed_at = 0
+        """The number of changes so far."""
         self.limit = limit
         """How many changes are remembered: as many as there are rows."""
 
-    @property
-    def changed_at(self) -> int:
-        return self._forgotten + len(self._entries)
-
     def note(self, entry: K) -> None:
         self._entries.append(entry)
+        self.changed_at += 1
         if len(self._entries) > 2 * (self.limit + _SLACK):
             half = len(self._entries) // 2
             del self._entries[:half]
@@ -54,7 +53,8 @@ class ChangeLog(Generic[K]):
 
     def begin_anew(self, limit: int) -> None:
         """Everything may be different, and there may be another number of rows: all who come next get None."""
-        self._forgotten += len(self._entries) + 1
+        self.changed_at += 1
+        self._forgotten = self.changed_at
         self._entries.clear()
         self.limit = limit
 

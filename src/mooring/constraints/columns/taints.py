@@ -52,7 +52,7 @@ class Untolerated(msgspec.Struct, frozen=True):
 class TaintColumns:
     """The taints of the nodes, row by row."""
 
-    def __init__(self, options: ConstraintOptions, capacity: int = 64, max_verdicts: int = 256) -> None:
+    def __init__(self, options: ConstraintOptions, capacity: int = 64, max_verdicts: int = 32) -> None:
         self.changed_at = 0
         """When a taint last changed."""
         self._options = options
@@ -179,7 +179,6 @@ def _count_judge(
 def _repels(
     taints: Sequence[Taint], tolerations: tuple[Toleration, ...], effects: frozenset[str], options: ConstraintOptions
 ) -> Callable[[int], bool]:
-    """Whether the taint of a number has one of `effects` and is not tolerated; judged once per taint."""
     known: dict[int, bool] = {}
 
     def repels(number: int) -> bool:

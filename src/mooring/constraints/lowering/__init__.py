@@ -1,19 +1,19 @@
-"""Constraints said again in the words of stock Kubernetes: for one node, or for a whole cluster.
+"""Lowering: rewrite constraints in operators that upstream Kubernetes knows, for one node or for a whole cluster.
 
-Kubelets, kube-scheduler and autoscalers know `Equal` and `Exists` tolerations and six operators on labels. They do not
-know `Semver*`, CEL, or (before its gate) `Lt` and `Gt` of tolerations. Lowering says what such a constraint means for
-the taints and labels that are there now, so that stock rules on the lowered form decide what the new rules decide on
-the original. Everything here is pure. It narrows where it cannot say the same, and never widens.
+Kubelets, kube-scheduler and autoscalers know `Equal` and `Exists` tolerations and six operators on labels, but not
+`Semver*`, CEL, or (before its gate) `Lt` and `Gt` of tolerations. A lowered constraint matches, under upstream rules,
+the current taints and labels that the original matches. Everything here is pure. Where the result cannot be equal, it
+matches less, never more.
 
-    words.py        which words a reader knows (`STOCK`: none of the new ones), and which of a constraint's are foreign
+    support.py      which features a reader supports (`STOCK`: none), and which constraints use unsupported ones
     tolerations.py  `lower_tolerations`: `Equal` tolerations for the taints of a node, or of a cluster
-    terms.py        `Constraint`: the foreign part of a node selector term, its label key, whether a node meets it;
-                    `lower_term`: a term for the cluster, `term_of_known_values`: one that autoscalers can reckon with
-    for_node.py     `lower_pod`, `lower_volume`: whole objects for one node, where every verdict is known already;
-                    `reliance`: what of a node decides, for caches that nodes share
+    terms.py        `Constraint`: the unsupported part of a node selector term, its label key, whether a node matches;
+                    `lower_term`: a term for the cluster, `term_of_known_values`: one for cluster autoscalers
+    for_node.py     `lower_pod`, `lower_volume`: whole objects for one node, where every result is known already;
+                    `find_dependencies`: the node properties that the result depends on, for shared caches
 
-Called by the API server (what nodes read), the bridge (stock clusters) and `mooring bridge convert`. All functions take
-`options`, which says what the control plane's gates allow (what is off never matches), and `known`, the reader's words.
+Used by the API server (for kubelets), the bridge (stock clusters) and `mooring bridge convert`. All functions take
+`options`, the control plane's gates (a disabled feature never matches), and `known`, the reader's features.
 
     >>> from mooring.api.core_v1 import Taint, Toleration
     >>> from mooring.constraints.options import ConstraintOptions
@@ -24,7 +24,14 @@ Called by the API server (what nodes read), the bridge (stock clusters) and `moo
     ('Equal', '960', 30)
 """
 
-from mooring.constraints.lowering.for_node import NodeWords, Reliance, lower_pod, lower_volume, reliance
+from mooring.constraints.lowering.for_node import (
+    NodeDependencies,
+    NodeProperties,
+    find_dependencies,
+    lower_pod,
+    lower_volume,
+)
+from mooring.constraints.lowering.support import STOCK, is_unsupported, needs_lowering
 from mooring.constraints.lowering.terms import (
     LABEL_PREFIX,
     LABEL_VALUE,
@@ -34,22 +41,21 @@ from mooring.constraints.lowering.terms import (
     term_of_known_values,
 )
 from mooring.constraints.lowering.tolerations import lower_tolerations
-from mooring.constraints.lowering.words import STOCK, has_foreign_words, is_foreign
 
 __all__ = [
     "LABEL_PREFIX",
     "LABEL_VALUE",
     "STOCK",
     "Constraint",
-    "NodeWords",
-    "Reliance",
+    "NodeDependencies",
+    "NodeProperties",
     "constraint_of",
-    "has_foreign_words",
-    "is_foreign",
+    "find_dependencies",
+    "is_unsupported",
     "lower_pod",
     "lower_term",
     "lower_tolerations",
     "lower_volume",
-    "reliance",
+    "needs_lowering",
     "term_of_known_values",
 ]

@@ -1,8 +1,8 @@
-"""Whole objects in the words of one node: what its kubelet judges again when a pod or a volume arrives there.
+"""Lower whole objects for one node, whose kubelet evaluates a pod or a volume again when it arrives.
 
-The taints and labels of the node are known, so no label is needed: the foreign part of a term is left out where the
-node meets it, and the whole term becomes one that no node meets where it does not. Called by the API server when a node
-reads pods and volumes; the node's own verdict on the rest of the term stays its own.
+The node's taints and labels are known, so no marker label is needed: the unsupported part of a term is removed if the
+node matches it; otherwise the whole term becomes one that no node matches. The kubelet still evaluates the rest of the
+term. Used by the API server when a node reads pods and volumes.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -20,38 +20,38 @@ from mooring.api.core_v1 import (
     PodSpec,
     Taint,
 )
-from mooring.constraints.lowering.terms import LABEL_PREFIX, constraint_of, replace_foreign, requirement
+from mooring.constraints.lowering.support import STOCK, common_features, is_unsupported, needs_lowering
+from mooring.constraints.lowering.terms import LABEL_PREFIX, constraint_of, replace_unsupported, requirement
 from mooring.constraints.lowering.tolerations import lower_tolerations
-from mooring.constraints.lowering.words import STOCK, has_foreign_words, is_foreign, understood
 from mooring.constraints.options import ConstraintOptions
 
 _UNMET: Final = LABEL_PREFIX + "unmet"
-"""A label that nodes do not have, for terms of which nothing else is left."""
+"""A label that no node has, for terms with nothing else left."""
 _NEVER: Final = NodeSelectorTerm(match_expressions=[requirement(_UNMET, "Exists"), requirement(_UNMET, "DoesNotExist")])
-"""No node meets this, whatever its labels."""
+"""A term that no node matches."""
 
 
-class NodeWords(msgspec.Struct, frozen=True):
-    """What of a node decides how objects are put to it."""
+class NodeProperties(msgspec.Struct, frozen=True):
+    """The properties of a node that decide how objects are lowered for it."""
 
     taints: tuple[Taint, ...]
     labels: Mapping[str, str]
     known: ConstraintOptions = STOCK
-    """The new words that it understands, by the features it declares."""
+    """The new features that the node declares to support."""
 
 
-class Reliance(NamedTuple):
-    """What of a node decides how it reads an object: nodes that are alike in this read the same."""
+class NodeDependencies(NamedTuple):
+    """The node properties that the lowered form of an object depends on; used as a cache key."""
 
     taints: bool
-    """Whether its taints count."""
+    """Whether the node's taints matter."""
     times: bool
-    """Whether it counts when they were added."""
+    """Whether the taints' `timeAdded` matters."""
     labels: tuple[str, ...] | None
-    """The keys of the labels that count; None for all of them."""
+    """The label keys that matter; None for all."""
 
-    def words(self, node: NodeWords) -> Hashable:
-        """What counts of a node: equal for nodes that read the object alike."""
+    def cache_key(self, node: NodeProperties) -> Hashable:
+        """Return a cache key: equal for nodes for which the object is lowered to the same result."""
         taints = [
             (taint.key, taint.value, taint.effect, taint.time_added if self.times else None)
             for taint in (node.taints if self.taints else ())
@@ -60,15 +60,15 @@ class Reliance(NamedTuple):
         return (*taints,), (*((key, node.labels.get(key)) for key in keys),), node.known
 
 
-def reliance(obj: Pod | PersistentVolume, options: ConstraintOptions) -> Reliance:
-    """What of a node decides how an object is lowered for it."""
-    tolerations = [entry for entry in obj.spec.tolerations if is_foreign(entry)] if isinstance(obj, Pod) else []
+def find_dependencies(obj: Pod | PersistentVolume, options: ConstraintOptions) -> NodeDependencies:
+    """Return the node properties that lowering the object depends on."""
+    tolerations = [entry for entry in obj.spec.tolerations if is_unsupported(entry)] if isinstance(obj, Pod) else []
     labels: set[str] | None = set()
     for term in _terms(obj):
         constraint = constraint_of(term, options)
         if constraint is not None and labels is not None:
             labels = None if constraint.reads is None else labels | set(constraint.reads)
-    return Reliance(
+    return NodeDependencies(
         taints=bool(tolerations),
         times=any(entry.expression for entry in tolerations),
         labels=None if labels is None else tuple(sorted(labels)),
@@ -88,17 +88,17 @@ def _terms(obj: Pod | PersistentVolume) -> Iterator[NodeSelectorTerm]:
             yield entry.preference
 
 
-def lower_pod(pod: Pod, node: NodeWords, options: ConstraintOptions) -> Pod:
-    """The pod as `node` should read it; the same object when there is nothing to say differently."""
-    known = understood(node.known, options)
-    if not has_foreign_words(pod.spec, known):
+def lower_pod(pod: Pod, node: NodeProperties, options: ConstraintOptions) -> Pod:
+    """Return the pod as `node` should read it; the same object if nothing needs lowering."""
+    known = common_features(node.known, options)
+    if not needs_lowering(pod.spec, known):
         return pod
     spec = structs.replace(pod.spec, tolerations=lower_tolerations(pod.spec.tolerations, node.taints, options, known))
     return structs.replace(pod, spec=_with_lowered_affinity(spec, node, options))
 
 
-def lower_volume(volume: PersistentVolume, node: NodeWords, options: ConstraintOptions) -> PersistentVolume:
-    """The volume as `node` should read it: kubelets check its node affinity before they mount it."""
+def lower_volume(volume: PersistentVolume, node: NodeProperties, options: ConstraintOptions) -> PersistentVolume:
+    """Return the volume as `node` should read it: kubelets check its node affinity before mounting."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return volume
@@ -109,7 +109,7 @@ def lower_volume(volume: PersistentVolume, node: NodeWords, options: ConstraintO
     return structs.replace(volume, spec=spec)
 
 
-def _with_lowered_affinity(spec: PodSpec, node: NodeWords, options: ConstraintOptions) -> PodSpec:
+def _with_lowered_affinity(spec: PodSpec, node: NodeProperties, options: ConstraintOptions) -> PodSpec:
     affinity = spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return spec
@@ -117,7 +117,7 @@ def _with_lowered_affinity(spec: PodSpec, node: NodeWords, options: ConstraintOp
     return structs.replace(spec, affinity=structs.replace(affinity, node_affinity=lowered))
 
 
-def _node_affinity(affinity: NodeAffinity, node: NodeWords, options: ConstraintOptions) -> NodeAffinity:
+def _node_affinity(affinity: NodeAffinity, node: NodeProperties, options: ConstraintOptions) -> NodeAffinity:
     required = affinity.required_during_scheduling_ignored_during_execution
     return structs.replace(
         affinity,
@@ -129,21 +129,21 @@ def _node_affinity(affinity: NodeAffinity, node: NodeWords, options: ConstraintO
     )
 
 
-def _selector(selector: NodeSelector, node: NodeWords, options: ConstraintOptions) -> NodeSelector:
+def _selector(selector: NodeSelector, node: NodeProperties, options: ConstraintOptions) -> NodeSelector:
     terms = [_term(term, node, options) for term in selector.node_selector_terms]
     if all(lowered is term for lowered, term in zip(terms, selector.node_selector_terms, strict=True)):
         return selector
     return structs.replace(selector, node_selector_terms=terms)
 
 
-def _term(term: NodeSelectorTerm, node: NodeWords, options: ConstraintOptions) -> NodeSelectorTerm:
+def _term(term: NodeSelectorTerm, node: NodeProperties, options: ConstraintOptions) -> NodeSelectorTerm:
     constraint = constraint_of(term, options, node.known)
     if constraint is None:
         return term
     if not constraint.is_met_by(node.labels):
         return _NEVER
-    lowered = replace_foreign(term, [], understood(node.known, options))
+    lowered = replace_unsupported(term, [], common_features(node.known, options))
     if lowered.match_expressions or lowered.match_fields or lowered.match_cel_expressions:
         return lowered
-    # A term without conditions matches nothing, so one that every node meets takes the place of the last that held.
+    # A term without conditions matches nothing, so replace the last satisfied condition by one that every node matches.
     return structs.replace(lowered, match_expressions=[requirement(_UNMET, "DoesNotExist")])

@@ -1,12 +1,12 @@
-"""Node selector terms in stock words: the foreign part of a term becomes a label that says which nodes meet it.
+"""Lower node selector terms: the unsupported part of a term becomes a label on the nodes that match it.
 
-The foreign part (semver requirements and CEL expressions, which must all hold) is a `Constraint`. Whoever lowers for a
-cluster keeps the label `Constraint.label` with the value `LABEL_VALUE` on exactly the nodes that meet it, and the
-lowered term asks for that label beside the term's stock requirements. A node without the label is refused: a label that
-comes late narrows, and never widens.
+The unsupported part (semver requirements and CEL expressions, which must all hold) is a `Constraint`. The bridge keeps
+the label `Constraint.label` with the value `LABEL_VALUE` on exactly the nodes that match it, and the lowered term
+requires that label in addition to its supported requirements. A node without the label does not match: a label that is
+set late matches less, never more.
 
     {kernel SemverGt 6.0, zone In [a]}  ─►  {constraints.mooring.dev/<hash> In [true], zone In [a]}
-                                        and {kernel In [6.1.0, 6.8.0], zone In [a]}, as one label decides
+                                        and {kernel In [6.1.0, 6.8.0], zone In [a]}, as it reads one label
 """
 
 import hashlib
@@ -20,15 +20,15 @@ from msgspec import structs
 
 from mooring.api.core_v1 import NodeSelectorRequirement, NodeSelectorTerm
 from mooring.constraints import expressions, node_selector, semver
-from mooring.constraints.lowering.words import STOCK, understood
+from mooring.constraints.lowering.support import STOCK, common_features
 from mooring.constraints.node_selector import Condition
 from mooring.constraints.options import ConstraintOptions
 
 LABEL_PREFIX: Final = "constraints.mooring.dev/"
 LABEL_VALUE: Final = "true"
 _HASH_CHARACTERS: Final = 32
-"""128 bits: nobody can write two constraints that share a label."""
-_MOST_REMEMBERED_VALUES: Final = 256
+"""128 bits: no two constraints with the same label can be constructed."""
+_MAX_CACHED_VALUES: Final = 256
 
 _Requirement: TypeAlias = tuple[str, str, tuple[str, ...]]
 """Key, operator and values."""
@@ -36,57 +36,58 @@ _Requirement: TypeAlias = tuple[str, str, tuple[str, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """The part of a term that stock rules cannot judge: requirements and expressions, which must all hold."""
+    """The part of a term that upstream Kubernetes cannot evaluate: requirements and expressions, which must all
+    hold."""
 
     requirements: tuple[_Requirement, ...]
     """The semver requirements, sorted."""
     expressions: tuple[str, ...]
     """CEL expressions over `node`, sorted."""
     _conditions: tuple[Condition, ...] | None = field(repr=False)
-    """Both, compiled; None when one of them can never hold (its gate is off, or it is not valid)."""
+    """Both, compiled; None if one of them can never hold (its gate is off, or it is invalid)."""
 
     @cached_property
     def label(self) -> str:
-        """The key of the label for nodes that meet it. Equal constraints have equal labels, in every release."""
+        """The label key for nodes that match. Equal constraints have equal labels, in every release."""
         text = json.dumps([self.requirements, self.expressions], separators=(",", ":"))
         return LABEL_PREFIX + hashlib.sha256(text.encode()).hexdigest()[:_HASH_CHARACTERS]
 
     @cached_property
     def reads(self) -> tuple[str, ...] | None:
-        """The keys of the labels that decide, sorted; None when it may look at all labels."""
+        """The label keys that it reads, sorted; None if it may read all labels."""
         keys: set[str] = set()
         for condition in self._conditions or ():
-            read = node_selector.reads(condition)
+            read = node_selector.label_keys_read(condition)
             if read is None:
                 return None
             keys.update(read)
         return tuple(sorted(keys))
 
     def is_met_by(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels meets it."""
+        """Whether a node with these labels matches."""
         return self._conditions is not None and all(condition.matches(labels) for condition in self._conditions)
 
     def known_values(self, values: Iterable[str]) -> tuple[str, list[str]] | None:
-        """Where one label decides: its key, and those of its known `values` that meet the constraint, sorted."""
+        """If it reads one label: return the key and those of `values` that match, sorted."""
         if self._conditions is None or self.reads is None or len(self.reads) != 1:
             return None
         [key] = self.reads
         known = frozenset(values)
-        find = _met_by if len(known) <= _MOST_REMEMBERED_VALUES else _met_by.__wrapped__
+        find = _matching_values if len(known) <= _MAX_CACHED_VALUES else _matching_values.__wrapped__
         return key, find(self, key, known)
 
 
 @lru_cache(maxsize=1024)
-def _met_by(constraint: Constraint, key: str, values: frozenset[str]) -> list[str]:
-    """Those of the values that meet a constraint, sorted. Pods of one template ask the same; not to be changed."""
+def _matching_values(constraint: Constraint, key: str, values: frozenset[str]) -> list[str]:
+    """Return the values that match a constraint, sorted and cached; the list must not be modified."""
     return sorted(value for value in values if constraint.is_met_by({key: value}))
 
 
 def constraint_of(
     term: NodeSelectorTerm, options: ConstraintOptions, known: ConstraintOptions = STOCK
 ) -> Constraint | None:
-    """The foreign part of a term; None when the reader knows all of its words."""
-    known = understood(known, options)
+    """Return the unsupported part of a term; None if the reader supports all of it."""
+    known = common_features(known, options)
     requirements: tuple[_Requirement, ...] = ()
     if not known.semver_operators:
         found = {
@@ -94,18 +95,18 @@ def constraint_of(
         }
         requirements = tuple(sorted(found))
     texts = () if known.cel else tuple(sorted(set(term.match_cel_expressions)))
-    return _constraint(requirements, texts, options) if requirements or texts else None
+    return _compile_constraint(requirements, texts, options) if requirements or texts else None
 
 
 @lru_cache(maxsize=4096)
-def _constraint(
+def _compile_constraint(
     requirements: tuple[_Requirement, ...], texts: tuple[str, ...], options: ConstraintOptions
 ) -> Constraint:
     conditions = [
-        node_selector.requirement(requirement(key, operator, *values), options)
+        node_selector.compile_requirement(requirement(key, operator, *values), options)
         for key, operator, values in requirements
     ]
-    conditions += [expressions.node_expression(text) if options.cel else None for text in texts]
+    conditions += [expressions.compile_node_expression(text) if options.cel else None for text in texts]
     compiled = tuple(condition for condition in conditions if condition)
     return Constraint(requirements, texts, compiled if len(compiled) == len(conditions) else None)
 
@@ -113,20 +114,22 @@ def _constraint(
 def lower_term(
     term: NodeSelectorTerm, options: ConstraintOptions, known: ConstraintOptions = STOCK
 ) -> NodeSelectorTerm:
-    """The term for a cluster: the label of its constraint in place of its foreign part."""
+    """Lower a term for a cluster: replace its unsupported part by the label of its constraint."""
     constraint = constraint_of(term, options, known)
     if constraint is None:
         return term
-    return replace_foreign(term, [requirement(constraint.label, "In", LABEL_VALUE)], understood(known, options))
+    return replace_unsupported(
+        term, [requirement(constraint.label, "In", LABEL_VALUE)], common_features(known, options)
+    )
 
 
 def term_of_known_values(
     term: NodeSelectorTerm, values: Mapping[str, Iterable[str]], options: ConstraintOptions
 ) -> NodeSelectorTerm | None:
-    """Where one label decides: a second term, which asks for those of its known values that meet the constraint.
+    """Return a second term that lists the known values of the one label that decides.
 
-    `values` has the values in the cluster by label key. It chooses no node that the original does not choose. None
-    where more than one label decides, or no known value meets it.
+    `values` has the values in the cluster by label key. It matches no node that the original does not match. Return
+    None if more than one label decides, or no known value matches.
     """
     constraint = constraint_of(term, options)
     if constraint is None or constraint.reads is None or len(constraint.reads) != 1:
@@ -135,13 +138,13 @@ def term_of_known_values(
     if found is None or not found[1]:
         return None
     key, wanted = found
-    return replace_foreign(term, [requirement(key, "In", *wanted)], STOCK)
+    return replace_unsupported(term, [requirement(key, "In", *wanted)], STOCK)
 
 
-def replace_foreign(
+def replace_unsupported(
     term: NodeSelectorTerm, replacement: list[NodeSelectorRequirement], known: ConstraintOptions
 ) -> NodeSelectorTerm:
-    """The term with `replacement` in place of what is not among `known`."""
+    """Return the term with `replacement` in place of the parts that `known` does not support."""
     kept = [entry for entry in term.match_expressions if known.semver_operators or not _is_version(entry)]
     return structs.replace(
         term,

@@ -1,8 +1,8 @@
-"""Tolerations in stock words: `Equal` for each of the given taints that a foreign toleration is the first to match.
+"""Lower tolerations: an `Equal` toleration for each given taint whose first match is an unsupported toleration.
 
-For each taint the first matching toleration in list order counts (it brings the `tolerationSeconds`), so an `Equal`
-toleration takes the place of the toleration that it stands for, and taints that an earlier one matches get none. What
-becomes of one taint does not depend on the others: as taints come, tolerations are only added.
+For each taint the first matching toleration in list order applies (it sets `tolerationSeconds`), so an `Equal`
+toleration takes the position of the one that it replaces, and taints that an earlier one matches need none. The result
+for one taint does not depend on the others: more taints only add tolerations.
 """
 
 from collections import defaultdict
@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mooring.api.core_v1 import Taint, Toleration
-from mooring.constraints.lowering.words import STOCK, is_foreign, understood
+from mooring.constraints.lowering.support import STOCK, common_features, is_unsupported
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import EQUAL, NO_EXECUTE, tolerates
 
 
-class _Words(NamedTuple):
-    """What a stock toleration can tell apart in taints. CEL can also tell them by `timeAdded`."""
+class _TaintIdentity(NamedTuple):
+    """The properties of a taint that an upstream toleration can distinguish; CEL can also read `timeAdded`."""
 
     key: str
     value: str
@@ -31,37 +31,37 @@ def lower_tolerations(
     *,
     foreign_from: int | None = None,
 ) -> list[Toleration]:
-    """Tolerations that match, under stock rules, those of `taints` that the given ones match, for as long.
+    """Return tolerations that match, under upstream rules, the same `taints` for as long.
 
-    From the place `foreign_from` on, all of them are said in `Equal` tolerations, whatever their words are.
+    From index `foreign_from` on, replace every toleration by `Equal` tolerations, whatever its operator.
 
-    Taints that differ in nothing but `timeAdded` are one taint to stock rules: it is tolerated when the original
-    tolerates all of them, for the shortest of their periods.
+    Taints that differ in `timeAdded` only are one taint to upstream rules: it is tolerated if the original tolerates
+    all of them, for the shortest of their periods.
     """
-    known = understood(known, options)
+    known = common_features(known, options)
     first = len(tolerations) if foreign_from is None else foreign_from
-    foreign = [place >= first or is_foreign(each, known) for place, each in enumerate(tolerations)]
+    foreign = [place >= first or is_unsupported(each, known) for place, each in enumerate(tolerations)]
     if not any(foreign):
         return list(tolerations)
     added: dict[int, list[Toleration]] = defaultdict(list)
-    for words, alike in _by_words(taints).items():
-        firsts = [_first_match(tolerations, taint, options) for taint in alike]
+    for identity, group in _group_by_identity(taints).items():
+        firsts = [_first_match(tolerations, taint, options) for taint in group]
         places = [place for place in firsts if place is not None]
         new = [place for place in places if foreign[place]]
         if new and len(places) == len(firsts):
             seconds = [tolerations[place].toleration_seconds for place in places]
-            added[min(new)].append(_equal(words, min((s for s in seconds if s is not None), default=None)))
+            added[min(new)].append(_equal(identity, min((s for s in seconds if s is not None), default=None)))
     lowered: list[Toleration] = []
     for place, toleration in enumerate(tolerations):
         lowered += added[place] if foreign[place] else [toleration]
     return lowered
 
 
-def _by_words(taints: Iterable[Taint]) -> dict[_Words, list[Taint]]:
-    """The distinct taints, in an order that does not depend on the order of the nodes they come from."""
-    found: dict[_Words, list[Taint]] = defaultdict(list)
+def _group_by_identity(taints: Iterable[Taint]) -> dict[_TaintIdentity, list[Taint]]:
+    """Group taints by what upstream rules can distinguish, in an order independent of the nodes' order."""
+    found: dict[_TaintIdentity, list[Taint]] = defaultdict(list)
     for taint in taints:
-        found[_Words(taint.key, taint.value, taint.effect)].append(taint)
+        found[_TaintIdentity(taint.key, taint.value, taint.effect)].append(taint)
     return dict(sorted(found.items()))
 
 
@@ -72,12 +72,12 @@ def _first_match(tolerations: Sequence[Toleration], taint: Taint, options: Const
     return None
 
 
-def _equal(words: _Words, seconds: int | None) -> Toleration:
+def _equal(words: _TaintIdentity, seconds: int | None) -> Toleration:
     return Toleration(
         key=words.key,
         operator=EQUAL,
         value=words.value,
         effect=words.effect,
-        # Beside another effect Kubernetes refuses it, and it says nothing there.
+        # Kubernetes rejects tolerationSeconds with any other effect, where it has no meaning.
         toleration_seconds=seconds if words.effect == NO_EXECUTE else None,
     )

@@ -1,10 +1,10 @@
 """A store for several servers: etcd, the engine that Kubernetes itself trusts.
 
-- `config` is what a user says: servers, certificates, prefix.
+- `config` holds the settings: servers, certificates, prefix.
 - `store` is the `kv.Store`: memory fed by one watch, and writes as transactions. Start there.
-- `client` calls the members of etcd, one after the other if need be; `messages` are what it sends.
-- `keys` and `transactions` translate between our words and etcd's; `feed` is the watch; `identity`, `fence`, `leases`
-  and `compaction` are what servers have to agree upon.
+- `client` calls the members of etcd and fails over between them; `messages` defines the protobuf messages.
+- `keys` and `transactions` translate between `kv` and etcd; `feed` is the watch; `identity`, `fence`, `leases`
+  and `compaction` coordinate several servers on one prefix.
 
 Importing this package costs nothing; importing `store` brings gRPC in, which the extra
 `[etcd]` installs; `loading` says so where it is missing.
@@ -12,5 +12,5 @@ Importing this package costs nothing; importing `store` brings gRPC in, which th
 
 import os
 
-# Servers start other programs, but never go on in a copy of themselves; gRPC would prepare for that and print about it.
+# Servers start programs but never fork without exec; gRPC's fork support would only print warnings.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

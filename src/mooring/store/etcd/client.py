@@ -1,11 +1,10 @@
-"""Calls to etcd: one member at a time, and the next one if that does not answer.
+"""Calls to etcd with failover: one member at a time, the next one if it does not answer.
 
-The store and its parts call it. A call that fails says which of three things is the case, because only then the caller
-can know what to do:
+A failed call raises one of three exceptions, so that the caller knows what to do:
 
-    NotDone      it certainly did not happen: ask again
-    InDoubt      nobody answered in time: a write may be done, or may still happen
-    StoreError   an answer, and no: see `store.errors`
+NotDone      it certainly did not happen: retry
+InDoubt      no response in time: a write may be done, or may still happen
+StoreError   etcd answered with an error: see `store.errors`
 """
 
 import asyncio
@@ -26,15 +25,15 @@ log = logs.get(__name__)
 
 _OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),  # etcd has the limit, and says so
-    ("grpc.keepalive_time_ms", 6000),  # etcd takes one in 5 s for an attack
+    ("grpc.max_send_message_length", -1),  # etcd enforces its own limit
+    ("grpc.keepalive_time_ms", 6000),  # etcd treats more than one ping in 5 s as an attack
     ("grpc.keepalive_timeout_ms", 3000),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),  # a store that is closed closes its connections
-    ("grpc.enable_retries", 0),  # we do that, knowing what may be repeated
+    ("grpc.enable_retries", 0),  # this client retries itself: it knows what is idempotent
 ]
 _SERVICES = {
     "Range": "KV",
@@ -47,19 +46,19 @@ _SERVICES = {
 }
 _MESSAGES = {"Compact": "Compaction"}
 _BACKOFF_SECONDS = 0.02
-_MOST_BACKOFF_SECONDS = 0.5
+_MAX_BACKOFF_SECONDS = 0.5
 
 
 class NotDone(Exception):  # noqa: N818 - named as `store.errors` does
-    """The call did not happen, and may be repeated."""
+    """The call did not happen and may be repeated."""
 
 
 class InDoubt(Exception):  # noqa: N818 - named as `store.errors` does
-    """The call may or may not have happened, or may yet happen."""
+    """The outcome is unknown: the call may have happened, or may still happen."""
 
 
 class LeaseGone(Exception):  # noqa: N818 - named as `store.errors` does
-    """The lease of a put has ended; nothing was written."""
+    """The lease of a put has expired; nothing was written."""
 
 
 class RevisionGone(Exception):  # noqa: N818 - named as `store.errors` does
@@ -67,7 +66,7 @@ class RevisionGone(Exception):  # noqa: N818 - named as `store.errors` does
 
 
 class Member:
-    """A connection to one member of etcd."""
+    """A gRPC connection to one member of etcd."""
 
     def __init__(self, server: Server, credentials: grpc.ChannelCredentials | None) -> None:
         self.server = server
@@ -92,14 +91,14 @@ class Member:
 
 
 class EtcdClient:
-    """All members of one etcd."""
+    """Calls to the members of one etcd cluster."""
 
     def __init__(self, config: EtcdConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        credentials = _credentials(config) if any(server.tls for server in config.servers) else None
+        credentials = _load_credentials(config) if any(server.tls for server in config.servers) else None
         self._members = [Member(server, credentials) for server in config.servers]
-        self._at = random.randrange(len(self._members))  # noqa: S311 - to spread servers over members
+        self._current = random.randrange(len(self._members))  # noqa: S311 - to spread servers over members
         self._token = ""
         self._authenticating = asyncio.Lock()
 
@@ -108,27 +107,27 @@ class EtcdClient:
             await member.channel.close()
 
     def deadline(self) -> float:
-        """When a request that begins now has failed."""
+        """Return the time at which a request that starts now has failed."""
         return self._clock.monotonic() + self._config.request_seconds
 
-    async def ask(self, method: str, request: Any) -> Any:
-        """Call what may be repeated, until it is answered; raises `Unreachable` if nobody does in time."""
+    async def call_with_retry(self, method: str, request: Any) -> Any:
+        """Call an idempotent method and retry until it is answered; raise `Unreachable` on timeout."""
         deadline, tries = self.deadline(), 0
         while True:
             try:
                 return await self.call(method, request, deadline)
             except (NotDone, InDoubt) as error:
                 tries += 1
-                await self.pause(tries, deadline, error)
+                await self.back_off(tries, deadline, error)
 
     async def revision(self, key: bytes) -> int:
-        """The revision that etcd as a whole has reached: every write that anybody was told of is at or below it."""
+        """Read etcd's current revision (linearizable): every acknowledged write is at or below it."""
         request = message("RangeRequest")(key=key, count_only=True)
-        return int((await self.ask("Range", request)).header.revision)
+        return int((await self.call_with_retry("Range", request)).header.revision)
 
     async def call(self, method: str, request: Any, deadline: float) -> Any:
-        """Call one member once. Raises what the head of this file says."""
-        member = self._members[self._at]
+        """Call one member once. Raise as described at the top of this module."""
+        member = self._members[self._current]
         seconds = max(0.01, min(self._config.attempt_seconds, deadline - self._clock.monotonic()))
         token = self._token
         try:
@@ -137,25 +136,25 @@ class EtcdClient:
             metadata = (("token", token),) if token else None
             return await member.calls[method](request, timeout=seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
-            self._failed(member, error, token)
+            self._translate_error(member, error, token)
         except grpc.aio.UsageError:
             raise Closed("the store is closed") from None
 
-    async def pause(self, tries: int, deadline: float, error: Exception) -> None:
-        """Wait a little before the next try; raises `Unreachable` if there is no time for one."""
-        seconds = min(_BACKOFF_SECONDS * 2 ** min(tries, 10), _MOST_BACKOFF_SECONDS)
+    async def back_off(self, tries: int, deadline: float, error: Exception) -> None:
+        """Back off before the next retry; raise `Unreachable` if the deadline would pass."""
+        seconds = min(_BACKOFF_SECONDS * 2 ** min(tries, 10), _MAX_BACKOFF_SECONDS)
         if self._clock.monotonic() + seconds >= deadline:
             raise Unreachable(f"etcd did not answer within {self._config.request_seconds:g}s: {error}") from None
-        await self._clock.sleep(seconds * random.uniform(0.5, 1))  # noqa: S311 - lest all try again at once
+        await self._clock.sleep(seconds * random.uniform(0.5, 1))  # noqa: S311 - jitter
 
     async def watch(self, begin: bytes, end: bytes, start: int) -> AsyncGenerator[Any, None]:
-        """What etcd tells of keys from a revision on, until the connection breaks: `NotDone`."""
-        member = self._members[self._at]
+        """Yield watch responses for a key range from a revision on; raise `NotDone` when the stream breaks."""
+        member = self._members[self._current]
         request = message("WatchRequest")()
         request.create_request.key = begin
         request.create_request.range_end = end
         request.create_request.start_revision = start
-        metadata = [("hasleader", "true")]  # a member that is cut off from the others ends the watch
+        metadata = [("hasleader", "true")]  # a member without a leader ends the watch
         seconds, token = self._config.attempt_seconds, self._token
         why = "the watch ended"
         try:
@@ -172,51 +171,50 @@ class EtcdClient:
             finally:
                 call.cancel()
         except grpc.aio.AioRpcError as error:
-            self._failed(member, error, token)
+            self._translate_error(member, error, token)
         except grpc.aio.UsageError:
             raise Closed("the store is closed") from None
         except TimeoutError:
             why = f"no answer to a watch within {seconds:g}s"
-        self.leave(member, why)
+        self.fail_over(member, why)
         raise NotDone(f"{member.server.url}: {why}")
 
-    def leave(self, member: Member | None, why: str) -> None:
-        """Go on with the next member, unless somebody else has seen to that."""
-        if member is None or self._members[self._at] is member:
-            old = self._members[self._at]
-            self._at = (self._at + 1) % len(self._members)
+    def fail_over(self, member: Member | None, why: str) -> None:
+        """Fail over to the next member, unless another task already has."""
+        if member is None or self._members[self._current] is member:
+            old = self._members[self._current]
+            self._current = (self._current + 1) % len(self._members)
             log.info("leaving a member of etcd", extra={"fields": {"server": old.server.url, "why": why}})
 
     def forget_token(self) -> None:
-        """The next call shows user and password again."""
+        """Drop the auth token; the next call authenticates again."""
         self._token = ""
 
     async def _authenticate(self, member: Member, seconds: float) -> str:
-        """A token for everybody who has none. One call at a time, because etcd takes long to check a password."""
+        """Return an auth token. Only one call at a time fetches one, because etcd takes long to check a password."""
         async with self._authenticating:
             if not self._token:
                 request = message("AuthenticateRequest")(name=self._config.user, password=self._config.password)
                 self._token = (await member.calls["Authenticate"](request, timeout=seconds)).token
             return self._token
 
-    def _failed(self, member: Member, error: grpc.aio.AioRpcError, token: str) -> NoReturn:
-        """Say what a failed call means."""
+    def _translate_error(self, member: Member, error: grpc.aio.AioRpcError, token: str) -> NoReturn:
         code, details = error.code(), error.details() or ""
         text = f"{member.server.url}: {details}"
-        _raise_answer(code, details, text)
+        _raise_definite(code, details, text)
         if "auth token" in details or "revision of auth store is old" in details:
             if token == self._token:
                 self.forget_token()
             raise NotDone(text)
         if "too many requests" in details:
             raise NotDone(text)
-        if code in _SILENCE:
-            self.leave(member, details)
-            raise (NotDone if _never_sent(details) else InDoubt)(text)
+        if code in _NO_RESPONSE_CODES:
+            self.fail_over(member, details)
+            raise (NotDone if _was_never_sent(details) else InDoubt)(text)
         raise StorageError(f"etcd at {text}")
 
 
-_SILENCE = (
+_NO_RESPONSE_CODES = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.CANCELLED,
@@ -225,8 +223,8 @@ _SILENCE = (
 )
 
 
-def _raise_answer(code: grpc.StatusCode, details: str, text: str) -> None:
-    """Raise if a failed call was an answer that asking again would not change."""
+def _raise_definite(code: grpc.StatusCode, details: str, text: str) -> None:
+    """Raise if the error is definite, so that a retry would not change it."""
     if code is grpc.StatusCode.OUT_OF_RANGE:
         raise RevisionGone(text)
     if "lease not found" in details:
@@ -245,12 +243,12 @@ def _raise_answer(code: grpc.StatusCode, details: str, text: str) -> None:
         raise Refused(f"a user was given, but authentication is not enabled in etcd ({text})")
 
 
-def _never_sent(details: str) -> bool:
-    """Whether etcd cannot have begun with the call."""
+def _was_never_sent(details: str) -> bool:
+    """Whether the call certainly did not reach etcd."""
     return "failed to connect" in details or "no leader" in details or "onnection refused" in details
 
 
-def _credentials(config: EtcdConfig) -> grpc.ChannelCredentials:
+def _load_credentials(config: EtcdConfig) -> grpc.ChannelCredentials:
     def read(path: Path | None) -> bytes | None:
         try:
             return path.read_bytes() if path else None

@@ -1,8 +1,8 @@
-"""How several servers agree to forget: one of them compacts etcd, every five minutes, whichever is first.
+"""Coordinate compaction between several servers: every interval exactly one of them compacts etcd.
 
-They meet at one key, whose version is the time on a clock that all share. Every interval a server swaps it from the
-version it saw an interval ago. If that succeeds, nobody else has done so since, and the revision the server saw then is
-an interval old, measured by no clock but its own waiting: etcd may forget what is older. If not, somebody else did it.
+All servers compare-and-swap one key, whose version serves as a shared clock. Every interval a server swaps the key from
+the version that it read one interval ago. On success no other server has compacted since, and the revision read at that
+time is one interval old by the server's own waiting, so etcd may compact to it. On failure another server did it.
 """
 
 from contextlib import suppress
@@ -18,7 +18,7 @@ log = logs.get(__name__)
 
 
 class Compactor:
-    """One server's part in it. `run` is a task of the store."""
+    """The compaction task of one server."""
 
     def __init__(self, client: EtcdClient, keys: Keys, clock: Clock, seconds: float) -> None:
         self._client = client
@@ -27,25 +27,25 @@ class Compactor:
         self._seconds = seconds
         self._version = 0
         self._revision = 0
-        """What the key's version and the store's revision were an interval ago."""
+        """The key's version and the store's revision one interval ago."""
 
     async def run(self) -> None:
         while True:
             await self._clock.sleep(self._seconds)
             try:
-                await self.turn()
+                await self.try_compaction()
             except StoreError as error:
                 log.info("etcd was not compacted", extra={"fields": {"error": str(error)}})
 
-    async def turn(self) -> bool:
-        """Try to swap the key, and compact if that was us. The first turn only learns where things are."""
+    async def try_compaction(self) -> bool:
+        """Swap the key and, on success, compact etcd; return whether it did. The first call only reads the state."""
         request = message("TxnRequest")()
         request.compare.add(key=self._keys.compaction, result=EQUAL, target=VERSION, version=self._version)
         put = request.success.add().request_put
         put.key = self._keys.compaction
-        put.value = b"%d" % self._revision  # for people who look
+        put.value = b"%d" % self._revision  # for operators who inspect the key
         request.failure.add().request_range.key = self._keys.compaction
-        response = await self._client.ask("Txn", request)
+        response = await self._client.call_with_retry("Txn", request)
         wanted, self._revision = self._revision, response.header.revision
         if not response.succeeded:
             found = response.responses[0].response_range.kvs
@@ -59,6 +59,6 @@ class Compactor:
 
 
 async def compact(client: EtcdClient, revision: int) -> None:
-    """Let etcd forget what is older than a revision, unless it has already."""
+    """Compact etcd up to a revision; do nothing if that is done already."""
     with suppress(RevisionGone):
-        await client.ask("Compact", message("CompactionRequest")(revision=revision))
+        await client.call_with_retry("Compact", message("CompactionRequest")(revision=revision))

@@ -1,4 +1,4 @@
-"""How to reach etcd, as the command line says it. `store.EtcdStore.open` takes it."""
+"""Connection settings for etcd, from command-line flags. `store.EtcdStore.open` takes them."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from mooring.store.errors import OpenError
 
 DEFAULT_PREFIX = "/registry"
 ROOT = "/registry"
-"""What the API server's keys begin with; in etcd the prefix stands in its place."""
+"""The root of the API server's keys; in etcd the configured prefix replaces it."""
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class Server(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `https://host:2379`; raises `OpenError`."""
+        """Parse `https://host:2379`; raise `OpenError` if it is malformed."""
         try:
             url = urlsplit(text if "//" in text else f"http://{text}")
             port, host = url.port or 2379, url.hostname
@@ -37,7 +37,7 @@ class Server(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtcdConfig:
-    """Which etcd, and who we are there."""
+    """Servers, prefix, credentials and timeouts."""
 
     servers: tuple[Server, ...]
     prefix: str = DEFAULT_PREFIX
@@ -48,11 +48,11 @@ class EtcdConfig:
     user: str = ""
     password: str = field(default="", repr=False)
     request_seconds: float = 10.0
-    """After that a request has failed, and if it was a write, nobody knows its outcome."""
+    """Time limit for a request with all its retries; after it, the outcome of a write is unknown."""
     attempt_seconds: float = 2.5
-    """After that a member is taken as dead, and the next one is asked."""
+    """Time limit for one attempt at one member before failing over to the next."""
     compaction_seconds: float = 300.0
-    """What is older than once to twice this can no longer be read or watched from."""
+    """Compaction interval: history older than one to two intervals cannot be read or watched."""
 
     def __post_init__(self) -> None:
         if not self.servers:
@@ -69,5 +69,5 @@ class EtcdConfig:
 
 
 def parse_servers(text: str) -> tuple[Server, ...]:
-    """Read `https://a:2379,https://b:2379`; raises `OpenError`."""
+    """Parse a comma-separated list of server URLs; raise `OpenError` if one is malformed."""
     return tuple(Server.parse(part.strip()) for part in text.split(",") if part.strip())

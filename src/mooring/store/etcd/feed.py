@@ -1,8 +1,8 @@
-"""The watch that fills the memory of a store: one stream over the whole prefix, resumed wherever it breaks.
+"""The watch that keeps a store's memory current: one stream over the whole prefix, resumed after every break.
 
-`store` runs it as a task and hands in what to do. Every response of etcd holds all events of each revision in it, in
-order; a stream that is resumed begins right behind the last revision that was applied, so there is no gap and nothing
-twice. Only if etcd has compacted what we have not seen, there is a hole: then everything is read again.
+`store` runs it as a task and passes callbacks. Every watch response holds all events of each of its revisions, in
+order; a resumed stream starts right after the last applied revision, so there are no gaps and no duplicates. If etcd
+has compacted events that were not received, everything is read again.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from mooring.store.etcd.keys import Keys
 log = logs.get(__name__)
 
 _PAUSE_SECONDS = 0.1
-_ANSWER_SECONDS = 5.0
+_RESPONSE_SECONDS = 5.0
 _SETTLING_SECONDS = 0.5
 _IDLE_SECONDS = 0.01
 _PATIENCE_SECONDS = 2.0
 
 
 class Feed:
-    """The stream. `run` is a task of the store."""
+    """The watch stream of a store. `run` is its task."""
 
     def __init__(
         self,
@@ -44,85 +44,91 @@ class Feed:
         self._clock = clock
         self._revision = revision
         self._receive = receive
-        self._read_again = read_again
+        self._reload = read_again
         self._give_up = give_up
         self._scope: asyncio.Timeout | None = None
         self._needed = asyncio.Event()
-        self._went_back = False
-        self._why = ""
-        self._stands_since: float | None = None
-        self._stood = self.heard = clock.monotonic()
-        """When there was a stream for the last time, and when etcd told something."""
+        self._is_rolled_back = False
+        self._reason = ""
+        self._established_since: float | None = None
+        self._last_established_at = self.last_response_at = clock.monotonic()
+        """When a stream was last established, and when the last response arrived."""
 
     async def oldest(self, revision: int) -> int:
-        """The oldest revision that etcd still knows, given one that it does not; etcd tells so only to watchers."""
+        """Return the oldest revision that etcd still has, given a compacted one; etcd reports it only to watchers."""
         stream = self._client.watch(self._keys.begin, self._keys.end, revision)
-        async with asyncio.timeout(_ANSWER_SECONDS), aclosing(stream):
+        async with asyncio.timeout(_RESPONSE_SECONDS), aclosing(stream):
             async for response in stream:
                 if response.canceled:
                     return int(response.compact_revision)
         raise NotDone("the watch ended")
 
-    def settled(self) -> bool:
-        """Whether the stream stands for long enough to have told what happened before it began."""
-        return self._stands_since is not None and self._clock.monotonic() - self._stands_since > _SETTLING_SECONDS
+    def is_settled(self) -> bool:
+        """Whether the stream is established for long enough to have delivered the events before its start."""
+        return (
+            self._established_since is not None
+            and self._clock.monotonic() - self._established_since > _SETTLING_SECONDS
+        )
 
-    def trouble(self) -> str:
-        """Why there is no stream, if there has been none for a while; empty otherwise."""
-        if self._stands_since is not None or self._clock.monotonic() - self._stood < _PATIENCE_SECONDS:
+    def failure_reason(self) -> str:
+        """Return the reason if there has been no stream for a while; otherwise an empty string."""
+        if (
+            self._established_since is not None
+            or self._clock.monotonic() - self._last_established_at < _PATIENCE_SECONDS
+        ):
             return ""
-        return self._why
+        return self._reason
 
     async def run(self) -> None:
-        """Follow etcd for as long as that makes sense."""
-        while not self._went_back:
-            self._why = "the member does not tell what others have written"
+        """Watch and reconnect until etcd is found to have been restored to an earlier revision."""
+        while not self._is_rolled_back:
+            self._reason = "the member does not tell what others have written"
             try:
                 async with asyncio.timeout(None) as self._scope:
-                    await self._follow()
+                    await self._receive_events()
             except TimeoutError:
-                self._client.leave(None, self._why)
+                self._client.fail_over(None, self._reason)
             except (NotDone, InDoubt, RevisionGone, StoreError) as error:
-                self._why = str(error)
-            except Exception as error:  # a mistake of ours, but without the stream nothing goes on
-                self._why = repr(error)
+                self._reason = str(error)
+            except Exception as error:  # a bug, but the store cannot work without the stream
+                self._reason = repr(error)
                 log.exception("the watch on etcd failed unexpectedly")
             finally:
                 self._scope = None
-                self._fell()
-            if logs.once(("etcd watch", self._why)):
-                log.warning("the watch on etcd broke and is resumed", extra={"fields": {"why": self._why}})
+                self._mark_broken()
+            if logs.once(("etcd watch", self._reason)):
+                log.warning("the watch on etcd broke and is resumed", extra={"fields": {"why": self._reason}})
             await self._clock.sleep(_PAUSE_SECONDS)
 
-    def resume_elsewhere(self, seconds: float) -> bool:
-        """Leave the member if the stream stands but has told nothing for so long; returns whether that is so."""
+    def fail_over_if_silent(self, seconds: float) -> bool:
+        """Fail over to another member if the stream has been silent for `seconds`; return whether it did."""
         now = self._clock.monotonic()
-        if self._stands_since is None or self._scope is None or now - self.heard < seconds:
+        if self._established_since is None or self._scope is None or now - self.last_response_at < seconds:
             return False
-        self._fell()
+        self._mark_broken()
         self._scope.reschedule(asyncio.get_running_loop().time())
         return True
 
-    def _fell(self) -> None:
-        if self._stands_since is not None:
-            self._stands_since, self._stood = None, self._clock.monotonic()
+    def _mark_broken(self) -> None:
+        if self._established_since is not None:
+            self._established_since, self._last_established_at = None, self._clock.monotonic()
 
-    async def _follow(self) -> None:
+    async def _receive_events(self) -> None:
         last = self._revision()
         stream = self._client.watch(self._keys.begin, self._keys.end, last + 1)
         async with aclosing(stream):
             async for response in stream:
-                self.heard = self._clock.monotonic()
+                self.last_response_at = self._clock.monotonic()
                 if response.canceled:
-                    self._fell()
-                    await self._ended(response)
+                    self._mark_broken()
+                    await self._handle_cancellation(response)
                     return
                 if response.created:
                     if await self._is_behind(response):
-                        self._went_back = True
+                        self._is_rolled_back = True
                         self._give_up()
                         return
-                    self._stands_since = self.heard
+                    self._established_since = self.last_response_at
                 before = self._revision()
                 self._receive(response)
                 if before > last and before == self._revision():
@@ -130,9 +136,9 @@ class Feed:
                 last = before
 
     async def _idle(self) -> None:
-        """Read no more for a moment: all that comes are writes of our own, of which we know already.
+        """Pause reading while only our own writes arrive, so that etcd batches events, which is cheaper.
 
-        Then etcd tells of many at once, which costs less. Whoever waits for something else says `hurry`.
+        `hurry` ends the pause when a caller waits for events.
         """
         self._needed.clear()
         with suppress(TimeoutError):
@@ -140,20 +146,20 @@ class Feed:
                 await self._needed.wait()
 
     def hurry(self) -> None:
-        """Somebody waits for what others have written."""
+        """Resume reading at once: a caller waits for another server's writes."""
         self._needed.set()
 
-    async def _ended(self, response: Any) -> None:
-        """Etcd itself ended the watch."""
+    async def _handle_cancellation(self, response: Any) -> None:
+        """Handle a watch that etcd cancelled: read everything again after a compaction, otherwise reconnect."""
         if response.compact_revision:
             log.warning("etcd has compacted what was not seen yet; reading everything again")
-            await self._read_again()
+            await self._reload()
             return
-        self._client.forget_token()  # if that is why, the next one will do
-        self._client.leave(None, response.cancel_reason)
+        self._client.forget_token()  # in case the token has expired
+        self._client.fail_over(None, response.cancel_reason)
         raise NotDone(response.cancel_reason)
 
     async def _is_behind(self, response: Any) -> bool:
-        """Whether etcd as a whole, and not only a member that lags, is behind what we have seen."""
+        """Whether etcd as a whole, not only a lagging member, is at an older revision than this store."""
         seen = self._revision()
         return response.header.revision < seen and await self._client.revision(self._keys.store) < seen

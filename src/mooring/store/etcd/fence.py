@@ -1,12 +1,11 @@
-"""How to be certain that a write whose answer was lost is not still under way.
+"""A fence that makes sure that a write whose response was lost is not still in flight.
 
-A member of etcd that hangs may do hours later what it was asked for, when everybody has long stopped waiting. So every
-write has one more precondition: that the mark of the store (`identity`) was last written at the revision we know. To
-decide about a write that is in doubt, the mark is written again. From then on nothing that was sent before can happen,
-and what the write itself has left behind (`marks`) says whether it was done. Writes of other servers that were under
-way fail as well; they learn the new revision and are sent again.
+A hung member of etcd may execute a request hours later. So every write has an extra precondition: the store's identity
+key (`identity`) still has the mod revision that we know. To resolve a write in doubt, the identity key is written
+again. From then on no transaction that was sent before can succeed, and the mark that the write leaves (`marks`) shows
+whether it was done. In-flight writes of other servers fail too; those servers read the new revision and retry.
 
-`store` raises the fence, and every transaction in `transactions` is behind it.
+`store` raises the fence; every transaction in `transactions` checks it.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from mooring.store.etcd.messages import GREATER, VERSION, message
 
 
 class Fence:
-    """The revision of the store's mark, as far as this server knows."""
+    """The last known mod revision of the store's identity key."""
 
     def __init__(self, client: EtcdClient, keys: Keys) -> None:
         self._client = client
@@ -28,24 +27,24 @@ class Fence:
         self._raising: asyncio.Task[None] | None = None
         self.revision = 0
 
-    async def find(self) -> None:
-        """Learn where it is, also if etcd was restored and it is further back than it was."""
-        response = await self._client.ask("Range", message("RangeRequest")(key=self._keys.store))
+    async def read(self) -> None:
+        """Read the current revision of the fence, which may be lower after a restore of etcd."""
+        response = await self._client.call_with_retry("Range", message("RangeRequest")(key=self._keys.store))
         self.revision = response.kvs[0].mod_revision if response.kvs else 0
 
-    def seen(self, found: Any) -> None:
-        """Take note of the mark, as an answer of etcd holds it."""
+    def record(self, found: Any) -> None:
+        """Record the fence's revision from a response of etcd."""
         self.revision = max(self.revision, found[0].mod_revision) if found else 0
 
-    def required(self) -> int:
-        """Where it is. Raises `Damaged` if it is nowhere."""
+    def require(self) -> int:
+        """Return the fence's revision. Raise `Damaged` if the identity key is gone."""
         if not self.revision:
-            raise Damaged(f"{self._keys.store.decode()} is gone from etcd: somebody has deleted the store; restore it")
+            raise Damaged(f"{self._keys.store.decode()} is gone from etcd: the store was deleted; restore it")
         return self.revision
 
-    async def above(self, revision: int) -> int:
-        """Make sure that no write behind an older fence happens any longer; returns where the fence is then."""
-        while self.required() <= revision:
+    async def raise_above(self, revision: int) -> int:
+        """Raise the fence above a revision, so that transactions with an older fence fail; return its new revision."""
+        while self.require() <= revision:
             if self._raising is None:
                 self._raising = asyncio.create_task(self._raise(), name="etcd fence")
             await asyncio.shield(self._raising)
@@ -58,8 +57,8 @@ class Fence:
         put.key, put.value = self._keys.store, MARK
         request.success.add().request_range.key = self._keys.store
         try:
-            response = await self._client.ask("Txn", request)
-            self.seen(response.responses[1].response_range.kvs if response.succeeded else None)
+            response = await self._client.call_with_retry("Txn", request)
+            self.record(response.responses[1].response_range.kvs if response.succeeded else None)
         finally:
             self._raising = None
 

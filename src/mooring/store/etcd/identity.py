@@ -1,6 +1,7 @@
-"""Whose prefix it is. A store that begins marks its prefix; one that is opened looks at the mark first.
+"""The identity key that marks an etcd prefix as a Mooring store, with its schema version.
 
-`EtcdStore.open` calls it, before anything is read or written. `agree` is for what else all servers have in common.
+`EtcdStore.open` claims or checks it before anything else is read or written. `agree` stores other values that all
+servers share.
 """
 
 import json
@@ -17,44 +18,46 @@ MARK = json.dumps({"kind": _KIND, "schemaVersion": SCHEMA_VERSION}).encode()
 
 
 async def claim(client: EtcdClient, keys: Keys) -> bool:
-    """Make sure that the prefix is ours; returns whether it was new. Raises `OpenError` without having written."""
-    mark = await _mark(client, keys)
+    """Claim the prefix or check that it is a Mooring store; return whether it was empty. Raise `OpenError` before
+    writing.
+    """
+    mark = await _read_identity(client, keys)
     is_new = mark is None
     if is_new:
-        await _refuse_strangers(client, keys)
+        await _check_prefix_is_empty(client, keys)
         mark = await agree(client, keys.store, MARK)
-    _check(mark, keys)
+    _check_identity(mark, keys)
     return is_new
 
 
 async def require(client: EtcdClient, keys: Keys) -> None:
-    """Make sure that the prefix is ours already, for those who only read. Raises `OpenError`."""
-    mark = await _mark(client, keys)
+    """Check that the prefix is a Mooring store, for read-only use. Raise `OpenError` otherwise."""
+    mark = await _read_identity(client, keys)
     if mark is None:
-        await _refuse_strangers(client, keys)
+        await _check_prefix_is_empty(client, keys)
         raise OpenError(f"there is no store under {keys.begin.decode()} in etcd")
-    _check(mark, keys)
+    _check_identity(mark, keys)
 
 
-async def _mark(client: EtcdClient, keys: Keys) -> bytes | None:
-    response = await client.ask("Range", message("RangeRequest")(key=keys.store))
+async def _read_identity(client: EtcdClient, keys: Keys) -> bytes | None:
+    response = await client.call_with_retry("Range", message("RangeRequest")(key=keys.store))
     return bytes(response.kvs[0].value) if response.kvs else None
 
 
 async def agree(client: EtcdClient, key: bytes, value: bytes) -> bytes:
-    """Write a value unless there is one; returns which there is. Of servers that begin together, one writes."""
+    """Write a value if the key is absent; return the stored value. Of servers that start together, one writes."""
     request = message("TxnRequest")()
     request.compare.add(key=key, result=EQUAL, target=VERSION, version=0)
     put = request.success.add().request_put
     put.key, put.value = key, value
     request.failure.add().request_range.key = key
-    response = await client.ask("Txn", request)
+    response = await client.call_with_retry("Txn", request)
     return value if response.succeeded else bytes(response.responses[0].response_range.kvs[0].value)
 
 
-async def _refuse_strangers(client: EtcdClient, keys: Keys) -> None:
+async def _check_prefix_is_empty(client: EtcdClient, keys: Keys) -> None:
     request = message("RangeRequest")(key=keys.begin, range_end=keys.end, limit=1)
-    found = (await client.ask("Range", request)).kvs
+    found = (await client.call_with_retry("Range", request)).kvs
     if found and not found[0].key.startswith(keys.internal):
         whose = "Kubernetes'" if found[0].value.startswith(b"k8s\0") else "not Mooring's"
         raise Foreign(
@@ -63,7 +66,7 @@ async def _refuse_strangers(client: EtcdClient, keys: Keys) -> None:
         )
 
 
-def _check(mark: bytes | None, keys: Keys) -> None:
+def _check_identity(mark: bytes | None, keys: Keys) -> None:
     try:
         found: Any = json.loads(mark or b"")
         kind, version = found["kind"], int(found["schemaVersion"])

@@ -1,7 +1,7 @@
-"""Keys with a time to live, by leases: etcd deletes them, so that no server's clock matters.
+"""Keys with a time to live, as etcd leases: etcd deletes them, so server clocks do not matter.
 
-Keys that are written within a short while share a lease, since every lease costs etcd memory and a round of its own.
-They live that while longer than asked for: a twentieth of their time, at most a minute.
+Keys written within a short window share a lease, because every lease costs etcd memory and a consensus round. They live
+up to that window longer than requested: 5 % of their TTL, at most a minute.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ from mooring.store.errors import StorageError
 from mooring.store.etcd.client import EtcdClient
 from mooring.store.etcd.messages import message
 
-_SHARE = 0.05
-_MOST_SECONDS = 60.0
-_MOST_KEYS = 1000
+_WINDOW_FRACTION = 0.05
+_MAX_WINDOW_SECONDS = 60.0
+_MAX_KEYS_PER_LEASE = 1000
 
 
 class _Lease(msgspec.Struct):
     id: int
     until: float
-    """When, on our own monotonic clock, it is too old for more keys."""
+    """When, on the monotonic clock, no more keys are added to the lease."""
     keys: int = 0
 
 
 class Leases:
-    """The leases of one server, by the time to live they are for."""
+    """The leases of one server, by TTL."""
 
     def __init__(self, client: EtcdClient, clock: Clock) -> None:
         self._client = client
@@ -34,25 +34,27 @@ class Leases:
         self._leases: dict[float, _Lease] = {}
         self._granting = asyncio.Lock()
 
-    async def lease(self, ttl: float | None) -> int:
-        """The lease for a key that is written now; 0 is none."""
+    async def get_or_grant(self, ttl: float | None) -> int:
+        """Return the lease for a key that is written now; 0 is none."""
         if ttl is None:
             return 0
         async with self._granting:
             lease = self._leases.get(ttl)
-            if lease is None or lease.keys >= _MOST_KEYS or self._clock.monotonic() >= lease.until:
+            if lease is None or lease.keys >= _MAX_KEYS_PER_LEASE or self._clock.monotonic() >= lease.until:
                 lease = self._leases[ttl] = await self._grant(ttl)
             lease.keys += 1
             return lease.id
 
     def forget(self, lease_id: int) -> None:
-        """A lease has ended sooner than thought."""
+        """Drop a lease that expired earlier than expected."""
         self._leases = {ttl: lease for ttl, lease in self._leases.items() if lease.id != lease_id}
 
     async def _grant(self, ttl: float) -> _Lease:
-        window = min(ttl * _SHARE, _MOST_SECONDS)
+        window = min(ttl * _WINDOW_FRACTION, _MAX_WINDOW_SECONDS)
         until = self._clock.monotonic() + window
-        response = await self._client.ask("LeaseGrant", message("LeaseGrantRequest")(TTL=max(1, round(ttl + window))))
+        response = await self._client.call_with_retry(
+            "LeaseGrant", message("LeaseGrantRequest")(TTL=max(1, round(ttl + window)))
+        )
         if response.error:
             raise StorageError(f"etcd granted no lease: {response.error}")
         return _Lease(response.ID, until)

@@ -1,7 +1,7 @@
-"""The messages of etcd's protocol that the store uses, described here and built by `protobuf` at import.
+"""The protobuf messages of etcd's API that the store uses, described here and built at import.
 
-`client` sends and receives them. etcd's gRPC interface is public, and its field numbers never change. A message is a
-line below: each field with number and type; `*` is repeated, and the fields of a `oneof` have its name behind a bar.
+etcd's gRPC API is public and its field numbers never change. A message is one line below: each field with number and
+type; `*` is repeated, and fields of a `oneof` end in a bar and its name.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,10 +53,10 @@ VERSION, MOD = 0, 2  # Compare.target
 DELETE = 1  # Event.type
 
 
-def classes(package: str, messages: Mapping[str, str]) -> Callable[[str], Any]:
-    """Gives the class of each message that such lines describe.
+def build_messages(package: str, messages: Mapping[str, str]) -> Callable[[str], Any]:
+    """Build message classes from such descriptions; return a function that looks them up by name.
 
-    The classes are made at run time, so no checker can know their fields.
+    The classes are built at run time, so type checkers do not know their fields.
     """
     file = descriptor_pb2.FileDescriptorProto(name=f"mooring/{package}.proto", package=package, syntax="proto3")
     for name, fields in messages.items():
@@ -64,7 +64,7 @@ def classes(package: str, messages: Mapping[str, str]) -> Callable[[str], Any]:
         oneofs: list[str] = []
         for field in fields.split():
             _add_field(package, described, oneofs, field)
-    pool = descriptor_pool.DescriptorPool()  # of our own, so that no other library's idea of these messages meets ours
+    pool = descriptor_pool.DescriptorPool()  # private, so that definitions in other libraries do not collide
     pool.Add(file)
 
     @cache
@@ -92,5 +92,5 @@ def _add_field(package: str, message: descriptor_pb2.DescriptorProto, oneofs: li
         field.oneof_index = oneofs.index(oneof)
 
 
-message = classes(PACKAGE, _MESSAGES)
-"""Gives the class of a message, by its name."""
+message = build_messages(PACKAGE, _MESSAGES)
+"""Return the class of a message by its name."""

@@ -1,4 +1,4 @@
-"""Our writes as transactions of etcd, and their outcomes as ours. `store` sends them."""
+"""Build etcd transactions from writes, and outcomes from responses. `store` sends them."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,15 +12,15 @@ _TxnRequest = message("TxnRequest")
 
 
 class Step(NamedTuple):
-    """One write of a transaction, with its key in etcd and the lease that it is under."""
+    """One write of a transaction, with its etcd key and lease."""
 
     write: Write
     key: bytes
     lease: int
 
 
-def transaction(steps: Sequence[Step], fence: tuple[bytes, int], mark: tuple[Mark, int] | None) -> Any:
-    """Writes and their mark if all preconditions and the fence hold, else a look at what is there instead."""
+def build_transaction(steps: Sequence[Step], fence: tuple[bytes, int], mark: tuple[Mark, int] | None) -> Any:
+    """Build a transaction: if all preconditions and the fence hold, write; otherwise read the current entries."""
     request = _TxnRequest()
     request.compare.add(key=fence[0], result=EQUAL, target=MOD, mod_revision=fence[1])
     request.failure.add().request_range.key = fence[0]
@@ -40,24 +40,24 @@ def transaction(steps: Sequence[Step], fence: tuple[bytes, int], mark: tuple[Mar
     return request
 
 
-def fence_found(response: Any) -> Any:
-    """The fence that a failed transaction met."""
+def read_fence(response: Any) -> Any:
+    """Return the fence entry that a failed transaction read."""
     return response.responses[0].response_range.kvs
 
 
 def conflicts(writes: Sequence[Write], response: Any, keys: Keys) -> list[Conflict]:
-    """What a transaction found where a precondition did not hold."""
+    """Return the conflicts of a failed transaction."""
     found: list[Conflict] = []
     for write, answer in zip(writes, response.responses[1:], strict=True):
         kvs = answer.response_range.kvs
         revision = kvs[0].mod_revision if kvs else 0
         if (write.expect is not None and write.expect != revision) or (isinstance(write, Delete) and not kvs):
-            found.append(Conflict(write.key, keys.entry(kvs[0]) if kvs else None))
+            found.append(Conflict(write.key, keys.convert_entry(kvs[0]) if kvs else None))
     return found
 
 
 def event_of(write: Write, revision: int, previous: KeyValue | None) -> Event:
-    """What a write did that took a revision."""
+    """Build the event of a write that succeeded at a revision."""
     if isinstance(write, Delete):
         return Event(revision, write.key, previous, None)
     created = previous.create_revision if previous else revision

@@ -5,11 +5,10 @@
     {"key":"/registry/pods/default/web","created":12,"revision":40,"value":"{\\"kind\\":…"}   one for each key
     {"end":true,"keys":20000,"resources":{"pods":…},"sha256":"…"}                        the last line
 
-Values are texts, so that their bytes stay exactly as they were; one that is no UTF-8 is in `base64` instead. The
-checksum is that of all lines before it, uncompressed. A backup is read as a whole, and checked, before anything is done
-with it.
+Values are strings, so that their bytes are preserved exactly; a value that is not UTF-8 is in `base64`. The checksum
+covers all lines before it, uncompressed. A backup is read completely and verified before it is used.
 
-It is written under another name and renamed when it is on the disk: a file with the name that was asked for is whole.
+It is written under a temporary name and renamed after fsync: a file with the final name is complete.
 """
 
 import base64
@@ -28,14 +27,14 @@ import msgspec
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import Damaged, Foreign, NewerSchema, NotEmpty, StoreError
 from mooring.store.kv import KeyValue
-from mooring.store.sqlite_file import translated
+from mooring.store.sqlite_file import translate_errors
 from mooring.store.tools.contents import ROOT, Snapshot, resource_of
 
 FORMAT = "mooring-backup"
 FORMAT_VERSION = 1
 MAGIC = b"\x1f\x8b"
 _LONGEST_LINE = 64 * 1024 * 1024
-_LEVEL = 4  # of compression: a third of the time of the best, and nearly as small
+_LEVEL = 4  # compression level: a third of the time of the best, nearly as small
 
 
 class Header(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
@@ -74,12 +73,12 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class BackupTarget:
-    """Writes one backup."""
+    """Write one backup."""
 
     def __init__(
         self, path: Path, made_by: Mapping[str, str], *, overwrite: bool = False, clock: Clock | None = None
     ) -> None:
-        """Raises `NotEmpty` if there is a file of that name and it must not be replaced."""
+        """Raise `NotEmpty` if the file exists and `overwrite` is not set."""
         self.name = str(path)
         self.sha256 = ""
         self._path = path
@@ -90,15 +89,15 @@ class BackupTarget:
         self._compressed: gzip.GzipFile | None = None
         self._hash = hashlib.sha256()
         self._resources: Counter[str] = Counter()
-        with translated(path):
+        with translate_errors(path):
             if path.exists() and not overwrite:
                 raise NotEmpty(f"{path} exists already")
 
     async def begin(self, snapshot: Snapshot) -> Collection[str]:
-        with translated(self._partial):
+        with translate_errors(self._partial):
             self._file = os.fdopen(os.open(self._partial, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb")
         self._compressed = gzip.GzipFile("", "wb", _LEVEL, self._file, mtime=0)
-        self._line(
+        self._write_line(
             Header(
                 format=FORMAT,
                 format_version=FORMAT_VERSION,
@@ -114,7 +113,7 @@ class BackupTarget:
     async def put(self, items: Sequence[KeyValue]) -> None:
         for kv in items:
             self._resources[resource_of(kv.key)] += 1
-            self._line(_record(kv))
+            self._write_line(_encode_record(kv))
 
     async def delete(self, keys: Sequence[str]) -> None:  # noqa: ARG002 - of the interface
         raise RuntimeError("a backup is of one revision")
@@ -122,8 +121,10 @@ class BackupTarget:
     async def finish(self, revision: int) -> None:  # noqa: ARG002 - it stands in the header
         self.sha256 = self._hash.hexdigest()
         keys = self._resources.total()
-        self._line(_Trailer(end=True, keys=keys, resources=dict(sorted(self._resources.items())), sha256=self.sha256))
-        with translated(self._partial):
+        self._write_line(
+            _Trailer(end=True, keys=keys, resources=dict(sorted(self._resources.items())), sha256=self.sha256)
+        )
+        with translate_errors(self._partial):
             if self._compressed is None or self._file is None:
                 raise RuntimeError("begin first")
             self._compressed.close()
@@ -137,24 +138,24 @@ class BackupTarget:
 
     async def close(self) -> None:
         if self._file is not None:
-            with suppress(OSError, ValueError):  # a full disk was told of already, or it is closed
+            with suppress(OSError, ValueError):  # a full disk was reported already, or the file is closed
                 if self._compressed is not None:
                     self._compressed.close()
             with suppress(OSError):
                 self._file.close()
             self._partial.unlink(missing_ok=True)
 
-    def _line(self, content: msgspec.Struct) -> None:
+    def _write_line(self, content: msgspec.Struct) -> None:
         line = _ENCODER.encode(content) + b"\n"
         self._hash.update(line)
-        with translated(self._partial):
+        with translate_errors(self._partial):
             if self._compressed is None:
                 raise RuntimeError("begin first")
             self._compressed.write(line)
 
 
 class BackupSource:
-    """Reads one backup."""
+    """Read one backup."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -168,39 +169,39 @@ class BackupSource:
         return False
 
     async def close(self) -> None:
-        """Nothing is open."""
+        pass
 
 
 def is_backup(path: Path) -> bool:
-    """Whether a file begins as backups do. Raises `StoreError` if it cannot be read."""
-    with translated(path), path.open("rb") as file:
+    """Whether a file starts with the magic bytes of a backup. Raise `StoreError` if it cannot be read."""
+    with translate_errors(path), path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
 def read(path: Path) -> tuple[Header, list[KeyValue]]:
-    """The whole of a backup, checked. Raises `Foreign`, `NewerSchema`, `Damaged` or another `StoreError`."""
+    """Read and verify a backup. Raise `Foreign`, `NewerSchema`, `Damaged` or another `StoreError`."""
     if not is_backup(path):
         raise Foreign(f"{path} is not a backup of Mooring, or its beginning is damaged")
-    with translated(path), path.open("rb") as file, gzip.GzipFile(fileobj=file) as lines:
-        return _read(path, lines)
+    with translate_errors(path), path.open("rb") as file, gzip.GzipFile(fileobj=file) as lines:
+        return _read_lines(path, lines)
 
 
-def _read(path: Path, lines: gzip.GzipFile) -> tuple[Header, list[KeyValue]]:
+def _read_lines(path: Path, lines: gzip.GzipFile) -> tuple[Header, list[KeyValue]]:
     checksum = hashlib.sha256()
-    with _reading(path):
+    with _translate_decode_errors(path):
         first = lines.readline(_LONGEST_LINE)
-    header = _header(path, first)
+    header = _parse_header(path, first)
     items: list[KeyValue] = []
-    with _reading(path):
+    with _translate_decode_errors(path):
         checksum.update(first)
         while (line := lines.readline(_LONGEST_LINE)) and not line.startswith(b'{"end"'):
             checksum.update(line)
-            items.append(_key_value(_RECORDS.decode(line)))
+            items.append(_decode_record(_RECORDS.decode(line)))
         if not line:
             raise Damaged(f"{path} is not whole: its end is missing")
         trailer = _TRAILERS.decode(line)
         if lines.read(1):
-            raise Damaged(f"{path} is damaged: there is something behind its end")
+            raise Damaged(f"{path} is damaged: there is data after its end")
     if trailer.sha256 != checksum.hexdigest():
         raise Damaged(f"{path} is damaged: it does not fit its checksum")
     if not header.keys == trailer.keys == len(items):
@@ -208,7 +209,7 @@ def _read(path: Path, lines: gzip.GzipFile) -> tuple[Header, list[KeyValue]]:
     return header, items
 
 
-def _header(path: Path, line: bytes) -> Header:
+def _parse_header(path: Path, line: bytes) -> Header:
     foreign = Foreign(f"{path} is not a backup of Mooring, or its beginning is damaged")
     try:
         found = msgspec.json.decode(line)
@@ -226,8 +227,7 @@ def _header(path: Path, line: bytes) -> Header:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn what gzip and the decoder raise into `Damaged`."""
+def _translate_decode_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except StoreError:
@@ -238,7 +238,7 @@ def _reading(path: Path) -> Iterator[None]:
         raise Damaged(f"{path} is damaged: {error}") from None
 
 
-def _record(kv: KeyValue) -> _Record:
+def _encode_record(kv: KeyValue) -> _Record:
     value, encoded = None, None
     try:
         value = kv.value.decode()
@@ -254,6 +254,6 @@ def _record(kv: KeyValue) -> _Record:
     )
 
 
-def _key_value(record: _Record) -> KeyValue:
+def _decode_record(record: _Record) -> KeyValue:
     value = base64.b64decode(record.base64) if record.base64 is not None else (record.value or "").encode()
     return KeyValue(record.key, value, record.created, record.revision, record.expires)

@@ -1,4 +1,4 @@
-"""What the tools read and write: a `Snapshot` of a `Source`, put into a `Target`. Read next: ``transfer.py``."""
+"""The interfaces of the tools: a `Snapshot` of a `Source` is put into a `Target`. Read next: ``transfer.py``."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -8,49 +8,49 @@ import msgspec
 from mooring.store.kv import KeyValue
 
 ROOT = "/registry/"
-"""What the keys of all objects begin with."""
+"""The prefix of all object keys."""
 MARKER = "/registry/mooring/incomplete"
-"""The key that a store has while it is being written by `transfer`, where a file would have another name instead."""
+"""A key that a store has while `transfer` fills it, where a file would have a temporary name."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
     """All keys of a store at one revision."""
 
     name: str
-    """How the user named the store."""
+    """The store as the user named it."""
     revision: int
     items: Sequence[KeyValue]
-    """In the order of their last writes."""
+    """In order of their mod revisions."""
     floor: int | None = None
-    """The oldest revision that can still be asked for; None, as the next two, where nobody knows."""
+    """The oldest readable revision; None, as in the next two fields, if unknown."""
     history_events: int | None = None
     history_bytes: int | None = None
     file_bytes: int = 0
 
 
 class Source(Protocol):
-    """A store that is read, and never changed."""
+    """A store to read from. It is never modified."""
 
     name: str
 
     async def snapshot(self) -> Snapshot:
-        """The store as it is now. Raises `StoreError`."""
+        """Read the current state. Raise `StoreError`."""
         ...
 
     async def changed(self, seconds: float) -> bool:
-        """Whether there may be something newer than the last snapshot; waits for it, at most so long."""
+        """Wait up to `seconds` for a change since the last snapshot; return whether there may be one."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Target(Protocol):
-    """A store that is filled. Until `finish` has returned, nothing can be started on it."""
+    """A store to fill. Until `finish` has returned, no server can start on it."""
 
     name: str
 
     async def begin(self, snapshot: Snapshot) -> Collection[str]:
-        """Get ready; returns the keys that are there already. Raises `StoreError`, as do the others."""
+        """Prepare; return the keys that exist already. All methods raise `StoreError`."""
         ...
 
     async def put(self, items: Sequence[KeyValue]) -> None: ...
@@ -58,19 +58,19 @@ class Target(Protocol):
     async def delete(self, keys: Sequence[str]) -> None: ...
 
     async def finish(self, revision: int) -> None:
-        """Everything of that revision of the source is there: from now on the target may be used."""
+        """Mark the target complete as of that revision of the source; it may be used from now on."""
         ...
 
     async def close(self) -> None:
-        """Let go of it, finished or not."""
+        """Release the target, finished or not."""
         ...
 
 
 def resource_of(key: str) -> str:
-    """The resource that a key belongs to, `pods` of `/registry/pods/default/web`; empty for keys of no resource."""
+    """Return the resource of a key, `pods` for `/registry/pods/default/web`; empty if it has none."""
     return key.removeprefix(ROOT).partition("/")[0] if key.startswith(ROOT) else ""
 
 
-def unfinished(marker: bytes) -> str:
-    """What to say of a store that has the key `MARKER`, with its value."""
+def describe_unfinished(marker: bytes) -> str:
+    """Format the error for a store that still has the key `MARKER`."""
     return f"a copy {marker.decode(errors='replace')} into this store was not finished; wait for it, or run it again"

@@ -1,4 +1,4 @@
-"""What a store holds, in numbers: for `mooring store stats`."""
+"""Statistics of a store, for `mooring store stats`."""
 
 import heapq
 from collections import defaultdict
@@ -11,7 +11,7 @@ from mooring.store.tools.contents import Snapshot, resource_of
 
 
 class Size(msgspec.Struct, frozen=True):
-    """How much there is of something."""
+    """Number of keys and their bytes."""
 
     keys: int
     value_bytes: int
@@ -19,18 +19,18 @@ class Size(msgspec.Struct, frozen=True):
 
 
 class Inventory(msgspec.Struct, frozen=True):
-    """The numbers of one snapshot."""
+    """The statistics of one snapshot."""
 
     resources: dict[str, Size]
-    """By name, the one with the most bytes first."""
+    """By resource, largest total first."""
     total: Size
     largest: Sequence[KeyValue]
     expiring: int
-    """Keys that the store will delete by itself."""
+    """Keys with a time to live."""
 
 
 def count(snapshot: Snapshot, largest: int) -> Inventory:
-    """Count a snapshot, and name its largest objects."""
+    """Count a snapshot by resource, and list its largest objects."""
     sizes: defaultdict[str, list[int]] = defaultdict(list)
     for kv in snapshot.items:
         sizes[resource_of(kv.key)].append(len(kv.value))

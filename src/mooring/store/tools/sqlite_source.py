@@ -1,13 +1,13 @@
-"""Reads the SQLite store of a data directory, also while a server runs on it, without touching anything there.
+"""Read the SQLite store of a data directory, also while a server runs on it, without modifying it.
 
-A server holds its file exclusively, so SQLite will not let anybody else read it. What can be read are the two files
-themselves, `state.db` and `state.db-wal`, and a copy of them is consistent if the write-ahead log was not begun anew
-between the first byte read and the last. For the database itself changes only when pages of the log are brought into
-it; and as long as the log has not been begun anew, it still has those pages, so that in the copy they count instead of
-whatever half a page was copied. The log's first 32 bytes hold random numbers that change when it is begun anew: if they
-have changed, the copy is made again. A log that is cut off in its last record is one that SQLite reads after any crash.
+A server locks its file exclusively, so SQLite cannot open it twice. Instead the two files `state.db` and `state.db-wal`
+are copied. The copy is consistent if the write-ahead log (WAL) was not reset while copying: the database changes only
+when a checkpoint writes pages of the WAL into it, and until the WAL is reset it still has those pages, which take
+precedence over half-copied pages of the database. The first 32 bytes of the WAL hold random salts that change on a
+reset: if they have changed, the copy is repeated. SQLite reads a WAL that is truncated in its last record, as after a
+crash.
 
-The copy goes into a folder for temporary files (`TMPDIR`), and is opened there as any store.
+The copy goes to a temporary directory (`TMPDIR`) and is opened there.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from mooring.store.errors import DiskFull, Incomplete, OpenError, StoreError
 from mooring.store.kv import KeyValue
-from mooring.store.sqlite_file import DATABASE, INCOMPLETE, SqliteFile, translated
+from mooring.store.sqlite_file import DATABASE, INCOMPLETE, SqliteFile, translate_errors
 from mooring.store.sqlite_head import HEAD
 from mooring.store.tools.contents import Snapshot
 
@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.1
 
 
 class SqliteSource:
-    """The store in a data directory, or in a file that was taken from one."""
+    """The store in a data directory, or in a copy of its database file."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -43,13 +43,13 @@ class SqliteSource:
         return self.read()
 
     def read(self) -> Snapshot:
-        """The same for those who have no loop: nothing here waits."""
-        with self._opened() as file:
+        """Read a snapshot without an event loop: nothing here waits."""
+        with self._open_copy() as file:
             return self._snapshot_of(file)
 
     def examine(self) -> tuple[list[tuple[str, str]], Snapshot | None]:
-        """What is wrong with the file, each with the key where there is one, and the snapshot if nothing is."""
-        with self._opened() as file:
+        """Return the problems of the file, with keys where known, and the snapshot if there are none."""
+        with self._open_copy() as file:
             problems = list(file.problems())
             return problems, None if problems else self._snapshot_of(file)
 
@@ -62,13 +62,13 @@ class SqliteSource:
         return True
 
     async def close(self) -> None:
-        """Nothing is held between snapshots."""
+        pass
 
     def _snapshot_of(self, file: SqliteFile) -> Snapshot:
         live: dict[str, KeyValue] = {}
         revision, total = file.floor, 0
         for number, key, kv in file.rows():
-            live.pop(key, None)  # so that keys stand in the order of their last writes
+            live.pop(key, None)  # so that keys are in the order of their last writes
             revision = max(revision, number)
             if kv is not None:
                 live[key] = kv
@@ -85,13 +85,15 @@ class SqliteSource:
         )
 
     @contextmanager
-    def _opened(self) -> Iterator[SqliteFile]:
-        """A copy of the store as it is now, open. Raises `StoreError` that names the original."""
-        self._require()
+    def _open_copy(self) -> Iterator[SqliteFile]:
+        self._check_exists()
         self._seen = self._state()
-        with tempfile.TemporaryDirectory(prefix="mooring-") as folder, _named(Path(folder) / DATABASE, self._database):
-            with translated(self._database), _room_needed(folder):
-                self._copy_mark(Path(folder))  # before the log, which can only be ahead of it then
+        with (
+            tempfile.TemporaryDirectory(prefix="mooring-") as folder,
+            _rename_in_errors(Path(folder) / DATABASE, self._database),
+        ):
+            with translate_errors(self._database), _explain_full_tmpdir(folder):
+                self._copy_mark(Path(folder))  # before the log, so that the log can only be newer
                 _copy_while_in_use(self._database, Path(folder) / DATABASE)
             file = SqliteFile.open(Path(folder))
             try:
@@ -104,7 +106,7 @@ class SqliteSource:
         if self._database.name == DATABASE and mark.exists():
             shutil.copyfile(mark, folder / HEAD)
 
-    def _require(self) -> None:
+    def _check_exists(self) -> None:
         if self._database.is_file():
             return
         draft = self._database.with_name(INCOMPLETE)
@@ -113,7 +115,6 @@ class SqliteSource:
         raise OpenError(f"there is no store in {self._database.parent}")
 
     def _state(self) -> tuple[tuple[int, int], ...]:
-        """What changes when somebody writes."""
         files = (path for path in (self._database, _wal_of(self._database)) if path.exists())
         return tuple((found.st_mtime_ns, found.st_size) for found in map(Path.stat, files))
 
@@ -148,8 +149,7 @@ def _wal_header(wal: Path) -> bytes:
 
 
 @contextmanager
-def _room_needed(folder: str) -> Iterator[None]:
-    """Say where there is no room: not where the store is."""
+def _explain_full_tmpdir(folder: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -160,8 +160,7 @@ def _room_needed(folder: str) -> Iterator[None]:
 
 
 @contextmanager
-def _named(copy: Path, original: Path) -> Iterator[None]:
-    """Let errors name the file that the user knows."""
+def _rename_in_errors(copy: Path, original: Path) -> Iterator[None]:
     try:
         yield
     except StoreError as error:

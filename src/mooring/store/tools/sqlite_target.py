@@ -1,11 +1,10 @@
-"""Makes the SQLite store of a data directory from what another store holds.
+"""Create the SQLite store of a data directory from a snapshot of another store.
 
-It is written under the name `state.db.incomplete`, which no server starts on, and renamed at the end: so there is
-either a whole store or none. The lock of the data directory is held meanwhile. A store that is replaced stays beside it
-as `state.db.replaced`.
+It is written as `state.db.incomplete`, which no server starts on, and renamed at the end: there is either a complete
+store or none. The data directory is locked meanwhile. A replaced store is kept as `state.db.replaced`.
 
-Keys keep the revisions that they have in the source, and the counter goes on above them, raised by `bump`. So nobody
-ever sees a resourceVersion go backwards; who asks for an older one than the last is told to list again.
+Keys keep their revisions, and the revision counter continues above them, raised by `bump`. So clients never see a
+resourceVersion go backwards; a watch from an older one fails with Compacted.
 """
 
 import os
@@ -16,20 +15,20 @@ from pathlib import Path
 
 from mooring.store.errors import NotEmpty, StoreError
 from mooring.store.kv import KeyValue
-from mooring.store.sqlite_file import DATABASE, INCOMPLETE, SCHEMA, checksum_of, take_lock, translated
+from mooring.store.sqlite_file import DATABASE, INCOMPLETE, SCHEMA, checksum_of, take_lock, translate_errors
 from mooring.store.sqlite_head import HEAD, read_head
 from mooring.store.tools.contents import Snapshot
 from mooring.store.tools.sqlite_source import SqliteSource
 
 REPLACED = "state.db.replaced"
-_BESIDE = ("-wal", "-shm")  # what SQLite keeps beside a database
+_LOG_SUFFIXES = ("-wal", "-shm")  # files that SQLite keeps beside a database
 
 
 class SqliteTarget:
     """A data directory, locked from the start."""
 
     def __init__(self, directory: Path, *, overwrite: bool = False, bump: int = 0) -> None:
-        """Raises `NotEmpty` if there is a store and it must not be replaced, and `InUse` if a server runs on it."""
+        """Raise `NotEmpty` if a store exists and `overwrite` is not set, and `InUse` if a server runs on it."""
         self.name = str(directory)
         self._directory = directory
         self._database = directory / DATABASE
@@ -40,52 +39,52 @@ class SqliteTarget:
         self._revisions: dict[str, int] = {}
         self._taken: set[int] = set()
         self._highest = 0
-        with translated(directory):
+        with translate_errors(directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = take_lock(directory)
             if self._database.exists() and not overwrite:
                 os.close(self._lock)
                 raise NotEmpty(f"there is a store in {directory} already")
 
-    async def begin(self, snapshot: Snapshot) -> Collection[str]:  # noqa: ARG002 - a file is always begun anew
-        with suppress(StoreError):  # what is replaced may be damaged: that is when it is replaced
+    async def begin(self, snapshot: Snapshot) -> Collection[str]:  # noqa: ARG002 - a file is always written from the start
+        with suppress(StoreError):  # the replaced store may be damaged
             if mark := read_head(self._directory):
                 self._least_revision = mark.revision
             self._least_revision = (await SqliteSource(self._directory).snapshot()).revision
-        with translated(self._draft):
+        with translate_errors(self._draft):
             for leftover in self._directory.glob(INCOMPLETE + "*"):
                 leftover.unlink()
             os.close(os.open(self._draft, os.O_CREAT | os.O_RDWR, 0o600))
             self._connection = sqlite3.connect(self._draft, isolation_level=None)
             self._connection.executescript(SCHEMA)
-            # The file is worth nothing before its end, and must then be whole without a log beside it.
+            # An unfinished file is useless anyway, and the finished one must be complete without a write-ahead log.
             self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.execute("PRAGMA journal_mode = MEMORY")
         return ()
 
     async def put(self, items: Sequence[KeyValue]) -> None:
-        with translated(self._draft):
+        with translate_errors(self._draft):
             self._open.execute("BEGIN")
             self._drop([kv.key for kv in items])
             self._open.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", map(self._row, items))
             self._open.execute("COMMIT")
 
     async def delete(self, keys: Sequence[str]) -> None:
-        with translated(self._draft):
+        with translate_errors(self._draft):
             self._open.execute("BEGIN")
             self._drop(keys)
             self._open.execute("COMMIT")
 
     async def finish(self, revision: int) -> None:
         floor = max(revision + self._bump, self._least_revision, self._highest)
-        with translated(self._draft):
+        with translate_errors(self._draft):
             self._open.execute("UPDATE meta SET value = ? WHERE name = 'floor'", (floor,))
             self._open.close()
             self._connection = None
-            _sync(self._draft)
-            self._set_aside()
+            _fsync(self._draft)
+            self._move_old_store()
             self._draft.replace(self._database)
-            _sync(self._directory)
+            _fsync(self._directory)
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -116,23 +115,23 @@ class SqliteTarget:
         checksum = checksum_of(revision, kv.key, kv.create_revision, kv.expires, kv.value)
         return revision, kv.key, kv.create_revision, kv.expires, checksum, kv.value
 
-    def _set_aside(self) -> None:
-        """The database goes before its log: whoever starts in between is told that it is missing.
+    def _move_old_store(self) -> None:
+        """Rename the old store. The database moves before its log, so that a server starting in between fails.
 
-        A log without its database goes too, for SQLite would take it for that of the new one.
+        A log without its database moves too: SQLite would apply it to the new one.
         """
         if self._database.exists():
-            for suffix in _BESIDE:
+            for suffix in _LOG_SUFFIXES:
                 self._database.with_name(REPLACED + suffix).unlink(missing_ok=True)
-        for suffix in ("", *_BESIDE):
+        for suffix in ("", *_LOG_SUFFIXES):
             old = self._database.with_name(DATABASE + suffix)
             if old.exists():
                 old.replace(self._database.with_name(REPLACED + suffix))
-        (self._directory / HEAD).unlink(missing_ok=True)  # which is the mark of what was there
-        _sync(self._directory)
+        (self._directory / HEAD).unlink(missing_ok=True)  # the head mark of the old store
+        _fsync(self._directory)
 
 
-def _sync(path: Path) -> None:
+def _fsync(path: Path) -> None:
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

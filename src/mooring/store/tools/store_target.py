@@ -1,7 +1,7 @@
 """Any `kv.Store` as the target of a copy: etcd for users, memory in tests.
 
-While a store is being filled it has the key `MARKER`, and whoever would serve it calls `require_complete` first. A copy
-that is begun again finds out what is there already and writes only the rest.
+While it is being filled, a store has the key `MARKER`, and servers call `require_complete` before they serve it. A
+repeated copy writes only what is missing.
 """
 
 import math
@@ -10,21 +10,21 @@ from collections.abc import Collection, Sequence
 
 from mooring.store.errors import Incomplete, NotEmpty, StoreError
 from mooring.store.kv import Conflict, Delete, KeyValue, Put, Store, Write
-from mooring.store.tools.contents import MARKER, ROOT, Snapshot, unfinished
+from mooring.store.tools.contents import MARKER, ROOT, Snapshot, describe_unfinished
 
 _TTL_STEP = 60.0
-"""Seconds to which times to live are rounded up: in etcd, keys with the same one share a lease."""
+"""Seconds to which TTLs are rounded up, so that keys share an etcd lease."""
 
 
 async def require_complete(store: Store) -> None:
     """Raise `Incomplete` if a copy into the store was begun and not finished."""
     marker = await store.get(MARKER)
     if marker is not None:
-        raise Incomplete(unfinished(marker.value))
+        raise Incomplete(describe_unfinished(marker.value))
 
 
 class StoreTarget:
-    """Writes into an open store, which gives its own revisions. Nobody else may write to it meanwhile."""
+    """Write into an open store, which assigns its own revisions. It must be the only writer."""
 
     def __init__(self, store: Store, name: str, *, overwrite: bool = False) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class StoreTarget:
             if not isinstance(outcome, Conflict):
                 self._revisions[outcome.key] = outcome.revision
             elif outcome.current is not None:
-                raise StoreError(f"somebody else writes to {self.name}, {outcome.key} for one; stop its servers first")
+                raise StoreError(f"another process writes to {self.name} ({outcome.key}); stop its servers first")
 
     async def delete(self, keys: Sequence[str]) -> None:
         await self._store.write_all([Delete(key) for key in keys])
@@ -64,7 +64,7 @@ class StoreTarget:
         await self._store.close()
 
     def _write(self, kv: KeyValue) -> Write | None:
-        """What brings a key to what it should be; None if it is that already."""
+        """Return the write that brings a key to the wanted value; None if it has it already."""
         found = self._found.pop(kv.key, None)
         if kv.expires:  # without a precondition: what is there may expire at any moment
             ttl = kv.expires - time.time()

@@ -1,8 +1,8 @@
-"""Finds what is wrong with the objects of a store: for `mooring store verify`.
+"""Verify the objects of a store, for `mooring store verify`.
 
-Damage of a file is found where it is read (`SqliteFile.problems`, `backup_file.read`); this is about what lies in it. A
-problem is something that a server would fail on or that only a mistake can have made; a remark is something unusual
-that the control plane itself puts right, such as an owner that is gone.
+Damage to the file itself is found when it is read (`SqliteFile.find_problems`, `backup_file.read`). A problem is
+something that a server would fail on or that only a bug can have caused; a remark is something unusual that the control
+plane itself repairs, such as a missing owner.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,11 +17,11 @@ from mooring.store.kv import KeyValue
 from mooring.store.tools.contents import ROOT, Snapshot
 
 _PROTOBUF = b"k8s\x00"
-"""What Kubernetes' own API server begins its values with."""
+"""The magic bytes of values that kube-apiserver writes."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing that is not as it should be."""
+    """One problem or remark about a key."""
 
     key: str
     text: str
@@ -33,27 +33,27 @@ class _TypeMeta(msgspec.Struct, rename="camel"):
     kind: str = ""
 
 
-def problems(snapshot: Snapshot, scheme: Scheme) -> Iterator[Problem]:
-    """Look at every key and value."""
+def find_problems(snapshot: Snapshot, scheme: Scheme) -> Iterator[Problem]:
+    """Yield the problems of every key and value."""
     families = {scheme.hub(kind).plural: scheme.family(kind) for kind in scheme.known if kind.stored}
-    yield from _revisions(snapshot)
+    yield from _check_revisions(snapshot)
     objects: dict[str, ObjectMeta] = {}
     for kv in snapshot.items:
         try:
-            family = _family(kv.key, families)
-            objects[kv.key] = _object(kv, family).metadata
+            family = _find_family(kv.key, families)
+            objects[kv.key] = _decode_object(kv, family).metadata
         except _NotAnObject as error:
             yield Problem(kv.key, str(error))
         else:
-            yield from _key(kv.key, family[0], objects[kv.key])
-    yield from _relations(objects)
+            yield from _check_key(kv.key, family[0], objects[kv.key])
+    yield from _check_relations(objects)
 
 
 class _NotAnObject(Exception):  # noqa: N818 - says what is the case
-    """A value that is no object of its resource."""
+    """The value is not an object of the key's resource."""
 
 
-def _revisions(snapshot: Snapshot) -> Iterator[Problem]:
+def _check_revisions(snapshot: Snapshot) -> Iterator[Problem]:
     last = 0
     for kv in snapshot.items:
         if kv.mod_revision > snapshot.revision:
@@ -65,7 +65,7 @@ def _revisions(snapshot: Snapshot) -> Iterator[Problem]:
         last = max(last, kv.mod_revision)
 
 
-def _family(key: str, families: Mapping[str, tuple[Kind, ...]]) -> tuple[Kind, ...]:
+def _find_family(key: str, families: Mapping[str, tuple[Kind, ...]]) -> tuple[Kind, ...]:
     if not key.startswith(ROOT):
         raise _NotAnObject(f"is not a key of Mooring, which all begin with {ROOT}")
     plural, _, rest = key.removeprefix(ROOT).partition("/")
@@ -80,7 +80,7 @@ def _family(key: str, families: Mapping[str, tuple[Kind, ...]]) -> tuple[Kind, .
     return family
 
 
-def _object(kv: KeyValue, family: tuple[Kind, ...]) -> Resource:
+def _decode_object(kv: KeyValue, family: tuple[Kind, ...]) -> Resource:
     if kv.value.startswith(_PROTOBUF):
         raise _NotAnObject(
             "is encoded as kube-apiserver does it, and Mooring stores JSON: this is another program's data"
@@ -93,14 +93,14 @@ def _object(kv: KeyValue, family: tuple[Kind, ...]) -> Resource:
         found = codec.decode_own(kv.value, kind.type)
         if (
             codec.encode(found) == kv.value
-        ):  # as it was written: nothing that a stricter look, which takes long, could find
+        ):  # a round trip gives the same bytes: the slow, strict decoder would find nothing
             return found
         return codec.decode(kv.value, kind.type).object
     except (msgspec.MsgspecError, codec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _NotAnObject(f"is no {family[0].kind}: {error}") from None
 
 
-def _key(key: str, kind: Kind, meta: ObjectMeta) -> Iterator[Problem]:
+def _check_key(key: str, kind: Kind, meta: ObjectMeta) -> Iterator[Problem]:
     namespace, _, name = key.removeprefix(f"{ROOT}{kind.plural}/").rpartition("/")
     if (meta.namespace, meta.name) != (namespace, name):
         yield Problem(key, f"holds an object that calls itself {meta.namespace}/{meta.name}".replace(" /", " "))
@@ -110,7 +110,7 @@ def _key(key: str, kind: Kind, meta: ObjectMeta) -> Iterator[Problem]:
         yield Problem(key, "has a resourceVersion, which only the store gives")
 
 
-def _relations(objects: Mapping[str, ObjectMeta]) -> Iterator[Problem]:
+def _check_relations(objects: Mapping[str, ObjectMeta]) -> Iterator[Problem]:
     uids: dict[str, str] = {}
     for key, meta in objects.items():
         if meta.uid and meta.uid in uids:

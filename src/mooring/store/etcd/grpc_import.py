@@ -1,4 +1,4 @@
-"""Where gRPC comes in: it is installed only by those who keep their objects in etcd, and loaded only when they do."""
+"""Import gRPC on demand: only users of etcd install it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +7,8 @@ from mooring.store.errors import OpenError
 
 
 @contextmanager
-def grpc_needed() -> Iterator[None]:
-    """Around an import that brings gRPC in. Raises `OpenError` where it is not installed, with what to type."""
+def explain_missing_grpc() -> Iterator[None]:
+    """Wrap an import that needs gRPC; raise `OpenError` with the install command if it is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

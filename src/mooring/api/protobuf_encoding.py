@@ -1,8 +1,7 @@
-"""Objects in Kubernetes' protobuf encoding, for Go clients, which decode it faster than JSON.
+"""Encode objects in Kubernetes' protobuf encoding, for Go clients, which decode it faster than JSON.
 
-`encode` puts a message into the envelope that names its kind, `message` makes it of the tree that JSON stands for. For
-every type a function is put together once, from the numbers of ``protobuf_table.py``; it looks at what the tree has,
-and nothing else. ``protobuf.py`` is the other way. Called by the API server.
+`message` encodes the JSON tree of an object, `encode` wraps it in the envelope with its kind. For every type a writer
+is built once from ``protobuf_table.py``. ``protobuf.py`` decodes. Used by the API server.
 """
 
 import struct
@@ -17,35 +16,35 @@ import msgspec
 
 from mooring.api import times
 from mooring.api.protobuf import MAGIC
-from mooring.api.protobuf_table import Field, Message, Time, bare, is_struct, message_of
+from mooring.api.protobuf_table import Field, Message, Time, is_struct, message_of, strip_annotation
 from mooring.api.quantity import Quantity
-from mooring.base.remembering import remembered
+from mooring.base.short_string_cache import cache_short
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Part = bytes
 Writer = Callable[[Any], Part]
-"""Makes the bytes of a value that stands for itself, without the number of its field."""
+"""Encode a value without its field number."""
 
 
 def encode(api_version: str, kind: str, body: bytes) -> bytes:
-    """A message in its envelope."""
+    """Wrap a message in its envelope."""
     return b"".join([_beginning(api_version, kind), field(2, body), _PLAIN])
 
 
 def message(tree: Mapping[str, Any], cls: type[msgspec.Struct]) -> bytes:
-    """The message of a type that a tree says, as JSON has it; raises Unsupported for types that the table lacks."""
+    """Encode a JSON tree as a message of a type; raise Unsupported for unknown types."""
     return _struct_writer(cls)(tree)
 
 
 def field(number: int, value: bytes) -> bytes:
-    """A field that holds bytes."""
+    """Encode a bytes field."""
     return b"%b%b%b" % (_tag(number, _BYTES), varint(len(value)), value)
 
 
 def varint(number: int) -> bytes:
-    """A number as it is written: seven bits a byte, the lowest first."""
+    """Encode a number as a varint: seven bits per byte, lowest first."""
     if 0 <= number < len(_SHORT):
         return _SHORT[number]
     number &= (1 << 64) - 1
@@ -58,7 +57,7 @@ def varint(number: int) -> bytes:
 
 
 _PLAIN = b"\x1a\x00\x22\x00"
-"""The body has neither an encoding nor a type of its own."""
+"""No content encoding and no content type."""
 
 
 @lru_cache(maxsize=1024)
@@ -75,10 +74,8 @@ def _tag(number: int, form: int) -> bytes:
     return varint(number << 3 | form)
 
 
-# -- types
-
 Step = Callable[[Any, list[bytes]], None]
-"""Appends a field with a value."""
+"""Append a field with a value."""
 
 
 @cache
@@ -87,7 +84,6 @@ def _struct_writer(cls: type[msgspec.Struct]) -> Writer:
 
 
 def _message_writer(layout: Message) -> Writer:
-    """Writes the tree of a message: what stands in it, and nothing else is looked at."""
     steps = {each.name: _step(each) for each in layout.fields if each.attribute}
     embedded = [(_tag(each.number, _BYTES), _message_writer(each.embedded)) for each in layout.fields if each.embedded]
 
@@ -96,7 +92,7 @@ def _message_writer(layout: Message) -> Writer:
         for name, value in tree.items():
             if value is not None and name in steps:
                 steps[name](value, out)
-        for tag, inner in embedded:  # what Go embeds has its fields in the same tree
+        for tag, inner in embedded:  # embedded messages have their fields in the same tree
             body = inner(tree)
             if body:
                 out += (tag, varint(len(body)), body)
@@ -106,12 +102,12 @@ def _message_writer(layout: Message) -> Writer:
 
 
 def _step(found: Field) -> Step:
-    base = bare(found.annotation)
+    base = strip_annotation(found.annotation)
     arguments = get_args(base)
     if get_origin(base) is list and not found.is_wrapped:
-        return _repeated(_tag(found.number, _form(arguments[0])), _writer(arguments[0]))
+        return _repeated_step(_tag(found.number, _form(arguments[0])), _writer(arguments[0]))
     if get_origin(base) is dict and arguments[1] is not Any:
-        return _mapped(_tag(found.number, _BYTES), arguments[1] if found.time is Time.NO else found.time)
+        return _map_step(_tag(found.number, _BYTES), arguments[1] if found.time is Time.NO else found.time)
     tag, write = _tag(found.number, _form(base)), _writer(base if found.time is Time.NO else found.time)
 
     def single(value: Any, out: list[bytes]) -> None:
@@ -121,7 +117,7 @@ def _step(found: Field) -> Step:
     return single
 
 
-def _repeated(tag: bytes, write: Writer) -> Step:
+def _repeated_step(tag: bytes, write: Writer) -> Step:
     def step(value: Any, out: list[bytes]) -> None:
         for item in value:
             out.append(tag)
@@ -130,7 +126,7 @@ def _repeated(tag: bytes, write: Writer) -> Step:
     return step
 
 
-def _mapped(tag: bytes, annotation: Any) -> Step:
+def _map_step(tag: bytes, annotation: Any) -> Step:
     write, item_tag = _writer(annotation), _tag(2, _form(annotation))
 
     def step(value: Any, out: list[bytes]) -> None:
@@ -145,7 +141,7 @@ _KEY = _tag(1, _BYTES)
 
 
 def _form(annotation: Any) -> int:
-    base = bare(annotation)
+    base = strip_annotation(annotation)
     if base in (int, bool):
         return _VARINT
     return _FIXED64 if base is float else _BYTES
@@ -154,9 +150,9 @@ def _form(annotation: Any) -> int:
 def _writer(annotation: Any) -> Writer:
     if isinstance(annotation, Time):
         return _write_time
-    base = bare(annotation)
+    base = strip_annotation(annotation)
     if is_struct(base):
-        return _nested(base)
+        return _nested_writer(base)
     if get_origin(base) in (Union, UnionType) and base != int | str:
         return _schema_writer(get_args(base))
     if get_origin(base) is list:
@@ -164,37 +160,36 @@ def _writer(annotation: Any) -> Writer:
     return _WRITERS.get(base, _write_json)
 
 
-def _nested(cls: type[msgspec.Struct]) -> Writer:
+def _nested_writer(cls: type[msgspec.Struct]) -> Writer:
     def write(value: Any) -> bytes:
-        body = _struct_writer(cls)(value)  # found when it is needed: types may contain themselves
+        body = _struct_writer(cls)(value)  # looked up lazily: types may contain themselves
         return varint(len(body)) + body
 
     return write
 
 
 def _list_message(annotation: Any) -> Writer:
-    """A list inside a map, which is a message with one repeated field."""
     tag, item = _tag(1, _form(annotation)), _writer(annotation)
-    return lambda value: _sized(tag + item(each) for each in value)
+    return lambda value: _length_prefixed(tag + item(each) for each in value)
 
 
 def _schema_writer(options: tuple[Any, ...]) -> Writer:
-    """A schema, or in its place a switch (1 is the switch, 2 the schema) or several schemas (1 is one, 2 are all)."""
-    schema = _nested(next(option for option in options if is_struct(option)))
+    """Encode a schema or its alternative: a boolean (1: boolean, 2: schema) or a list (1: schema, 2: list)."""
+    schema = _nested_writer(next(option for option in options if is_struct(option)))
     place = _tag(2 if bool in options else 1, _BYTES)
 
     def write(value: Any) -> bytes:
         if isinstance(value, bool):
-            return _sized([_tag(1, _VARINT) + varint(value)])
+            return _length_prefixed([_tag(1, _VARINT) + varint(value)])
         if isinstance(value, list):
-            return _sized(_tag(2, _BYTES) + schema(each) for each in value)
+            return _length_prefixed(_tag(2, _BYTES) + schema(each) for each in value)
         allowed = [_tag(1, _VARINT) + varint(1)] if bool in options else []
-        return _sized([*allowed, place + schema(value)])
+        return _length_prefixed([*allowed, place + schema(value)])
 
     return write
 
 
-def _sized(parts: Iterable[bytes]) -> bytes:
+def _length_prefixed(parts: Iterable[bytes]) -> bytes:
     body = b"".join(parts)
     return varint(len(body)) + body
 
@@ -206,30 +201,29 @@ def _text(value: str) -> bytes:
 
 
 def _write_quantity(value: str) -> bytes:
-    return _sized([_KEY, _text(str(value))])
+    return _length_prefixed([_KEY, _text(str(value))])
 
 
 def _write_int_or_string(value: int | str) -> bytes:
     if isinstance(value, int):
-        return _sized([b"\x08\x00\x10", varint(value)])
-    return _sized([b"\x08\x01\x1a", _text(value)])
+        return _length_prefixed([b"\x08\x00\x10", varint(value)])
+    return _length_prefixed([b"\x08\x01\x1a", _text(value)])
 
 
 def _write_json(value: Any) -> bytes:
-    """JSON of no fixed shape, which travels as bytes."""
     data = msgspec.json.encode(value)
-    return _sized([_KEY, varint(len(data)), data])
+    return _length_prefixed([_KEY, varint(len(data)), data])
 
 
-@remembered(4096)
+@cache_short(4096)
 def _instant(text: str) -> bytes:
     try:
         passed = times.parse(text) - _EPOCH
     except times.TimeError:
-        return _sized([])
+        return _length_prefixed([])
     seconds, rest = divmod(passed, timedelta(seconds=1))
     nanos = b"\x10" + varint(rest.microseconds * 1000) if rest else b""
-    return _sized([b"\x08", varint(seconds), nanos])
+    return _length_prefixed([b"\x08", varint(seconds), nanos])
 
 
 def _write_time(value: str) -> bytes:
