@@ -1,1 +1,1 @@
-"""What may be written: defaulting, mutation, validation and ratcheting, as pure functions."""
+"""Defaulting, mutation, validation and ratcheting of objects, as pure functions."""

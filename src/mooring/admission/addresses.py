@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from collections.abc import Sequence
 
 from mooring.api import field_errors
 from mooring.api.field_errors import FieldError
@@ -13,15 +14,17 @@ NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
 def validate_ip(text: str, path: Path) -> list[FieldError]:
-    """An address of either family. Old fields take leading zeros, as Kubernetes always has."""
+    """Validate an address of either family. Old fields accept leading zeros, as Kubernetes does."""
     return [] if _parsed(text) is not None else [field_errors.invalid(path, text, NOT_AN_IP)]
 
 
 def validate_endpoint_ip(text: str, path: Path) -> list[FieldError]:
-    """An address at which a pod can be reached: not the machine's own, not everybody's."""
+    """Validate an endpoint address: not loopback, link-local, multicast or unspecified."""
     address = _parsed(text)
     if address is None:
         return [field_errors.invalid(path, text, NOT_AN_IP)]
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
     return [
         field_errors.invalid(path, text, detail)
         for wrong, detail in (
@@ -50,7 +53,17 @@ def is_ip(text: str) -> bool:
     return _parsed(text) is not None
 
 
-# -- networks
+def validate_status_ips(new: Sequence[str], old: Sequence[str], path: Path) -> list[FieldError]:
+    """Validate new addresses in a pod's status: at most one of each family."""
+    errors = [
+        error for index, text in enumerate(new) if text not in old for error in validate_ip(text, path.index(index))
+    ]
+    families = [address.version for text in new if (address := _parsed(text)) is not None]
+    if len(new) > 1 and sorted(families) != [4, 6]:
+        shown = [{"ip": text} for text in new]
+        errors.append(field_errors.invalid(path, shown, "may specify no more than one IP for each IP family"))
+    return errors
+
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NOT_A_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
@@ -58,7 +71,7 @@ _LENGTH = re.compile(r"[0-9]{1,3}")
 
 
 def network_of(text: str) -> Network | None:
-    """The network that a text names, whatever bits are set beyond its prefix; None if it names none."""
+    """Parse a CIDR, which may have host bits set; None if it is malformed."""
     address, slash, length = text.partition("/")
     found = _parsed(address)
     if not slash or found is None or not _LENGTH.fullmatch(length) or int(length) > found.max_prefixlen:
@@ -67,26 +80,45 @@ def network_of(text: str) -> Network | None:
 
 
 def validate_cidr(text: str, path: Path) -> list[FieldError]:
-    """A network of either family; old fields take what is not canonical."""
     return [] if network_of(text) is not None else [field_errors.invalid(path, text, _NOT_A_CIDR)]
 
 
+def validate_legacy_ip(text: str, path: Path, *, strict: bool) -> list[FieldError]:
+    """Validate an address of an old field; `strict` refuses what is ambiguous to other parsers."""
+    errors = validate_ip(text, path)
+    problem = canonical_ip_problems(text)[:1] if strict and not errors else ()
+    return errors + [field_errors.invalid(path, text, each) for each in problem if each.startswith("must not")]
+
+
+def validate_legacy_cidr(text: str, path: Path, *, strict: bool) -> list[FieldError]:
+    """Validate a range of an old field; `strict` refuses what is ambiguous to other parsers."""
+    if not strict:
+        return validate_cidr(text, path)
+    problem = _cidr_problem(text)
+    return [field_errors.invalid(path, text, problem)] if problem else []
+
+
 def validate_canonical_cidr(text: str, path: Path) -> list[FieldError]:
-    """A network, written in the one way that there is to write it."""
+    problem, wanted = _cidr_problem(text), str(network_of(text))
+    if not problem and text != wanted:
+        problem = f'must be in canonical form ("{wanted}")'
+    return [field_errors.invalid(path, text, problem)] if problem else []
+
+
+def _cidr_problem(text: str) -> str:
     found = network_of(text)
-    if found is None:
-        return [field_errors.invalid(path, text, _NOT_A_CIDR)]
     address, _, length = text.partition("/")
+    if found is None:
+        return _NOT_A_CIDR
     if (length != "0" and length.startswith("0")) or _has_leading_zeros(address):
-        return [field_errors.invalid(path, text, "must not have leading 0s in IP or prefix length")]
+        return "must not have leading 0s in IP or prefix length"
     if _parsed(address) != found.network_address:
-        return [field_errors.invalid(path, text, "must not have bits set beyond the prefix length")]
-    wanted = str(found)
-    return [] if text == wanted else [field_errors.invalid(path, text, f'must be in canonical form ("{wanted}")')]
+        return "must not have bits set beyond the prefix length"
+    return ""
 
 
 def canonical_ip_problems(text: str) -> tuple[str, ...]:
-    """What is wrong with an address that is a name: there is one way to write it."""
+    """Return the problems of an address used as a name, which must be canonical."""
     found = _parsed(text)
     if found is None:
         return (NOT_AN_IP,)

@@ -13,7 +13,7 @@ from mooring.api.apiregistration_v1 import (
 )
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 
 _SPEC, _STATUS = Path("spec"), Path("status")
 _HTTPS = 443
@@ -22,8 +22,6 @@ _STATES = ("True", "False", "Unknown")
 
 
 class APIServiceStrategy(RuleStrategy[APIService]):
-    """A version of a group, and the server behind it."""
-
     object_type = APIService
     group = "apiregistration.k8s.io"
     kind = "APIService"
@@ -58,7 +56,7 @@ class APIServiceStrategy(RuleStrategy[APIService]):
             wrong = names.path_segment_name(name)
             if wrong or name == wanted:
                 return wrong
-            return (f'must be `spec.version+"."+spec.group`: {quoted(wanted)}',)
+            return (f'must be `spec.version+"."+spec.group`: {go_quote(wanted)}',)
 
         errors = meta.validate_object_meta(obj.metadata, namespaced=False, name_check=name_check)
         return errors + self.rules(obj, None, request)

@@ -42,8 +42,6 @@ _TARGETS = ("Utilization", "Value", "AverageValue")
 
 
 class HorizontalPodAutoscalerStrategy(RuleStrategy[HorizontalPodAutoscaler]):
-    """Scales a workload by what is measured."""
-
     object_type = HorizontalPodAutoscaler
     group = "autoscaling"
     kind = "HorizontalPodAutoscaler"
@@ -108,7 +106,7 @@ class HorizontalPodAutoscalerStrategy(RuleStrategy[HorizontalPodAutoscaler]):
 
 def _filled(rules: HPAScalingRules | None, policies: list[HPAScalingPolicy], window: int | None) -> HPAScalingRules:
     rules = rules or HPAScalingRules()
-    rules.select_policy = rules.select_policy or "Max"
+    rules.select_policy = "Max" if rules.select_policy is None else rules.select_policy
     if rules.stabilization_window_seconds is None:
         rules.stabilization_window_seconds = window
     if rules.policies is None:
@@ -129,9 +127,6 @@ def _reference(reference: CrossVersionObjectReference, path: Path, *, needs_grou
     elif needs_group and "/" not in version:
         errors.append(field_errors.invalid(here, version, "apiVersion must specify API group"))
     return errors
-
-
-# -- metrics
 
 
 def _metric(metric: MetricSpec, path: Path) -> list[FieldError]:
@@ -212,7 +207,6 @@ def _container_resource(source: ContainerResourceMetricSource, path: Path) -> li
 
 
 def _use(target: MetricTarget, path: Path) -> list[FieldError]:
-    """The target of the use of a resource: an amount or a percentage."""
     errors = _target(target, path)
     if target.average_utilization is None and target.average_value is None:
         detail = "must set either a target raw value or a target utilization"
@@ -254,9 +248,6 @@ def _target(target: MetricTarget, path: Path) -> list[FieldError]:
         here = path.child("averageUtilization")
         errors.append(field_errors.invalid(here, target.average_utilization, "must be greater than 0"))
     return errors
-
-
-# -- behaviour
 
 
 def _behavior(rules: HPAScalingRules | None, path: Path) -> list[FieldError]:

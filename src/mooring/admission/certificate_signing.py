@@ -1,16 +1,17 @@
-"""CertificateSigningRequests: their requests must be readable and signed, and only the right subresource decides.
+"""CertificateSigningRequests: the request must be parsable and signed; the spec is immutable.
 
-Who asks is written into the request by the server. After that the spec never changes; `approval` writes the conditions
-Approved and Denied, `status` the certificate and everything else. Who may do either is the API server's matter.
+The server writes the user into the request. `approval` writes the conditions Approved and Denied, `status` the
+certificate and other conditions. The API server checks who may do either.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import structs
 
 from mooring.admission import meta
 from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.signer_names import validate_signer_name
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import certificate_requests, field_errors, names, times
 from mooring.api.certificates_v1 import (
@@ -22,7 +23,7 @@ from mooring.api.certificates_v1 import (
 )
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 
 _SPEC, _CONDITIONS, _CERTIFICATE = Path("spec"), Path("status", "conditions"), Path("status", "certificate")
 _USAGES = (
@@ -51,15 +52,11 @@ _USAGES = (
     "timestamping",
 )
 _SHORTEST = 600
-_LONGEST_DOMAIN = 253
-_LONGEST_SIGNER = 2 * 253 + 63 + 2
 _LEGACY = "kubernetes.io/legacy-unknown"
 _Conditions = list[CertificateSigningRequestCondition]
 
 
 class CertificateStrategy(RuleStrategy[CertificateSigningRequest]):
-    """A request for a certificate."""
-
     object_type = CertificateSigningRequest
     group = "certificates.k8s.io"
     kind = "CertificateSigningRequest"
@@ -92,8 +89,6 @@ class CertificateStrategy(RuleStrategy[CertificateSigningRequest]):
 
 
 class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
-    """`status`: what signers write."""
-
     decides = False
 
     def prepare_for_update(
@@ -115,11 +110,11 @@ class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
         for kind in (APPROVED, DENIED, FAILED):
             before, after = _of(old.status.conditions, kind), _of(new.status.conditions, kind)
             if len(after) < len(before):
-                text = f"updates may not remove a condition of type {quoted(kind)}"
+                text = f"updates may not remove a condition of type {go_quote(kind)}"
                 errors.append(field_errors.forbidden(_CONDITIONS, text))
             elif not self.decides and kind != FAILED and after != before:
                 deed = "add" if len(after) > len(before) else "modify"
-                text = f"updates may not {deed} a condition of type {quoted(kind)}"
+                text = f"updates may not {deed} a condition of type {go_quote(kind)}"
                 errors.append(field_errors.forbidden(_CONDITIONS, text))
         if old.status.certificate and new.status.certificate != old.status.certificate:
             text = "updates may not modify existing certificate content"
@@ -131,8 +126,6 @@ class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
 
 
 class ApprovalStrategy(CertificateStatusStrategy):
-    """`approval`: what those write who approve or deny."""
-
     decides = True
 
 
@@ -157,33 +150,9 @@ def _usage_errors(obj: CertificateSigningRequest) -> list[FieldError]:
 
 def _signer_errors(obj: CertificateSigningRequest) -> list[FieldError]:
     name, path = obj.spec.signer_name, _SPEC.child("signerName")
-    if not name:
-        return [field_errors.required(path, "")]
     if name == _LEGACY:
         return [field_errors.invalid(path, name, "the legacy signerName is not allowed via this API version")]
-    parts = name.split("/")
-    if len(parts) != 2:
-        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        return [field_errors.invalid(path, name, text)]
-    domain, rest = parts
-    errors = [field_errors.too_long(path, _LONGEST_DOMAIN)] if len(domain) > _LONGEST_DOMAIN else []
-    errors += _label_errors(path, domain, names.dns1123_label)
-    if "." not in domain:
-        text = "should be a domain with at least two segments separated by dots"
-        errors.append(field_errors.invalid(path, domain, text))
-    errors += _label_errors(path, rest, names.dns1123_subdomain)
-    if len(name) > _LONGEST_SIGNER:
-        errors.append(field_errors.too_long(path, _LONGEST_SIGNER))
-    return errors
-
-
-def _label_errors(path: Path, text: str, check: Callable[[str], names.Messages]) -> list[FieldError]:
-    """What is wrong with the first part between dots that is not as it should be."""
-    for label in text.split("."):
-        wrong = check(label)
-        if wrong:
-            return [field_errors.invalid(path, text, f"validating label {quoted(label)}: {why}") for why in wrong]
-    return []
+    return validate_signer_name(name, path)
 
 
 def _lifetime_errors(obj: CertificateSigningRequest) -> list[FieldError]:
@@ -220,7 +189,6 @@ def _of(conditions: _Conditions, kind: str) -> _Conditions:
 
 
 def _keep(new: _Conditions, old: _Conditions, kind: str) -> None:
-    """Put back what a signer has sent back of a decision, as clients of other versions may have lost fields."""
     before = _of(old, kind)
     places = [index for index, condition in enumerate(new) if condition.type == kind]
     if len(before) == len(places):

@@ -1,6 +1,6 @@
-"""PodCertificateRequests: stored and checked; a signer of somebody's answers them.
+"""PodCertificateRequests: validated and stored; an external signer issues the certificates.
 
-The key is checked here, so that nobody can ask for a certificate of a key that is not theirs.
+The signature is verified, so that a client cannot request a certificate for a key that it does not hold.
 """
 
 from cryptography import x509
@@ -8,8 +8,9 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from mooring.admission.conditions import validate_conditions
-from mooring.admission.meta import IMMUTABLE
+from mooring.admission.meta import IMMUTABLE, validate_annotations
 from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.signer_names import validate_signer_name
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
 from mooring.api.certificates_v1 import PodCertificateRequest, PodCertificateRequestSpec, PodCertificateRequestStatus
@@ -24,8 +25,6 @@ _FINAL = ("Issued", "Denied", "Failed")
 
 
 class PodCertificateRequestStrategy(RuleStrategy[PodCertificateRequest]):
-    """A kubelet's wish for a certificate of a pod."""
-
     object_type = PodCertificateRequest
     group = "certificates.k8s.io"
     kind = "PodCertificateRequest"
@@ -44,7 +43,9 @@ class PodCertificateRequestStrategy(RuleStrategy[PodCertificateRequest]):
         spec = obj.spec
         if old is not None:
             return [] if spec == old.spec else [field_errors.invalid(_SPEC, spec, IMMUTABLE)]
-        errors = names.validate_domain_prefixed_path(spec.signer_name, _SPEC.child("signerName"))
+        errors = validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
+        asked, here = spec.unverified_user_annotations, _SPEC.child("unverifiedUserAnnotations")
+        errors += validate_annotations(asked, here, need_domain=True)
         for field, name in (
             ("podName", spec.pod_name),
             ("serviceAccountName", spec.service_account_name),
@@ -93,7 +94,6 @@ def _life(spec: PodCertificateRequestSpec) -> list[FieldError]:
 
 
 def _key(spec: PodCertificateRequestSpec) -> list[FieldError]:
-    """The request must be signed with a key of a kind that is strong enough; what else it says is the signer's."""
     if not spec.stub_pkcs10_request:
         detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
         return [field_errors.invalid(_SPEC, OMIT_VALUE, detail)]
@@ -120,7 +120,6 @@ def _key(spec: PodCertificateRequestSpec) -> list[FieldError]:
 
 
 def _answer(new: PodCertificateRequestStatus, old: PodCertificateRequestStatus) -> list[FieldError]:
-    """Once it is answered, an answer stays as it is; only an issued certificate says more than its condition."""
     if old.conditions:
         detail = "immutable after PodCertificateRequest is issued, denied, or failed"
         return [] if new == old else [field_errors.invalid(_STATUS, new, detail)]

@@ -11,7 +11,6 @@ _MAX_MESSAGE_BYTES = 32 * 1024
 
 
 def validate_conditions(conditions: list[Condition], path: Path) -> list[FieldError]:
-    """What is wrong with the conditions of a status."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, condition in enumerate(conditions):

@@ -2,12 +2,11 @@
 
 import msgspec
 
-from mooring.admission.free_words import Place, WordCheck, anything, in_metadata
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
-from mooring.api.core_v1 import ConfigMap, Secret, ServiceAccount
+from mooring.api.core_v1 import ConfigMap, ObjectReference, Secret, ServiceAccount
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
@@ -20,19 +19,10 @@ _REDACTED = "<secret contents redacted>"
 
 
 class ConfigMapStrategy(RuleStrategy[ConfigMap]):
-    """Text and bytes by name."""
-
     object_type = ConfigMap
     kind = "ConfigMap"
     resource = "configmaps"
     has_generation = False
-    is_judged_by_text = True
-
-    def free_word(self, place: Place) -> WordCheck | None:
-        match place:
-            case ("data", _):
-                return anything
-        return in_metadata(place)
 
     def rules(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> list[FieldError]:
         errors = []
@@ -41,18 +31,16 @@ class ConfigMapStrategy(RuleStrategy[ConfigMap]):
             if obj.binary_data != old.binary_data:
                 errors.append(field_errors.forbidden(_BINARY_DATA, WHEN_IMMUTABLE))
         for key in obj.data:
-            if key in obj.binary_data or not names.is_sound_config_key(key):
+            if key in obj.binary_data or not names.is_valid_config_key(key):
                 errors += _key(key, _DATA, "binaryData" if key in obj.binary_data else "")
         for key in obj.binary_data:
-            errors += _key(key, _BINARY_DATA, "data" if key in obj.data else "")
+            errors += _key(key, _BINARY_DATA, "")
         if _may_be_long(obj) and _size(obj) > MAX_BYTES:
             errors.append(field_errors.too_long(Path(""), MAX_BYTES))
         return errors
 
 
 class SecretStrategy(RuleStrategy[Secret]):
-    """Bytes by name, of a type that says which names there must be."""
-
     object_type = Secret
     kind = "Secret"
     resource = "secrets"
@@ -79,13 +67,22 @@ class SecretStrategy(RuleStrategy[Secret]):
 
 
 class ServiceAccountStrategy(RuleStrategy[ServiceAccount]):
-    """An identity for pods; it has no rules of its own."""
-
     object_type = ServiceAccount
     kind = "ServiceAccount"
     resource = "serviceaccounts"
     has_generation = False
     allow_unconditional_update = False
+
+    def prepare_for_create(self, obj: ServiceAccount, request: Request) -> None:
+        _keep_names(obj)
+
+    def prepare_for_update(self, new: ServiceAccount, old: ServiceAccount, request: Request) -> None:
+        super().prepare_for_update(new, old, request)
+        _keep_names(new)
+
+
+def _keep_names(account: ServiceAccount) -> None:
+    account.secrets = [ObjectReference(name=secret.name) for secret in account.secrets]
 
 
 def _unchanged(immutable: bool | None, same_data: bool) -> list[FieldError]:
@@ -98,7 +95,6 @@ def _unchanged(immutable: bool | None, same_data: bool) -> list[FieldError]:
 
 
 def _may_be_long(obj: ConfigMap) -> bool:
-    """Whether the data could be too long: no character takes more than four bytes."""
     return 4 * sum(map(len, obj.data.values())) + sum(map(len, obj.binary_data.values())) > MAX_BYTES
 
 
@@ -116,7 +112,6 @@ def _key(key: str, path: Path, also_in: str) -> list[FieldError]:
 
 
 def _secret_type(secret: Secret) -> list[FieldError]:
-    """The keys that a type of secret must have."""
     data = secret.data
     match secret.type:
         case "kubernetes.io/service-account-token":

@@ -4,7 +4,7 @@ from mooring.admission import cron_schedule
 from mooring.admission.job import default_job_template, validate_job_spec
 from mooring.admission.numbers import non_negative
 from mooring.admission.pod.template import prepare_template, template_warnings
-from mooring.admission.pod_security.judging import check_template
+from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import SPEC, name_warnings
@@ -20,8 +20,6 @@ _POD_TEMPLATE = SPEC.child("jobTemplate", "spec", "template")
 
 
 class CronJobStrategy(RuleStrategy[CronJob]):
-    """Makes Jobs by the clock."""
-
     object_type = CronJob
     group = "batch"
     kind = "CronJob"
@@ -70,7 +68,7 @@ class CronJobStrategy(RuleStrategy[CronJob]):
         before = old.spec.job_template.spec.template if old is not None else None
         return found + template_warnings(new.spec.job_template.spec.template, before, _POD_TEMPLATE)
 
-    def judge(self, new: CronJob, old: CronJob | None, request: Request) -> None:
+    def admit(self, new: CronJob, old: CronJob | None, request: Request) -> None:
         check_template(new.spec.job_template.spec.template, request)
 
 

@@ -40,11 +40,11 @@ _FIELDS = (_Field(0, 59), _Field(0, 23), _Field(1, 31), _Field(1, 12, _MONTHS), 
 
 
 class _SyntaxError(ValueError):
-    """What is wrong with a schedule."""
+    """The schedule is malformed."""
 
 
 def problem(schedule: str) -> str | None:
-    """What is wrong with a schedule; None if nothing is."""
+    """Return the problem of a schedule, or None."""
     try:
         _check(schedule)
     except _SyntaxError as error:

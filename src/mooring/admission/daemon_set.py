@@ -3,7 +3,7 @@
 from mooring.admission.meta import immutable
 from mooring.admission.numbers import at_most_all, non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings
-from mooring.admission.pod_security.judging import check_template
+from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -20,10 +20,11 @@ from mooring.api.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdat
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+"""An annotation with the template's generation, for clients of removed API versions."""
+
 
 class DaemonSetStrategy(RuleStrategy[DaemonSet]):
-    """Runs one pod on every node that it fits."""
-
     object_type = DaemonSet
     group = "apps"
     kind = "DaemonSet"
@@ -41,6 +42,7 @@ class DaemonSetStrategy(RuleStrategy[DaemonSet]):
         if obj.spec.revision_history_limit is None:
             obj.spec.revision_history_limit = 10
         default_template(obj.spec.template)
+        obj.metadata.annotations.setdefault(_TEMPLATE_GENERATION, "1")
 
     def prepare_for_create(self, obj: DaemonSet, request: Request) -> None:
         super().prepare_for_create(obj, request)
@@ -49,6 +51,9 @@ class DaemonSetStrategy(RuleStrategy[DaemonSet]):
     def prepare_for_update(self, new: DaemonSet, old: DaemonSet, request: Request) -> None:
         prepare_template(new.spec.template, old.spec.template, request)
         super().prepare_for_update(new, old, request)
+        number = old.metadata.annotations.get(_TEMPLATE_GENERATION, "1")
+        count = int(number) if number.isdecimal() and len(number) < 19 else 1
+        new.metadata.annotations[_TEMPLATE_GENERATION] = str(count + (new.spec.template != old.spec.template))
 
     def rules(self, obj: DaemonSet, old: DaemonSet | None, request: Request) -> list[FieldError]:
         spec, here = obj.spec, SPEC.child("selector")
@@ -83,7 +88,7 @@ class DaemonSetStrategy(RuleStrategy[DaemonSet]):
     def warnings(self, new: DaemonSet, old: DaemonSet | None, request: Request) -> list[str]:
         return template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
 
-    def judge(self, new: DaemonSet, old: DaemonSet | None, request: Request) -> None:
+    def admit(self, new: DaemonSet, old: DaemonSet | None, request: Request) -> None:
         check_template(new.spec.template, request)
 
 

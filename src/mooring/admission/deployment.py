@@ -3,7 +3,7 @@
 from mooring.admission.meta import immutable
 from mooring.admission.numbers import at_most_all, non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings
-from mooring.admission.pod_security.judging import check_template
+from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -13,6 +13,7 @@ from mooring.admission.workload import (
     TEMPLATE,
     at_most,
     is_nothing,
+    is_valid,
     name_warnings,
     rolling_numbers,
     status_numbers,
@@ -30,8 +31,6 @@ _NO_SELECTOR = "empty selector is invalid for deployment"
 
 
 class DeploymentStrategy(RuleStrategy[Deployment]):
-    """Runs equal pods and replaces them step by step."""
-
     object_type = Deployment
     group = "apps"
     kind = "Deployment"
@@ -94,7 +93,7 @@ class DeploymentStrategy(RuleStrategy[Deployment]):
         found = name_warnings(new.metadata) if old is None else []
         return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
 
-    def judge(self, new: Deployment, old: Deployment | None, request: Request) -> None:
+    def admit(self, new: Deployment, old: Deployment | None, request: Request) -> None:
         check_template(new.spec.template, request)
 
 
@@ -114,7 +113,8 @@ def _validate_spec(spec: DeploymentSpec, old: DeploymentSpec | None, request: Re
     errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
     errors += validate_match(spec.selector, spec.template, TEMPLATE)
     old_template = old.template if old is not None else None
-    errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "ReplicaSet", request)
+    if is_valid(spec.selector):
+        errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "ReplicaSet", request)
     errors += _strategy(spec.strategy, SPEC.child("strategy"))
     errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
     errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))

@@ -13,8 +13,6 @@ _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
 class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
-    """How many of some pods may be missing at a time."""
-
     object_type = PodDisruptionBudget
     group = "policy"
     kind = "PodDisruptionBudget"
@@ -52,8 +50,6 @@ class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
 
 
 class EvictionStrategy(Strategy[Eviction]):
-    """Asks that a pod goes, unless a budget forbids it."""
-
     object_type = Eviction
     group = "policy"
     kind = "Eviction"

@@ -1,6 +1,6 @@
-"""Endpoints and EndpointSlices: the addresses behind a Service."""
+"""Endpoints and EndpointSlices: the endpoint addresses of a Service."""
 
-from mooring.admission.addresses import validate_endpoint_ip
+from mooring.admission.addresses import NOT_AN_IP, validate_endpoint_ip
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service import PROTOCOLS
@@ -18,8 +18,6 @@ _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 
 
 class EndpointsStrategy(RuleStrategy[Endpoints]):
-    """The older form: all addresses of a service in one object."""
-
     object_type = Endpoints
     kind = "Endpoints"
     resource = "endpoints"
@@ -38,9 +36,6 @@ class EndpointsStrategy(RuleStrategy[Endpoints]):
             error for index, subset in enumerate(obj.subsets) for error in _subset(subset, Path("subsets").index(index))
         ]
 
-    def warnings(self, new: Endpoints, old: Endpoints | None, request: Request) -> list[str]:
-        return ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
-
 
 def _subset(subset: EndpointSubset, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
@@ -56,6 +51,8 @@ def _subset(subset: EndpointSubset, path: Path) -> list[FieldError]:
 
 def _address(address: EndpointAddress, path: Path) -> list[FieldError]:
     errors = validate_endpoint_ip(address.ip, path.child("ip"))
+    if [error.detail for error in errors] == [NOT_AN_IP]:
+        errors.append(field_errors.invalid(path.child("ip"), address.ip, "must be a valid IP address"))
     if address.hostname:
         errors += names.validate(path.child("hostname"), address.hostname, names.dns1123_label(address.hostname))
     if address.node_name is not None:
@@ -78,8 +75,6 @@ def _port(port: EndpointPort, path: Path, *, needs_name: bool) -> list[FieldErro
 
 
 class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
-    """Some of the addresses of a service."""
-
     object_type = discovery_v1.EndpointSlice
     group = "discovery.k8s.io"
     kind = "EndpointSlice"
@@ -100,18 +95,25 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
             errors.append(field_errors.invalid(Path("addressType"), obj.address_type, IMMUTABLE))
         return errors
 
+    def prepare_for_create(self, obj: discovery_v1.EndpointSlice, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        for endpoint in obj.endpoints:
+            endpoint.deprecated_topology = {}  # v1 documents that it cannot be written
+
     def prepare_for_update(
         self, new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice, request: Request
     ) -> None:
         changed = (new.endpoints, new.ports, new.metadata.labels) != (old.endpoints, old.ports, old.metadata.labels)
         new.metadata.generation = old.metadata.generation + changed
+        for endpoint in new.endpoints if new.endpoints != old.endpoints else ():
+            endpoint.deprecated_topology = {}
 
     def warnings(
         self, new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request
     ) -> list[str]:
         if new.address_type != "FQDN":
             return []
-        return ["addressType: FQDN endpoints are deprecated"]
+        return ["spec.addressType: FQDN endpoints are deprecated"]
 
 
 def _address_type(kind: str) -> list[FieldError]:
@@ -133,9 +135,24 @@ def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Pa
         if endpoint.hostname is not None:
             wrong = names.dns1123_label(endpoint.hostname)
             errors += names.validate(here.child("hostname"), endpoint.hostname, wrong)
+        if endpoint.hints is not None:
+            errors += _repeated_zones(endpoint.hints.for_zones, here.child("hints", "forZones"))
+            for place, each in enumerate(endpoint.hints.for_nodes):
+                at = here.child("hints", "forNodes").index(place).child("name")
+                errors += names.validate(at, each.name, names.dns1123_subdomain(each.name))
         if endpoint.hints is not None and len(endpoint.hints.for_zones) > MAX_ZONE_HINTS:
             zones = len(endpoint.hints.for_zones)
             errors.append(field_errors.too_many(here.child("hints", "forZones"), zones, MAX_ZONE_HINTS))
+    return errors
+
+
+def _repeated_zones(zones: list[discovery_v1.ForZone], path: Path) -> list[FieldError]:
+    seen: set[str] = set()
+    errors = []
+    for index, zone in enumerate(zones):
+        if zone.name in seen:
+            errors.append(field_errors.duplicate(path.index(index).child("name"), zone.name))
+        seen.add(zone.name)
     return errors
 
 
@@ -152,7 +169,7 @@ def _slice_addresses(addresses: list[str], kind: str, path: Path) -> list[FieldE
             continue
         errors += validate_endpoint_ip(address, here)
         if (":" in address) != (kind == "IPv6"):
-            errors.append(field_errors.invalid(here, address, f"must be an {kind} address"))
+            errors.append(field_errors.invalid(path, address, f"must be an {kind} address"))
     return errors
 
 
@@ -168,9 +185,6 @@ def _slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> list[Fie
         if name in seen:
             errors.append(field_errors.duplicate(here.child("name"), name))
         seen.add(name)
-        if port.port is not None:
-            wrong = names.port_number(port.port)
-            errors += [field_errors.invalid(here.child("port"), port.port, message) for message in wrong]
         if port.protocol not in PROTOCOLS:
             errors.append(field_errors.not_supported(here.child("protocol"), port.protocol, PROTOCOLS))
         if port.app_protocol is not None:

@@ -1,4 +1,4 @@
-"""Events. Those that name the time of the event (`eventTime`) are of the newer sort and have more to say."""
+"""Events. Those with `eventTime` are of the newer form and have more required fields."""
 
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
@@ -13,8 +13,6 @@ _MAX_NOTE_BYTES = 1024
 
 
 class EventStrategy(RuleStrategy[Event]):
-    """A report of something that happened to an object."""
-
     object_type = Event
     kind = "Event"
     resource = "events"
@@ -28,13 +26,13 @@ class EventStrategy(RuleStrategy[Event]):
             new_sort: list[FieldError] = []
         else:
             agrees = bool(involved) or namespace in ("default", "kube-system")
-            new_sort = _new_sort(obj)
+            new_sort = _validate_new_form(obj)
         errors = [] if agrees else [field_errors.invalid(_NAMESPACE, involved, "does not match event.namespace")]
         errors += new_sort
         return errors + names.validate(Path("namespace"), namespace, names.dns1123_subdomain(namespace))
 
 
-def _new_sort(event: Event) -> list[FieldError]:
+def _validate_new_form(event: Event) -> list[FieldError]:
     reporter = Path("reportingComponent")
     if not event.reporting_component:
         errors = [field_errors.required(reporter)]

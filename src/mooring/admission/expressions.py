@@ -1,8 +1,8 @@
-"""What the API server says about a CEL expression before it stores it (KEP-5500, and the selectors of DRA).
+"""Validate CEL expressions before they are stored (KEP-5500, and device selectors of DRA).
 
-Called for `expression` in tolerations, for `matchCELExpressions` and for selectors of devices. A new expression is
-judged in the environment of the minimum compatibility version, one that an update leaves as it was in that of stored
-expressions. Verdicts are remembered, since controllers send the same few expressions again and again.
+Called for `expression` in tolerations, `matchCELExpressions` and device selectors. A new expression is checked in the
+environment of the minimum compatibility version, an unchanged one in that of stored expressions. Results are cached,
+because controllers send the same few expressions repeatedly.
 """
 
 from collections.abc import Callable
@@ -24,47 +24,47 @@ MAX_COST = 1_000_000
 TOO_COMPLEX = "too complex, exceeds cost limit"
 _REMEMBERED = 2048
 _COST = 25
-"""Of a character of an expression, in the units of `field_errors.spend`: a new one takes about as many microseconds."""
+"""Budget per character of a new expression, in the units of `field_errors.spend`."""
 
 
 class Fault(StrEnum):
-    """What kind of error an expression gives."""
+    """The kind of error of an expression."""
 
     INVALID = "it does not compile, or not to a boolean"
     INTERNAL = "no program can be made of it, because a constant part of it has no value"
     TOO_COMPLEX = "it may cost too much"
 
 
-class Complaint(msgspec.Struct, frozen=True):
-    """Why an expression is refused."""
+class ExpressionError(msgspec.Struct, frozen=True):
+    """Why an expression is rejected."""
 
     fault: Fault
     detail: str
 
 
-Judge = Callable[[str], Complaint | None]
-"""Says why an expression is refused; None if it is not."""
+ExpressionCheck = Callable[[str], ExpressionError | None]
+"""Check an expression; return why it is rejected, or None."""
 
 
-class Judges(msgspec.Struct, frozen=True, eq=False):
-    """The judges of one component: over taints, nodes and devices, for new and for stored expressions.
+class ExpressionChecks(msgspec.Struct, frozen=True, eq=False):
+    """The expression checks of one component: for taints, nodes and devices, new and stored.
 
-    Stored expressions over devices are not judged again: where they stand nothing may change.
+    Stored device expressions are immutable and not checked again.
     """
 
-    new_taint: Judge
-    new_node: Judge
-    stored_taint: Judge
-    stored_node: Judge
-    new_device: Judge
+    new_taint: ExpressionCheck
+    new_node: ExpressionCheck
+    stored_taint: ExpressionCheck
+    stored_node: ExpressionCheck
+    new_device: ExpressionCheck
 
 
-def validate(expression: str, path: Path, judge: Judge) -> list[FieldError]:
-    """What is wrong with an expression at `path`: its length, its syntax and types, or its cost."""
+def validate(expression: str, path: Path, check: ExpressionCheck) -> list[FieldError]:
+    """Validate an expression at `path`: its length, syntax, types and cost."""
     if len(expression.encode(errors="surrogatepass")) > MAX_BYTES:
         return [field_errors.too_long(path, MAX_BYTES)]
     field_errors.spend(_COST * len(expression), path)
-    complaint = judge(expression)
+    complaint = check(expression)
     if complaint is None:
         return []
     match complaint.fault:
@@ -76,26 +76,26 @@ def validate(expression: str, path: Path, judge: Judge) -> list[FieldError]:
             return [field_errors.invalid(path, expression, complaint.detail)]
 
 
-def judge_in(environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)) -> Judge:
-    """A judge by an environment, which is made when the first expression comes: most servers never meet one.
+def check_in(environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)) -> ExpressionCheck:
+    """Return a check in an environment, which is built with the first expression: most servers never have one.
 
-    `results` are the types that an expression may have.
+    `results` are the allowed result types.
     """
 
     @lru_cache(maxsize=_REMEMBERED)
-    def judge(expression: str) -> Complaint | None:
-        return _complaint(environment().compile(expression), results)
+    def check(expression: str) -> ExpressionError | None:
+        return _find_error(environment().compile(expression), results)
 
-    return judge
+    return check
 
 
-def _complaint(program: "Program", results: tuple[str, ...]) -> Complaint | None:
+def _find_error(program: "Program", results: tuple[str, ...]) -> ExpressionError | None:
     if program.issues:
-        if not program.issues[0].line:  # no place in the text: folding constants failed
+        if not program.issues[0].line:  # without a position: constant folding failed
             detail = program.issues[0].message.removeprefix("program: ")
-            return Complaint(Fault.INTERNAL, f"program instantiation failed: {detail}")
-        return Complaint(Fault.INVALID, "compilation failed: " + "\n".join(map(str, program.issues)))
+            return ExpressionError(Fault.INTERNAL, f"program instantiation failed: {detail}")
+        return ExpressionError(Fault.INVALID, "compilation failed: " + "\n".join(map(str, program.issues)))
     if str(program.output_type) not in results:
         detail = f"must evaluate to bool or the unknown type, not {program.output_type}"
-        return Complaint(Fault.INVALID, detail)
-    return Complaint(Fault.TOO_COMPLEX, TOO_COMPLEX) if program.max_cost > MAX_COST else None
+        return ExpressionError(Fault.INVALID, detail)
+    return ExpressionError(Fault.TOO_COMPLEX, TOO_COMPLEX) if program.max_cost > MAX_COST else None

@@ -1,6 +1,6 @@
-"""FlowSchemas and PriorityLevelConfigurations: which requests matter more than others.
+"""FlowSchemas and PriorityLevelConfigurations: classification and priorities of requests.
 
-Two of each are mandatory, and what they say is fixed; ``flow_control_defaults.py`` has them and the suggested ones.
+Two of each are mandatory with fixed specs; ``flow_control_defaults.py`` has them and the suggested ones.
 """
 
 import math
@@ -36,8 +36,6 @@ _SPEC = Path("spec")
 
 
 class FlowSchemaStrategy(RuleStrategy[FlowSchema]):
-    """Requests that belong together."""
-
     object_type = FlowSchema
     group = GROUP
     kind = "FlowSchema"
@@ -212,8 +210,6 @@ def _conditions(conditions: list[FlowSchemaCondition]) -> list[FieldError]:
 
 
 class PriorityLevelStrategy(RuleStrategy[PriorityLevelConfiguration]):
-    """Priorities of requests."""
-
     object_type = PriorityLevelConfiguration
     group = GROUP
     kind = "PriorityLevelConfiguration"
@@ -239,7 +235,7 @@ class PriorityLevelStrategy(RuleStrategy[PriorityLevelConfiguration]):
     def rules(
         self, obj: PriorityLevelConfiguration, old: PriorityLevelConfiguration | None, request: Request
     ) -> list[FieldError]:
-        return _level(obj.spec, obj.metadata.name) + _fixed(obj) + _conditions([*obj.status.conditions])
+        return _level(obj.spec, obj.metadata.name) + _validate_mandatory(obj) + _conditions([*obj.status.conditions])
 
     def status_rules(
         self, new: PriorityLevelConfiguration, old: PriorityLevelConfiguration, request: Request
@@ -247,8 +243,7 @@ class PriorityLevelStrategy(RuleStrategy[PriorityLevelConfiguration]):
         return _conditions([*new.status.conditions])
 
 
-def _fixed(obj: PriorityLevelConfiguration) -> list[FieldError]:
-    """Mandatory levels are what they are, but for how much the exempt one reckons with."""
+def _validate_mandatory(obj: PriorityLevelConfiguration) -> list[FieldError]:
     fixed = defaults.MANDATORY_LEVELS.get(obj.metadata.name)
     if fixed is None:
         return []
@@ -267,16 +262,15 @@ def _level(spec: PriorityLevelConfigurationSpec, name: str) -> list[FieldError]:
     here = _SPEC.child("type")
     if (name == defaults.EXEMPT) != (spec.type == "Exempt"):
         errors.append(field_errors.invalid(here, spec.type, "must be 'Exempt' if and only if `name` is 'exempt'"))
+    for kind, field, given in (("Exempt", "exempt", spec.exempt), ("Limited", "limited", spec.limited)):
+        if given is not None and spec.type != kind:
+            errors.append(field_errors.forbidden(_SPEC.child(field), ""))
     match spec.type:
         case "Exempt":
-            if spec.limited is not None:
-                errors.append(field_errors.forbidden(_SPEC.child("limited"), ""))
             if spec.exempt is not None:
                 at, exempt = _SPEC.child("exempt"), spec.exempt
                 errors += _shares(exempt.nominal_concurrency_shares, exempt.lendable_percent, at)
         case "Limited":
-            if spec.exempt is not None:
-                errors.append(field_errors.forbidden(_SPEC.child("exempt"), ""))
             if spec.limited is None:
                 errors.append(field_errors.required(_SPEC.child("limited")))
             else:
@@ -312,14 +306,14 @@ def _limited(limited: LimitedPriorityLevelConfiguration, path: Path) -> list[Fie
 
 def _response(response: LimitResponse, path: Path) -> list[FieldError]:
     here, queuing = path.child("queuing"), response.queuing
-    match response.type:
-        case "Reject":
-            return [] if queuing is None else [field_errors.forbidden(here, "")]
-        case "Queue":
-            return [field_errors.required(here)] if queuing is None else _queues(queuing, here)
-        case "":
-            return [field_errors.required(path.child("type"))]
-    return [field_errors.not_supported(path.child("type"), response.type, ("Queue", "Reject"))]
+    if response.type == "Queue":
+        return [field_errors.required(here)] if queuing is None else _queues(queuing, here)
+    errors = [] if queuing is None else [field_errors.forbidden(here, "")]
+    if not response.type:
+        errors.append(field_errors.required(path.child("type")))
+    elif response.type != "Reject":
+        errors.append(field_errors.not_supported(path.child("type"), response.type, ("Queue", "Reject")))
+    return errors
 
 
 def _queues(queuing: QueuingConfiguration, path: Path) -> list[FieldError]:

@@ -1,7 +1,7 @@
-"""The FlowSchemas and PriorityLevelConfigurations that Kubernetes has from the beginning, as facts.
+"""The mandatory and suggested FlowSchemas and PriorityLevelConfigurations of Kubernetes.
 
-Mandatory ones cannot be changed and come back when they are deleted. Suggested ones are kept up to date as long as
-their annotation says so. ``flow_control.py`` checks the former; ``apiserver/flow_control/`` creates all of them.
+Mandatory ones are immutable and recreated after deletion. Suggested ones are updated while their annotation allows it.
+``flow_control.py`` checks the former; ``apiserver/flow_control/`` creates all of them.
 """
 
 from mooring.api.flowcontrol_v1 import (
@@ -69,7 +69,6 @@ def _users(*names: str) -> list[Subject]:
 
 
 def _everything(subjects: list[Subject]) -> PolicyRulesWithSubjects:
-    """All that somebody asks for."""
     resources = ResourcePolicyRule(
         verbs=[_ALL], api_groups=[_ALL], resources=[_ALL], namespaces=[_ALL], cluster_scope=True
     )
@@ -83,7 +82,7 @@ def _leases(*verbs: str) -> ResourcePolicyRule:
     )
 
 
-_EVERYBODY = _groups("system:unauthenticated", "system:authenticated")
+_ALL_USERS = _groups("system:unauthenticated", "system:authenticated")
 _NODES = _groups("system:nodes")
 _SYSTEM_ACCOUNTS = [
     Subject(kind="ServiceAccount", service_account=ServiceAccountSubject(namespace="kube-system", name=_ALL))
@@ -113,7 +112,7 @@ MANDATORY_LEVELS = {
 }
 MANDATORY_SCHEMAS = {
     EXEMPT: _schema(EXEMPT, EXEMPT, 1, "", _everything(_groups("system:masters"))),
-    CATCH_ALL: _schema(CATCH_ALL, CATCH_ALL, 10_000, "ByUser", _everything(_EVERYBODY)),
+    CATCH_ALL: _schema(CATCH_ALL, CATCH_ALL, 10_000, "ByUser", _everything(_ALL_USERS)),
 }
 SUGGESTED_LEVELS = (
     _queued("system", 30, 33, 64, 6),
@@ -124,7 +123,7 @@ SUGGESTED_LEVELS = (
     _queued("global-default", 20, 50, 128, 6),
 )
 SUGGESTED_SCHEMAS = (
-    _schema("probes", EXEMPT, 2, "", PolicyRulesWithSubjects(subjects=_EVERYBODY, non_resource_rules=[_PROBES])),
+    _schema("probes", EXEMPT, 2, "", PolicyRulesWithSubjects(subjects=_ALL_USERS, non_resource_rules=[_PROBES])),
     _schema(
         "system-leader-election",
         "leader-election",
@@ -146,5 +145,5 @@ SUGGESTED_SCHEMAS = (
     _schema("kube-scheduler", "workload-high", 800, "ByNamespace", _everything(_SCHEDULER)),
     _schema("kube-system-service-accounts", "workload-high", 900, "ByNamespace", _everything(_SYSTEM_ACCOUNTS)),
     _schema("service-accounts", "workload-low", 9000, "ByUser", _everything(_groups("system:serviceaccounts"))),
-    _schema("global-default", "global-default", 9900, "ByUser", _everything(_EVERYBODY)),
+    _schema("global-default", "global-default", 9900, "ByUser", _everything(_ALL_USERS)),
 )

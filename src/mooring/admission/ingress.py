@@ -1,4 +1,4 @@
-"""Ingresses and IngressClasses: stored and checked; an ingress controller of somebody's does what they say."""
+"""Ingresses and IngressClasses: validated and stored; an external ingress controller implements them."""
 
 from mooring.admission.addresses import is_ip, validate_ip
 from mooring.admission.meta import IMMUTABLE
@@ -29,8 +29,6 @@ _CONTROLLER_LENGTH = 250
 
 
 class IngressStrategy(RuleStrategy[Ingress]):
-    """Rules by which requests from outside reach services."""
-
     object_type = Ingress
     group = "networking.k8s.io"
     kind = "Ingress"
@@ -38,7 +36,7 @@ class IngressStrategy(RuleStrategy[Ingress]):
     has_status = True
 
     def mutate(self, obj: Ingress, old: Ingress | None, request: Request) -> None:
-        """A new Ingress that names no class gets the default one, if there is any."""
+        """Set the default class of a new Ingress without one."""
         is_named = obj.spec.ingress_class_name is not None or _CLASS_ANNOTATION in obj.metadata.annotations
         if old is None and not is_named:
             obj.spec.ingress_class_name = request.lookups.default_ingress_class()
@@ -175,8 +173,6 @@ def _reference(reference: TypedLocalObjectReference | IngressClassParametersRefe
 
 
 class IngressClassStrategy(RuleStrategy[IngressClass]):
-    """A class of Ingresses that one controller implements."""
-
     object_type = IngressClass
     group = "networking.k8s.io"
     kind = "IngressClass"

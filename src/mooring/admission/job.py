@@ -1,15 +1,15 @@
-"""Jobs: what they count, how they fail and succeed, and the little that may change.
+"""Jobs: completion and failure rules, and the few mutable fields.
 
-The selector of a Job is made by the server from its unique id, unless the client takes it upon itself
-(`manualSelector`). The placement of pods may be changed while a Job is suspended: before its first start, and with the
-gate MutableSchedulingDirectivesForSuspendedJobs whenever none of its pods is left.
+The server generates the selector from the Job's uid, unless `manualSelector` is set. Scheduling directives are mutable
+while a Job is suspended: before its first start, and with the gate MutableSchedulingDirectivesForSuspendedJobs whenever
+it has no active pods.
 """
 
 from mooring.admission.job_policies import validate_failure_policy, validate_success_policy
 from mooring.admission.meta import IMMUTABLE, immutable
 from mooring.admission.numbers import non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings, validate_template
-from mooring.admission.pod_security.judging import check_template
+from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -40,8 +40,6 @@ _NEEDS_INDEXED = "requires indexed completion mode"
 
 
 class JobStrategy(RuleStrategy[Job]):
-    """Runs pods until enough of them have succeeded."""
-
     object_type = Job
     group = "batch"
     kind = "Job"
@@ -59,15 +57,20 @@ class JobStrategy(RuleStrategy[Job]):
         obj.metadata.labels = obj.metadata.labels or dict(spec.template.metadata.labels)
         spec.completion_mode = spec.completion_mode or "NonIndexed"
         spec.suspend = bool(spec.suspend)
+        spec.manual_selector = bool(spec.manual_selector)
         if spec.pod_replacement_policy is None:
             spec.pod_replacement_policy = "Failed" if spec.pod_failure_policy is not None else "TerminatingOrFailed"
         default_job_template(spec)
 
     def prepare_for_create(self, obj: Job, request: Request) -> None:
         super().prepare_for_create(obj, request)
+        template = obj.spec.template.metadata
+        has_template_labels = bool(template.labels) and obj.metadata.labels == template.labels
         prepare_template(obj.spec.template, None, request)
         if not obj.spec.manual_selector:
             _generate_selector(obj)
+        if has_template_labels:
+            obj.metadata.labels = dict(template.labels)
 
     def renamed(self, obj: Job, taken: str) -> None:
         if not obj.spec.manual_selector:
@@ -106,23 +109,19 @@ class JobStrategy(RuleStrategy[Job]):
         found = name_warnings(new.metadata) if old is None else []
         return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
 
-    def judge(self, new: Job, old: Job | None, request: Request) -> None:
+    def admit(self, new: Job, old: Job | None, request: Request) -> None:
         check_template(new.spec.template, request)
 
 
 def default_job_template(spec: JobSpec) -> None:
-    """Fill in what Jobs and the Jobs of CronJobs have in common."""
+    """Default the fields that Jobs and the Job templates of CronJobs share."""
     default_template(spec.template)
     for rule in spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ():
         for pattern in rule.on_pod_conditions:
             pattern.status = pattern.status or "True"
 
 
-# -- the selector
-
-
 def _generate_selector(job: Job) -> None:
-    """Label the pods with the job's name and unique id, and select them by the id."""
     labels = job.spec.template.metadata.labels
     for key, value in ((CONTROLLER_UID, job.metadata.uid), (JOB_NAME, job.metadata.name)):
         labels.setdefault(key, value)
@@ -146,7 +145,7 @@ def _generated_selector(job: Job) -> list[FieldError]:
     try:
         matches = label_selector.from_label_selector(job.spec.selector).matches(expected)
     except label_selector.SelectorError:
-        return errors  # the selector's own rules say so
+        return errors  # reported by the selector's own rules
     if not matches:
         here = SPEC.child("selector")
         errors.append(field_errors.invalid(here, job.spec.selector, "`selector` not auto-generated"))
@@ -163,11 +162,8 @@ def _matches_template(spec: JobSpec) -> list[FieldError]:
     return [] if matches else [field_errors.invalid(here, labels or None, LABELS_DIFFER)]
 
 
-# -- the spec
-
-
 def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: Request) -> list[FieldError]:
-    """What is wrong with a Job, or with the Jobs of a CronJob; selectors are the caller's to judge."""
+    """Validate a Job spec, also of a CronJob; the caller validates selectors."""
     errors: list[FieldError] = []
     for name, value in (
         ("parallelism", spec.parallelism),
@@ -250,7 +246,7 @@ def _replacement_policy(spec: JobSpec, path: Path) -> list[FieldError]:
 def _restart_policy(spec: JobSpec, path: Path) -> list[FieldError]:
     policy = spec.template.spec.restart_policy
     errors = []
-    if policy == "Always":  # most likely by default, so the client is told to give one
+    if policy == "Always":  # most likely by default: ask the client to set it
         errors.append(field_errors.required(path, 'valid values: "OnFailure", "Never"'))
     elif policy not in ("OnFailure", "Never"):
         errors.append(field_errors.not_supported(path, policy, ["OnFailure", "Never"]))
@@ -261,7 +257,6 @@ def _restart_policy(spec: JobSpec, path: Path) -> list[FieldError]:
 
 
 def _indexed_name(job: Job) -> list[FieldError]:
-    """The name of a pod ends with its index and must still be a host name."""
     completions = job.spec.completions
     if job.spec.completion_mode != "Indexed" or not completions or completions < 0:
         return []
@@ -272,15 +267,12 @@ def _indexed_name(job: Job) -> list[FieldError]:
     return [field_errors.invalid(Path("metadata", "name"), job.metadata.name, detail)]
 
 
-# -- changes
-
-
 def _changes(job: Job, old: Job, request: Request) -> list[FieldError]:
     new, before = job.spec, old.spec
     errors = _completions(new, before)
     errors += immutable(new.selector, before.selector, SPEC, "selector")
     template = before.template
-    if _may_be_placed_anew(old, request):
+    if _may_change_placement(old, request):
         template = _with_placement_of(new.template, before.template)
     if new.template != template:
         errors.append(field_errors.invalid(TEMPLATE, new.template, IMMUTABLE))
@@ -292,7 +284,6 @@ def _changes(job: Job, old: Job, request: Request) -> list[FieldError]:
 
 
 def _completions(new: JobSpec, old: JobSpec) -> list[FieldError]:
-    """How many an indexed Job completes may change together with how many run at once."""
     if new.completions == old.completions:
         return []
     here = SPEC.child("completions")
@@ -303,7 +294,7 @@ def _completions(new: JobSpec, old: JobSpec) -> list[FieldError]:
     return [field_errors.invalid(here, new.completions, "can only be modified in tandem with spec.parallelism")]
 
 
-def _may_be_placed_anew(old: Job, request: Request) -> bool:
+def _may_change_placement(old: Job, request: Request) -> bool:
     if not old.spec.suspend:
         return False
     if old.status.start_time is None:
@@ -313,7 +304,6 @@ def _may_be_placed_anew(old: Job, request: Request) -> bool:
 
 
 def _with_placement_of(new: PodTemplateSpec, old: PodTemplateSpec) -> PodTemplateSpec:
-    """The old template with what the new one says about placement: what still differs may not change."""
     masked = copy_of(old)
     masked.metadata.labels, masked.metadata.annotations = new.metadata.labels, new.metadata.annotations
     spec, wanted = masked.spec, new.spec

@@ -1,4 +1,4 @@
-"""When a Job fails and when it succeeds: its `podFailurePolicy` and its `successPolicy`."""
+"""Validate the `podFailurePolicy` and the `successPolicy` of a Job."""
 
 from itertools import pairwise
 
@@ -24,7 +24,6 @@ _STATUSES = ("False", "True", "Unknown")
 
 
 def validate_failure_policy(spec: JobSpec, path: Path) -> list[FieldError]:
-    """What is wrong with the rules by which failed pods count."""
     if spec.pod_failure_policy is None:
         return []
     rules, here = spec.pod_failure_policy.rules, path.child("rules")
@@ -94,7 +93,6 @@ def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Path, conta
 
 
 def validate_success_policy(spec: JobSpec, path: Path) -> list[FieldError]:
-    """What is wrong with the rules by which an indexed Job has succeeded before all of it has."""
     policy = spec.success_policy
     if policy is None:
         return []
@@ -140,7 +138,7 @@ def _success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> list
 
 
 def count_indexes(text: str, completions: int) -> int | str:
-    """How many indexes a text such as `1,3-5,7` lists; or what is wrong with it."""
+    """Count the indexes in a string such as `1,3-5,7`, or return the error."""
     total, last = 0, -1
     for part in text.split(",") if text else ():
         ends = part.split("-")

@@ -13,8 +13,6 @@ _STRATEGIES = ("OldestEmulationVersion",)
 
 
 class LeaseStrategy(RuleStrategy[Lease]):
-    """Something that one holder at a time has."""
-
     object_type = Lease
     group = "coordination.k8s.io"
     kind = "Lease"

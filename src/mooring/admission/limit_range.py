@@ -1,7 +1,7 @@
-"""What the LimitRanges of a namespace do to its pods and claims: defaults for containers, and limits that refuse.
+"""Apply LimitRanges to pods and claims: default requests and limits of containers, and enforce bounds.
 
-Kubernetes' LimitRanger, in its words. The strategies of pods and claims call it: `set_defaults` while an object is
-filled in, `check_pod` and `check_claim` once it is valid. LimitRanges themselves are checked in ``quota.py``.
+Kubernetes' LimitRanger with its messages. The strategies of pods and claims call `set_defaults` during mutation,
+`check_pod` and `check_claim` after validation. LimitRanges themselves are validated in ``quota.py``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,24 +16,24 @@ Resources = Mapping[str, Quantity]
 Constraint = Callable[[LimitRangeItem, Resources, Resources], Iterable[str]]
 ANNOTATION = "kubernetes.io/limit-ranger"
 _OF_THE_POD = ("cpu", "memory")
-"""What a pod may ask for as a whole, and is then judged by instead of by its containers."""
+"""Resources that a pod may request as a whole; if set, they are checked instead of the containers' sums."""
 
 
 def set_defaults(pod: Pod, request: Request) -> None:
-    """Give containers the requests and limits that they lack, and say so in an annotation."""
+    """Set missing requests and limits of containers and record it in an annotation."""
     for each in request.lookups.limit_ranges(pod.metadata.namespace):
         items = [item for item in each.spec.limits if item.type == "Container"]
         set_here = [
             text
             for what, containers in (("container", pod.spec.containers), ("init container", pod.spec.init_containers))
             for container in containers
-            for text in _filled(container, items, f"{what} {container.name}")
+            for text in _default_container(container, items, f"{what} {container.name}")
         ]
         if set_here:
             pod.metadata.annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(set_here)}"
 
 
-def _filled(container: Container, items: list[LimitRangeItem], name: str) -> Iterator[str]:
+def _default_container(container: Container, items: list[LimitRangeItem], name: str) -> Iterator[str]:
     resources = container.resources
     for what, given, defaults in (
         ("request", resources.requests, [item.default_request for item in items]),
@@ -46,14 +46,14 @@ def _filled(container: Container, items: list[LimitRangeItem], name: str) -> Ite
 
 
 def check_pod(pod: Pod, request: Request) -> None:
-    """Raises Forbidden when a pod or one of its containers is outside the limits of the namespace."""
+    """Raise Forbidden if a pod or one of its containers violates a LimitRange."""
     for each in request.lookups.limit_ranges(pod.metadata.namespace):
         found = [text for item in each.spec.limits for text in _pod_problems(item, pod.spec)]
         _refuse_for(found, "pods", pod.metadata.name)
 
 
 def check_claim(claim: PersistentVolumeClaim, request: Request) -> None:
-    """The same for the storage that a claim asks for."""
+    """Raise Forbidden if a claim's storage request violates a LimitRange."""
     for each in request.lookups.limit_ranges(claim.metadata.namespace):
         found = [
             text
@@ -66,7 +66,6 @@ def check_claim(claim: PersistentVolumeClaim, request: Request) -> None:
 
 
 def _refuse_for(found: list[str], resource: str, name: str) -> None:
-    """Raises Forbidden for what one LimitRange has found; a text that several containers deserve is said once."""
     texts = list(dict.fromkeys(found))
     if texts:
         raise errors.forbidden(resource, name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")

@@ -1,6 +1,6 @@
-"""The rules of `metadata`, which every kind shares. Called by the strategies; the words are Kubernetes'.
+"""Validate `metadata` with Kubernetes' messages. Used by all strategies.
 
-`name_check` is the syntax of a kind's names, such as ``names.dns1123_subdomain``, which suits most kinds.
+`name_check` is the syntax of a kind's names; ``names.dns1123_subdomain`` suits most kinds.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", 
 _fixed = attrgetter(
     "name", "namespace", "uid", "creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds"
 )
-"""What never changes, in the order in which changes of it are told."""
+"""Immutable fields, in the order of their errors."""
 
 NameCheck = Callable[[str], names.Messages]
 
@@ -35,13 +35,13 @@ def validate_object_meta(
     path: Path = METADATA,
     any_finalizer: bool = False,
 ) -> list[FieldError]:
-    """What is wrong with the metadata of a new object. Its name has been generated already.
+    """Validate the metadata of a new object, whose name is already generated.
 
     Custom kinds may have finalizers without a domain (`any_finalizer`).
     """
     errors: list[FieldError] = []
     if metadata.generate_name:
-        generated = names.generated(metadata.generate_name)
+        generated = names.as_generated_name(metadata.generate_name)
         errors += names.validate(path.child("generateName"), metadata.generate_name, name_check(generated))
     if not metadata.name:
         errors.append(field_errors.required(path.child("name"), "name or generateName is required"))
@@ -63,7 +63,6 @@ def validate_object_meta(
 def validate_object_meta_update(
     new: ObjectMeta, old: ObjectMeta, path: Path = METADATA, *, any_finalizer: bool = False
 ) -> list[FieldError]:
-    """What is wrong with a change of the metadata."""
     errors: list[FieldError] = []
     if old.deletion_timestamp is not None:
         errors += _new_finalizers(new, old, path)
@@ -84,17 +83,21 @@ def validate_object_meta_update(
 
 
 def immutable(new: object, old: object, path: Path, name: str) -> list[FieldError]:
-    """An error if a field below `path` has changed."""
+    """Return an error if a field below `path` has changed."""
     return [] if new == old else [field_errors.invalid(path.child(name), new, IMMUTABLE)]
 
 
-def validate_annotations(annotations: dict[str, str], path: Path) -> list[FieldError]:
-    """What is wrong with annotations: their keys, or their size altogether."""
+def validate_annotations(annotations: dict[str, str], path: Path, *, need_domain: bool = False) -> list[FieldError]:
     errors: list[FieldError] = []
     size = 0
     for key, value in annotations.items():
-        if wrong := names.label_key(key.lower()):
-            errors += names.validate(path, key, wrong)
+        if need_domain and not key:
+            errors.append(field_errors.required(path))
+        elif wrong := names.label_key(key.lower()):
+            errors += names.validate(path, key.lower() if need_domain else key, wrong)
+        elif need_domain and "/" not in key:
+            detail = 'must be a domain-prefixed key (such as "acme.io/foo")'
+            errors.append(field_errors.invalid(path, key.lower(), detail))
         size += len(key.encode(errors="surrogatepass")) + len(value.encode(errors="surrogatepass"))
     if size > MAX_ANNOTATIONS_BYTES:
         errors.append(field_errors.too_long(path, MAX_ANNOTATIONS_BYTES))
@@ -112,7 +115,7 @@ def _namespace(namespace: str, namespaced: bool, path: Path) -> list[FieldError]
 
 def _labels_and_owners(metadata: ObjectMeta, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
-    if metadata.labels and not names.are_known_labels(metadata.labels):
+    if metadata.labels and not names.are_cached_labels(metadata.labels):
         errors += names.validate_labels(metadata.labels, path.child("labels"))
     if metadata.annotations:
         errors += validate_annotations(metadata.annotations, path.child("annotations"))
@@ -162,7 +165,6 @@ def _finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
 
 
 def _finalizer_names(finalizers: list[str], path: Path) -> list[FieldError]:
-    """Names without a domain are Kubernetes' own."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         field_errors.invalid(path.child("finalizers").index(index), name, detail)
@@ -198,7 +200,6 @@ def _managed_fields(entries: list[ManagedFieldsEntry], path: Path) -> list[Field
 
 
 def _is_sound(entry: ManagedFieldsEntry) -> bool:
-    """Whether nothing is wrong with an entry, in one look; of very long names that is not known."""
     return (
         entry.operation in ("Apply", "Update")
         and entry.fields_type in ("", "FieldsV1")

@@ -1,10 +1,10 @@
-"""Namespaces: born active with Kubernetes' finalizer, and labelled with their own name."""
+"""Namespaces: created active with Kubernetes' finalizer, and labelled with their own name."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from mooring.admission import meta
-from mooring.admission.pod_security.judging import check_namespace
+from mooring.admission.pod_security.enforcement import check_namespace
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import field_errors, names
@@ -20,8 +20,6 @@ _FINALIZERS = Path("spec", "finalizers")
 
 
 class NamespaceStrategy(RuleStrategy[Namespace]):
-    """A scope for names."""
-
     object_type = Namespace
     kind = "Namespace"
     resource = "namespaces"
@@ -66,13 +64,11 @@ class NamespaceStrategy(RuleStrategy[Namespace]):
         detail = f"may only be '{wanted}' if `deletionTimestamp` {is_empty}"
         return [field_errors.invalid(_PHASE, new.status.phase, detail)]
 
-    def judge(self, new: Namespace, old: Namespace | None, request: Request) -> None:
+    def admit(self, new: Namespace, old: Namespace | None, request: Request) -> None:
         check_namespace(new, old, request)
 
 
 class FinalizeStrategy(StatusStrategy[Namespace]):
-    """The `finalize` subresource: only `spec.finalizers` changes."""
-
     def prepare_for_update(self, new: Namespace, old: Namespace, request: Request) -> None:
         wanted = new.spec
         super().prepare_for_update(new, old, request)

@@ -1,6 +1,6 @@
-"""NetworkPolicies: stored and checked; a network plugin of somebody's does what they say."""
+"""NetworkPolicies: validated and stored; an external network plugin implements them."""
 
-from mooring.admission.addresses import network_of, validate_cidr
+from mooring.admission.addresses import network_of, validate_cidr, validate_legacy_cidr
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, label_selector, names
@@ -14,8 +14,6 @@ _TYPES = ("Ingress", "Egress")
 
 
 class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
-    """The traffic that a set of pods may have."""
-
     object_type = NetworkPolicy
     group = "networking.k8s.io"
     kind = "NetworkPolicy"
@@ -36,6 +34,7 @@ class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
             ("ingress", "from", [(rule.ports, rule.from_) for rule in spec.ingress]),
             ("egress", "to", [(rule.ports, rule.to) for rule in spec.egress]),
         )
+        before = _ranges(old)
         for side, whom, rules in sides:
             for index, (ports, peers) in enumerate(rules):
                 here = _SPEC.child(side).index(index)
@@ -43,6 +42,8 @@ class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
                     errors += _port(port, here.child("ports").index(at))
                 for at, peer in enumerate(peers):
                     errors += _peer(peer, here.child(whom).index(at))
+                    if peer.ip_block is not None and request.options.strict_addresses:
+                        errors += _ambiguous(peer.ip_block, before, here.child(whom).index(at).child("ipBlock"))
         types = _SPEC.child("policyTypes")
         if len(spec.policy_types) > len(_TYPES):
             detail = "may not specify more than two policyTypes"
@@ -52,6 +53,26 @@ class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
             for index, each in enumerate(spec.policy_types)
             if each not in _TYPES
         ]
+
+
+def _ranges(policy: NetworkPolicy | None) -> frozenset[str]:
+    if policy is None:
+        return frozenset()
+    peers = [peer for rule in policy.spec.ingress for peer in rule.from_]
+    peers += [peer for rule in policy.spec.egress for peer in rule.to]
+    blocks = [peer.ip_block for peer in peers if peer.ip_block is not None]
+    return frozenset(text for block in blocks for text in (block.cidr, *block.except_))
+
+
+def _ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> list[FieldError]:
+    places = [(block.cidr, path.child("cidr"))]
+    places += [(text, path.child("except").index(index)) for index, text in enumerate(block.except_)]
+    return [
+        error
+        for text, here in places
+        if text not in before and network_of(text) is not None
+        for error in validate_legacy_cidr(text, here, strict=True)
+    ]
 
 
 def _port(port: NetworkPolicyPort, path: Path) -> list[FieldError]:

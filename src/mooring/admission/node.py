@@ -1,13 +1,11 @@
-"""Nodes: their taints, and what of a node cannot be changed.
+"""Nodes: their taints and immutable fields.
 
-The value of a taint is a label's value and nothing more: numbers and versions are never asked of it, since a node must
-be able to register whatever its labels and taints say (KEP-5471, KEP-5721).
+A taint value is validated as a label value only, never as a number or version, because a node must always be able to
+register (KEP-5471, KEP-5721).
 
-`timeAdded` of a NoExecute taint tells how long it has been there. The server sets it when such a taint is added to a
-node, or its value or effect changes, unless the client gave a time; an unchanged taint keeps the time that it had. A
-client that reads a node, changes a taint and writes the node back sends the old time with it, and has given none. A
-node that is created with a taint has no pods that could run out of time, so there the server sets none, as Kubernetes
-does.
+The server sets `timeAdded` of a NoExecute taint when the taint is added or its value or effect changes, unless the
+client set a new time. An unchanged taint keeps its time. If a client writes back the old time with a changed taint, it
+counts as not set. No time is set when a node is created with a taint, because it has no pods, as in Kubernetes.
 """
 
 import ipaddress
@@ -21,18 +19,16 @@ from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
 from mooring.constraints.requests import is_extended
-from mooring.constraints.time_added import time_added
+from mooring.constraints.time_added import parse_time_added
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
-_TAINTS = Path("metadata", "taints")  # Kubernetes' slip for spec.taints
+_TAINTS = Path("metadata", "taints")  # Kubernetes names this path instead of spec.taints
 _POD_CIDRS = Path("spec", "podCIDRs")
 _ONE_PER_FAMILY = "may specify no more than one CIDR for each IP family"
 
 
 class NodeStrategy(RuleStrategy[Node]):
-    """A machine that runs pods. It registers itself, status included."""
-
     object_type = Node
     kind = "Node"
     resource = "nodes"
@@ -66,7 +62,7 @@ class NodeStrategy(RuleStrategy[Node]):
     def rules(self, obj: Node, old: Node | None, request: Request) -> list[FieldError]:
         errors = validate_taints(obj.spec.taints, _TAINTS)
         errors += _resources(obj.status.capacity, "capacity") + _resources(obj.status.allocatable, "allocatable")
-        return errors + (_pod_cidrs(obj.spec.pod_cidrs) if old is None else _changes(obj, old))
+        return errors + _pod_cidrs(obj.spec.pod_cidrs) + (_changes(obj, old) if old is not None else [])
 
     def status_rules(self, new: Node, old: Node, request: Request) -> list[FieldError]:
         return self.rules(new, old, request)
@@ -81,7 +77,6 @@ class NodeStrategy(RuleStrategy[Node]):
 
 
 def validate_taints(taints: list[Taint], path: Path) -> list[FieldError]:
-    """What is wrong with the taints of a node."""
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
@@ -100,19 +95,18 @@ def validate_taints(taints: list[Taint], path: Path) -> list[FieldError]:
 
 
 def _add_not_ready(node: Node) -> None:
-    """A node that has just registered gets no pods until it has shown that it is ready."""
     if not any(taint.key == NOT_READY.key and taint.effect == NOT_READY.effect for taint in node.spec.taints):
         node.spec.taints.append(Taint(key=NOT_READY.key, effect=NOT_READY.effect))
 
 
 def _stamp_taints(new: list[Taint], old: list[Taint], now: str) -> None:
     before = {(taint.key, taint.effect): taint for taint in old}
-    sent_back = {(taint.key, time_added(taint)) for taint in old}
+    sent_back = {(taint.key, parse_time_added(taint)) for taint in old}
     for taint in new:
         known = before.get((taint.key, taint.effect))
         if known is not None and known.value == taint.value:
             taint.time_added = taint.time_added or known.time_added
-        elif taint.time_added is None or (taint.key, time_added(taint)) in sent_back:
+        elif taint.time_added is None or (taint.key, parse_time_added(taint)) in sent_back:
             taint.time_added = now if taint.effect == "NoExecute" else None
 
 

@@ -1,12 +1,12 @@
-"""The rules of node selectors: in the node affinity of pods, in PersistentVolumes and in DRA kinds.
+"""Validate node selectors: in the node affinity of pods, in PersistentVolumes and in DRA kinds.
 
-What a selector matches is in ``mooring.constraints.node_selector``; this says which ones may be written.
+``mooring.constraints.node_selector`` matches them.
 """
 
 import msgspec
 
 from mooring.admission import expressions
-from mooring.admission.expressions import Judge
+from mooring.admission.expressions import ExpressionCheck
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from mooring.api.field_errors import FieldError
@@ -18,18 +18,17 @@ NOT_AN_OPERATOR = "not a valid selector operator"
 
 
 class NodeSelectorRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What is allowed in one object's node selectors, after gates and ratcheting."""
+    """The features allowed in one object's node selectors, after gates and ratcheting."""
 
     semver_operators: bool
-    judge: Judge | None
-    """Judges CEL expressions; None refuses them with `cel_refusal`."""
+    check_expression: ExpressionCheck | None
+    """Check CEL expressions; None rejects them with `cel_refusal`."""
     cel_refusal: str = CEL_IS_OFF
     invalid_label_values: bool = False
-    """Whether required terms may compare with what cannot be a label's value: stored objects may."""
+    """Whether required terms may have invalid label values, as stored objects may."""
 
 
 def validate_node_selector(selector: NodeSelector, path: Path, rules: NodeSelectorRules) -> list[FieldError]:
-    """What is wrong with a required node selector."""
     here = path.child("nodeSelectorTerms")
     if not selector.node_selector_terms:
         return [field_errors.required(here, "must have at least one node selector term")]
@@ -42,7 +41,7 @@ def validate_node_selector(selector: NodeSelector, path: Path, rules: NodeSelect
 def validate_term(
     term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, *, check_label_values: bool
 ) -> list[FieldError]:
-    """What is wrong with one term. Preferred terms may compare with any text."""
+    """Validate one term. Preferred terms may have any values."""
     errors: list[FieldError] = []
     for index, requirement in enumerate(term.match_expressions):
         here = path.child("matchExpressions").index(index)
@@ -51,10 +50,10 @@ def validate_term(
         errors += _field_requirement(requirement, path.child("matchFields").index(index))
     for index, expression in enumerate(term.match_cel_expressions):
         here = path.child("matchCELExpressions").index(index)
-        if rules.judge is None:
+        if rules.check_expression is None:
             errors.append(field_errors.forbidden(here, rules.cel_refusal))
         else:
-            errors += expressions.validate(expression, here, rules.judge)
+            errors += expressions.validate(expression, here, rules.check_expression)
     return errors
 
 

@@ -1,33 +1,31 @@
-"""Numbers with a lower bound, and numbers that may be a percentage (`maxUnavailable`), as most kinds have some."""
+"""Validate non-negative numbers and numbers that may be a percentage (`maxUnavailable`)."""
 
 from mooring.api import field_errors, names
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.api.int_or_string import PercentError, percent
+from mooring.api.int_or_string import PercentError, parse_percent
 from mooring.api.quantity import Quantity
 
 NEGATIVE = "must be greater than or equal to 0"
 
 
 def non_negative(value: int | None, path: Path) -> list[FieldError]:
-    """Zero or more, or nothing."""
     return [field_errors.invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
 
 
 def non_negative_quantity(value: Quantity, path: Path) -> list[FieldError]:
-    """A quantity of zero or more."""
     return [field_errors.invalid(path, str(value), NEGATIVE)] if value.sign() < 0 else []
 
 
 def number_or_percent(value: int | str, path: Path) -> list[FieldError]:
-    """A number of zero or more, or a percentage."""
+    """Validate a non-negative number or a percentage."""
     if isinstance(value, int):
         return non_negative(value, path)
     return names.validate(path, value, names.percent(value))
 
 
 def at_most_all(value: int | str, path: Path) -> list[FieldError]:
-    """A percentage of at most 100; what is no percentage is not looked at."""
+    """Validate that a percentage is at most 100; other values pass."""
     part = _percent(value)
     return (
         [field_errors.invalid(path, value, "must not be greater than 100%")] if part is not None and part > 100 else []
@@ -35,12 +33,11 @@ def at_most_all(value: int | str, path: Path) -> list[FieldError]:
 
 
 def is_zero(value: int | str) -> bool:
-    """Whether it is zero, as a number or as a percentage."""
     return value == 0 or _percent(value) == 0
 
 
 def _percent(value: int | str) -> int | None:
     try:
-        return percent(value)
+        return parse_percent(value)
     except PercentError:
         return None

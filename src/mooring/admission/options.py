@@ -1,19 +1,19 @@
-"""What admission allows, as plain values: built once from a component's versions and gates, read everywhere.
+"""The options of admission as plain values, built once from a component's versions and gates.
 
-`AdmissionOptions` is the only thing that validation knows about gates and versions (4330.12). `for_component` builds
-it. Ratcheting widens it per object: ``pod/rules.py`` says what an object uses already.
+`AdmissionOptions` is the only thing that validation knows about gates and versions (4330.12). Ratcheting widens it per
+object: ``pod/rules.py`` finds what an object uses already.
 """
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from mooring.admission.expressions import Judges, judge_in
+from mooring.admission.expressions import ExpressionChecks, check_in
 from mooring.base import known_gates as gates
 from mooring.base.component import Component
-from mooring.base.version import BINARY, Version
+from mooring.base.version import BINARY, OLDEST_EMULATION, Version
 
 if TYPE_CHECKING:
     from mooring.admission.release_fields import ReleaseFields
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=16)
-def judges_for(min_compatibility: Version, *, forced: bool = False) -> Judges:
-    """The judges of CEL expressions for a minimum compatibility version.
+def expression_checks_for(min_compatibility: Version, *, forced: bool = False) -> ExpressionChecks:
+    """Return the expression checks for a minimum compatibility version.
 
-    `forced`: KEP-5500's gate was switched on although that version has no such expressions.
+    `forced`: KEP-5500's gate is on although that version lacks such expressions.
     """
-    return Judges(
-        new_taint=judge_in(lambda: _environments("TAINT").new_expressions(min_compatibility, forced=forced)),
-        new_node=judge_in(lambda: _environments("NODE").new_expressions(min_compatibility, forced=forced)),
-        stored_taint=judge_in(lambda: _environments("TAINT").stored_expressions()),
-        stored_node=judge_in(lambda: _environments("NODE").stored_expressions()),
-        new_device=judge_in(lambda: _environments("DEVICE").new_expressions(min_compatibility), ("bool", "dyn")),
+    return ExpressionChecks(
+        new_taint=check_in(lambda: _environments("TAINT").new_expressions(min_compatibility, forced=forced)),
+        new_node=check_in(lambda: _environments("NODE").new_expressions(min_compatibility, forced=forced)),
+        stored_taint=check_in(lambda: _environments("TAINT").stored_expressions()),
+        stored_node=check_in(lambda: _environments("NODE").stored_expressions()),
+        new_device=check_in(lambda: _environments("DEVICE").new_expressions(min_compatibility), ("bool", "dyn")),
     )
 
 
@@ -46,18 +46,18 @@ def _environments(subject: str) -> "Environments":
 
 def _rules_of(version: Version) -> "Callable[[], Environment]":
     def environment() -> "Environment":
-        from mooring.constraints.celenv.environments import since  # noqa: PLC0415 - see `_environments`
+        from mooring.constraints.celenv.environments import base_environment  # noqa: PLC0415 - see `_environments`
 
-        return since(version)
+        return base_environment(version)
 
     return environment
 
 
 class PolicyEnvironment(Protocol):
-    """Makes the environment of a policy's expressions."""
+    """Build the environment of a policy's expressions."""
 
     def __call__(self, *, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
-        """With parameters, with somebody to ask for rights, with the types of changes."""
+        pass
 
 
 def _policies_of(version: Version | None) -> PolicyEnvironment:
@@ -70,16 +70,15 @@ def _policies_of(version: Version | None) -> PolicyEnvironment:
 
 
 stored_policies = _policies_of(None)
-"""For expressions of policies that are stored already, and for evaluation: everything that this release knows."""
+"""For stored policy expressions and for evaluation: every library of this release."""
 
 
 class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What schemas of custom kinds may use."""
+    """Features that schemas of custom kinds may use."""
 
     new_rules: Callable[[], "Environment"] = msgspec.field(default_factory=lambda: _rules_of(BINARY.minus(1)))
-    """The environment in which new rules are judged: as the minimum compatibility version understands CEL."""
+    """The environment for new rules: that of the minimum compatibility version."""
     new_formats: bool = True
-    """The formats that came with 1.34 are known."""
 
 
 class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,11 +101,11 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     pod_level_resources: bool = True
     """`resources` of a pod as a whole is kept."""
     extended_device_resources: bool = True
-    """Device classes may stand for extended resources, and quotas count such devices under both names."""
+    """Device classes may define extended resources, and quotas count such devices under both names."""
     mutable_pv_node_affinity: bool = False
     mutable_suspended_job_directives: bool = True
     relaxed_env_names: bool = True
-    """Names of environment variables may have any printable ASCII character but `=`."""
+    """Names of environment variables may have any printable ASCII character except `=`."""
     relaxed_dns_searches: bool = True
     """Search domains may have underscores, and may be a single dot."""
     container_restart_policy: bool = True
@@ -114,69 +113,103 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     pod_topology_labels: bool = True
     """Pods get the zone and region of their node as labels when they are bound."""
     service_families: tuple[str, ...] = ("IPv4",)
-    """The families of addresses that Services can have, the usual one first."""
+    """The IP families of Services, the default first."""
     relaxed_service_names: bool = True
     """Names of Services may begin with a digit."""
+    same_node_traffic: bool = True
+    """`trafficDistribution` of Services may be PreferSameZone or PreferSameNode."""
+    strict_addresses: bool = True
+    """Addresses and ranges of Services have no leading zeros, and no bits beyond the prefix."""
     scale_to_zero: bool = True
-    """An autoscaler may have no pods at least."""
+    """An autoscaler may have a minimum of zero."""
     pod_security_minor: int = BINARY.minor
     """The minor version that `latest` means in the Pod Security labels of namespaces."""
     custom: CustomOptions = msgspec.field(default_factory=CustomOptions)
-    """What definitions of custom kinds may say."""
     new_policies: PolicyEnvironment = msgspec.field(default_factory=lambda: _policies_of(BINARY.minus(1)))
-    """The environments in which new expressions of policies and match conditions are judged."""
+    """The environments for new expressions of policies and match conditions."""
     static_names: bool = True
     """Names of webhook configurations that end with `.static.k8s.io` are reserved."""
-    judges: Judges = msgspec.field(default_factory=lambda: judges_for(BINARY.minus(1)))
-    """Judge CEL expressions, new ones as the minimum compatibility version understands them."""
+    expression_checks: ExpressionChecks = msgspec.field(default_factory=lambda: expression_checks_for(BINARY.minus(1)))
+    """Check CEL expressions, new ones at the minimum compatibility version."""
     release_fields: "ReleaseFields | None" = None
-    """Fields that the emulated release has off, or that are newer than the minimum compatibility version."""
+    """Fields that are off in the emulated release, or newer than the minimum compatibility version."""
 
 
-RELAXED_SERVICE_NAMES = Version(1, 36)
-SCALE_TO_ZERO = Version(1, 37)
+class UpstreamGate(NamedTuple):
+    """A gate of Kubernetes that decides validation in Mooring, too."""
+
+    name: str
+    on_since: Version
+    """The first release that has it on by default."""
+    known_since: Version
+    """The first release that understands what it allows."""
+
+    def is_on(self, component: Component) -> bool:
+        versions, state = component.versions, component.gates.states.get(self.name)
+        is_known = versions.emulation >= self.on_since and versions.min_compatibility >= self.known_since
+        return is_known and (state is None or state.enabled)
+
+
+RELAXED_SERVICE_NAMES = UpstreamGate("RelaxedServiceNameValidation", Version(1, 36), Version(1, 34))
+SAME_NODE_TRAFFIC = UpstreamGate("PreferSameTrafficDistribution", Version(1, 34), Version(1, 33))
+STRICT_ADDRESSES = UpstreamGate("StrictIPCIDRValidation", Version(1, 36), OLDEST_EMULATION)
+SCALE_TO_ZERO = UpstreamGate("HPAScaleToZero", Version(1, 37), OLDEST_EMULATION)
+RELAXED_ENV_NAMES = UpstreamGate("RelaxedEnvironmentVariableValidation", Version(1, 32), Version(1, 32))
+RELAXED_DNS_SEARCHES = UpstreamGate("RelaxedDNSSearchValidation", Version(1, 33), Version(1, 33))
+CONTAINER_RESTART_POLICY = UpstreamGate("ContainerRestartRules", Version(1, 34), Version(1, 34))
 STATIC_NAMES = Version(1, 37)
 EXTENDED_DEVICE_RESOURCES = Version(1, 36)
-RELAXED_ENV_NAMES = Version(1, 32)
-RELAXED_DNS_SEARCHES = Version(1, 33)
-CONTAINER_RESTART_POLICY = Version(1, 34)
 NEW_FORMATS = Version(1, 34)
 
+_FIELDS_OF_OUR_GATES = frozenset({gates.POD_LEVEL_RESOURCES})
+"""Gates of ours whose fields are refused below their minimum compatibility version, as all new fields are."""
+
 SERVED_BY_RUNTIME_CONFIG = frozenset({"DynamicResourceAllocation"})
-"""Gates of Kubernetes beside which a group has to be switched on: Mooring is content with the group."""
+"""Kubernetes gates whose API group must also be enabled: Mooring needs only the group."""
 
 
 @lru_cache(maxsize=32)
-def fields_of(emulation: Version, compatible: Version) -> "ReleaseFields | None":
-    """What the emulated release has off by default, and what is newer than the minimum compatibility version.
+def fields_of(
+    emulation: Version,
+    compatible: Version,
+    off: frozenset[str] = frozenset(),
+    too_new: frozenset[str] = frozenset(),
+) -> "ReleaseFields | None":
+    """Return the fields that are off in the emulated release, and those that the minimum compatibility version lacks.
 
-    Gates that Mooring knows are left to the kinds, and nothing of our own release is off.
+    `off` are gates that were switched off. Gates that Mooring knows are left to the kinds, except `too_new`; nothing of
+    our own release is off by default.
     """
-    if compatible >= BINARY:
+    ours = {gate.name for gate in gates.KNOWN} | SERVED_BY_RUNTIME_CONFIG
+    off -= ours
+    if compatible >= BINARY and not off:
         return None
     from mooring.admission.release_fields import ReleaseFields  # noqa: PLC0415 - see `_environments`
-    from mooring.api.history import changing  # noqa: PLC0415 - as above
-
-    ours = {gate.name for gate in gates.KNOWN} | SERVED_BY_RUNTIME_CONFIG
+    from mooring.api.history import changing_fields  # noqa: PLC0415 - as above
 
     def is_young(of: "Field | Value") -> bool:
         since = of.releases.since
-        return since is not None and since > compatible and not ours & set(of.gates)
+        return since is not None and since > compatible and not (ours - too_new) & set(of.gates)
 
     def is_off(of: "Field") -> bool:
-        if emulation >= BINARY or not of.gates or ours & set(of.gates):
+        if not of.gates or ours & set(of.gates):
             return False
-        from mooring.base import gate_history  # noqa: PLC0415 - only those who emulate pay for the table
+        if emulation >= BINARY:
+            return off.issuperset(of.gates)
+        from mooring.base import gate_history  # noqa: PLC0415 - read only under emulation
 
-        return not any(gate_history.is_on(gate, emulation) for gate in of.gates)
+        return not any(gate not in off and gate_history.is_on_by_default(gate, emulation) for gate in of.gates)
 
-    return ReleaseFields(*changing(), is_off, is_young)
+    return ReleaseFields(*changing_fields(), is_off, is_young)
 
 
 def for_component(component: Component) -> AdmissionOptions:
     """Read a component's versions and gates, once."""
     on = component.gates.enabled
     compatible = component.versions.min_compatibility
+    states = component.gates.states.values()
+    off = frozenset(state.gate.name for state in states if not state.enabled)
+    too_new = frozenset(state.gate.name for state in states if not state.is_compatible) & off & _FIELDS_OF_OUR_GATES
     return AdmissionOptions(
         comparison_operators=on(gates.COMPARISON_OPERATORS),
         semver_operators=on(gates.SEMVER_OPERATORS),
@@ -185,20 +218,22 @@ def for_component(component: Component) -> AdmissionOptions:
         label_keys_in_spread=on(gates.LABEL_KEYS_IN_SPREAD),
         label_keys_in_spread_merge=on(gates.LABEL_KEYS_IN_SPREAD_MERGE),
         node_inclusion_policy=on(gates.NODE_INCLUSION_POLICY),
-        pod_level_resources=on(gates.POD_LEVEL_RESOURCES),
+        pod_level_resources=on(gates.POD_LEVEL_RESOURCES) or gates.POD_LEVEL_RESOURCES in too_new,  # refused, then
         mutable_pv_node_affinity=on(gates.MUTABLE_PV_NODE_AFFINITY),
         mutable_suspended_job_directives=on(gates.MUTABLE_SUSPENDED_JOB_DIRECTIVES),
         pod_topology_labels=on(gates.POD_TOPOLOGY_LABELS),
-        relaxed_service_names=component.versions.emulation >= RELAXED_SERVICE_NAMES,
+        relaxed_service_names=RELAXED_SERVICE_NAMES.is_on(component),
+        same_node_traffic=SAME_NODE_TRAFFIC.is_on(component),
+        strict_addresses=STRICT_ADDRESSES.is_on(component),
         extended_device_resources=component.versions.emulation >= EXTENDED_DEVICE_RESOURCES,
-        scale_to_zero=component.versions.emulation >= SCALE_TO_ZERO,
+        scale_to_zero=SCALE_TO_ZERO.is_on(component),
         static_names=component.versions.emulation >= STATIC_NAMES,
         pod_security_minor=component.versions.emulation.minor,
-        relaxed_env_names=compatible >= RELAXED_ENV_NAMES,
-        relaxed_dns_searches=compatible >= RELAXED_DNS_SEARCHES,
-        container_restart_policy=compatible >= CONTAINER_RESTART_POLICY,
+        relaxed_env_names=RELAXED_ENV_NAMES.is_on(component),
+        relaxed_dns_searches=RELAXED_DNS_SEARCHES.is_on(component),
+        container_restart_policy=CONTAINER_RESTART_POLICY.is_on(component),
         custom=CustomOptions(new_rules=_rules_of(compatible), new_formats=compatible >= NEW_FORMATS),
         new_policies=_policies_of(compatible),
-        judges=judges_for(compatible, forced=on(gates.CEL)),
-        release_fields=fields_of(component.versions.emulation, compatible),
+        expression_checks=expression_checks_for(compatible, forced=on(gates.CEL)),
+        release_fields=fields_of(component.versions.emulation, compatible, off, too_new),
     )

@@ -1,7 +1,7 @@
-"""PersistentVolumes: one source, a capacity, and a node affinity that takes versions and CEL as that of pods does.
+"""PersistentVolumes: one source, a capacity, and a node affinity with versions and CEL as in pods.
 
-An affinity that the gates of today would refuse stays allowed in a volume that has it already, each gate by itself
-(`affinity_rules`). ``storage.py`` uses `validate_spec` for volumes that are written inline.
+A stored affinity stays allowed when its gate is off, each gate independently (`affinity_rules`). ``storage.py`` uses
+`validate_spec` for inline volumes.
 """
 
 import posixpath
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mooring.admission import volume_sources as sources
-from mooring.admission.expressions import Complaint
+from mooring.admission.expressions import ExpressionError
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.node_selector import NodeSelectorRules, validate_node_selector
 from mooring.admission.options import AdmissionOptions
@@ -33,8 +33,6 @@ _SPEC = Path("spec")
 
 
 class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
-    """A piece of storage in the cluster."""
-
     object_type = PersistentVolume
     kind = "PersistentVolume"
     resource = "persistentvolumes"
@@ -54,7 +52,7 @@ class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
         round_to_milli(spec.capacity)
 
     def mutate(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> None:
-        """A volume must not vanish while a claim uses it."""
+        """Add the protection finalizer to a new volume."""
         if old is None and PROTECTION not in obj.metadata.finalizers:
             obj.metadata.finalizers.append(PROTECTION)
 
@@ -84,8 +82,6 @@ class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
 
 
 class PersistentVolumeStatusStrategy(RuleStatusStrategy[PersistentVolume]):
-    """The status of a volume: the time of the last change of its phase is the server's to say."""
-
     def prepare_for_update(self, new: PersistentVolume, old: PersistentVolume, request: Request) -> None:
         super().prepare_for_update(new, old, request)
         new_status, old_status = new.status, old.status
@@ -116,26 +112,24 @@ _RENAMED_LABELS = {
 }
 
 
-# -- node affinity
-
-
 def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) -> NodeSelectorRules:
-    """What the node affinity of a volume may contain: what the gates allow, and what it contains already."""
+    """Return what the node affinity of a volume may contain: what the gates allow, and what it contains already."""
     if old is None:
         return NodeSelectorRules(
-            semver_operators=options.semver_operators, judge=options.judges.new_node if options.cel else None
+            semver_operators=options.semver_operators,
+            check_expression=options.expression_checks.new_node if options.cel else None,
         )
     stored = {expression for term in _terms(old) for expression in term.match_cel_expressions}
     requirements = [requirement for term in _terms(old) for requirement in term.match_expressions]
 
-    def judge(expression: str) -> Complaint | None:
-        judges = options.judges
-        return (judges.stored_node if expression in stored else judges.new_node)(expression)
+    def check(expression: str) -> ExpressionError | None:
+        checks = options.expression_checks
+        return (checks.stored_node if expression in stored else checks.new_node)(expression)
 
     return NodeSelectorRules(
         semver_operators=options.semver_operators
         or any(requirement.operator in SEMVER_OPERATORS for requirement in requirements),
-        judge=judge if options.cel or stored else None,
+        check_expression=check if options.cel or stored else None,
         invalid_label_values=any(
             names.label_value(value) for requirement in requirements for value in requirement.values
         ),
@@ -147,13 +141,10 @@ def _terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTerm]:
         yield from spec.node_affinity.required.node_selector_terms
 
 
-# -- the spec
-
-
 def validate_spec(
     spec: PersistentVolumeSpec, path: Path, affinity: NodeSelectorRules, *, inline: bool = False
 ) -> list[FieldError]:
-    """What is wrong with a volume; `inline` for one inside another object, which has a source and little else."""
+    """Validate a volume; `inline` for one inside another object."""
     errors = _inline(spec, path) if inline else []
     errors += validate_access_modes(spec.access_modes, path.child("accessModes"), "")
     policy = spec.persistent_volume_reclaim_policy
@@ -176,7 +167,6 @@ def validate_spec(
 
 
 def validate_access_modes(modes: list[str], path: Path, none_given: str) -> list[FieldError]:
-    """What is wrong with the access modes of a volume or claim."""
     errors = [] if modes else [field_errors.required(path, none_given)]
     unknown = [mode for mode in modes if mode not in sources.ACCESS_MODES]
     errors += [field_errors.not_supported(path, mode, sources.ACCESS_MODES) for mode in unknown]
@@ -186,7 +176,6 @@ def validate_access_modes(modes: list[str], path: Path, none_given: str) -> list
 
 
 def validate_class_name(name: str | None, path: Path) -> list[FieldError]:
-    """What is wrong with the name of a StorageClass or VolumeAttributesClass, if there is one."""
     return names.validate(path, name, names.dns1123_subdomain(name)) if name else []
 
 
@@ -249,9 +238,6 @@ def _attributes_class(spec: PersistentVolumeSpec, path: Path) -> list[FieldError
     return errors
 
 
-# -- changes
-
-
 def _changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions) -> list[FieldError]:
     errors = []
     if _sources(new, old) != _sources(old):
@@ -268,7 +254,6 @@ def _changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: Admi
 
 
 def _sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None) -> list[Any]:
-    """The source of a volume. A secret for growing it may be named later: where `old` has none it does not count."""
     found = [getattr(spec, attribute) for attribute, *_ in _SOURCES]
     if old is None or old.csi is None or old.csi.controller_expand_secret_ref is not None or spec.csi is None:
         return found
@@ -278,7 +263,6 @@ def _sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None
 
 
 def _moved(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> bool:
-    """Whether the affinity means other nodes: labels may be renamed from their beta to their final names."""
     if new.node_affinity == old.node_affinity:
         return False
     renamed = copy_of(old)
@@ -287,9 +271,6 @@ def _moved(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> bool:
             if _RENAMED_LABELS.get(before.key) == after.key:
                 before.key = after.key
     return renamed.node_affinity != new.node_affinity
-
-
-# -- sources
 
 
 def default_source(spec: PersistentVolumeSpec) -> None:
@@ -320,7 +301,7 @@ def _source(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
         source = getattr(spec, attribute)
         if source is None:
             continue
-        if found:
+        if found and name != "flexVolume":  # which Kubernetes does not count
             errors.append(field_errors.forbidden(path.child(name), sources.ONE_TYPE))
         else:
             errors += check(source, path.child(name))

@@ -1,6 +1,6 @@
-"""PersistentVolumeClaims: what is asked for may grow once the claim is bound, and nothing else of it changes.
+"""PersistentVolumeClaims: the request may grow once the claim is bound; the rest of the spec is immutable.
 
-`validate_claim_spec` also serves the claims that pods bring with them.
+`validate_claim_spec` is also used for claims embedded in pods.
 """
 
 from mooring.admission import limit_range
@@ -18,6 +18,7 @@ from mooring.api.core_v1.references import TypedLocalObjectReference, TypedObjec
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
+from mooring.constraints.requests import is_native
 
 PROTECTION = "kubernetes.io/pvc-protection"
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
@@ -30,8 +31,6 @@ _SPEC_IS_IMMUTABLE = (
 
 
 class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
-    """Asks for storage, for pods to use."""
-
     object_type = PersistentVolumeClaim
     kind = "PersistentVolumeClaim"
     resource = "persistentvolumeclaims"
@@ -42,9 +41,9 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         default_claim(obj)
 
     def mutate(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
-        """A new claim gets the default class if it names none, and must not vanish while a pod uses it.
+        """Set the default StorageClass of a new claim and add the protection finalizer.
 
-        Whether a bound claim may grow is for its class to say.
+        Check that the class of a bound claim allows expansion.
         """
         if old is not None:
             _check_growth(obj, old, request)
@@ -76,6 +75,16 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
             errors.append(field_errors.required(Path("Spec", "accessModes")))
         for name, quantity in new.status.capacity.items():
             errors += non_negative_quantity(quantity, Path("status", "capacity").key(name))
+        for field, given in (
+            ("allocatedResourceStatuses", new.status.allocated_resource_statuses),
+            ("allocatedResources", new.status.allocated_resources),
+        ):
+            here = Path("status", field)
+            for name in given:
+                if wrong := names.label_key(name):
+                    errors += names.validate(here, name, wrong)
+                elif name != "storage" and is_native(name):
+                    errors.append(field_errors.not_supported(here, name, ("storage",)))
         return errors
 
     def warnings(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> list[str]:
@@ -85,13 +94,13 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
             f'metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute instead'
         ]
 
-    def judge(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
+    def admit(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
         if old is None or old.metadata.deletion_timestamp is None:
             limit_range.check_claim(new, request)
 
 
 def default_claim(claim: PersistentVolumeClaim) -> None:
-    """Fill in a claim, or one of the claim templates of a StatefulSet."""
+    """Default a claim, or a claim template of a StatefulSet."""
     claim.status.phase = claim.status.phase or "Pending"
     claim.spec.volume_mode = claim.spec.volume_mode or "Filesystem"
     round_to_milli(claim.spec.resources.limits)
@@ -100,7 +109,7 @@ def default_claim(claim: PersistentVolumeClaim) -> None:
 
 
 def normalize_data_sources(spec: PersistentVolumeClaimSpec) -> None:
-    """`dataSource` and `dataSourceRef` say the same thing where only one is given and no other namespace is named."""
+    """Copy `dataSource` to `dataSourceRef` or back if only one is set and no other namespace is named."""
     source, reference = spec.data_source, spec.data_source_ref
     if source is not None and reference is None:
         spec.data_source_ref = TypedObjectReference(api_group=source.api_group, kind=source.kind, name=source.name)
@@ -111,7 +120,6 @@ def normalize_data_sources(spec: PersistentVolumeClaimSpec) -> None:
 
 
 def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> list[FieldError]:
-    """What is wrong with what a claim asks for."""
     modes = validate_access_modes(spec.access_modes, path.child("accessModes"), "at least 1 access mode is required")
     errors = modes + label_selector.validate(spec.selector, path.child("selector"))
     storage = spec.resources.requests.get("storage")
@@ -161,24 +169,21 @@ def _data_source(source: TypedLocalObjectReference | TypedObjectReference, path:
     return errors
 
 
-# -- changes
-
-
 def _changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> list[FieldError]:
     errors = []
-    if _settled(new, old) != _settled(old, old):
+    if _immutable_spec(new, old) != _immutable_spec(old, old):
         errors.append(field_errors.forbidden(_SPEC, _SPEC_IS_IMMUTABLE))
     wanted = _storage(new)
     if wanted < _storage(old) and wanted <= old.status.capacity.get("storage", _NOTHING):
         errors.append(field_errors.forbidden(_STORAGE, "field can not be less than status.capacity"))
     if new.spec.volume_mode != old.spec.volume_mode:
         errors.append(field_errors.invalid(Path("volumeMode"), new.spec.volume_mode, IMMUTABLE))
-    return errors + _attributes_class(new.spec.volume_attributes_class_name, old.spec.volume_attributes_class_name)
+    return errors + _attributes_class(new, old)
 
 
 def _check_growth(new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
     if old.status.phase != "Bound" or _storage(new) <= _storage(old):
-        return  # before it is bound, nothing changes at all
+        return  # immutable before it is bound
     wanted = _class_of(new)
     if wanted != _class_of(old) or not request.lookups.allows_expansion(wanted):
         why = (
@@ -196,28 +201,26 @@ def _class_of(claim: PersistentVolumeClaim) -> str:
     return claim.metadata.annotations.get(CLASS_ANNOTATION) or claim.spec.storage_class_name or ""
 
 
-def _settled(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> PersistentVolumeClaimSpec:
-    """The part of a claim that cannot be changed: what may be set once, or grow, is taken out."""
+def _immutable_spec(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> PersistentVolumeClaimSpec:
     spec = copy_of(claim.spec)
-    spec.volume_attributes_class_name = None
+    if claim.status.phase == "Bound":
+        spec.volume_attributes_class_name = None
     if not old.spec.volume_name:
         spec.volume_name = ""
     if claim.status.phase == "Bound" and spec.resources.requests:
         spec.resources.requests["storage"] = old.spec.resources.requests.get("storage", _NOTHING)
     if old.spec.storage_class_name is None and CLASS_ANNOTATION not in claim.metadata.annotations:
-        spec.storage_class_name = None  # the default class is given to old claims when there is one at last
+        spec.storage_class_name = None  # old claims get the default class once there is one
     return spec
 
 
-def _attributes_class(new: str | None, old: str | None) -> list[FieldError]:
-    if old is None or new == old:
+def _attributes_class(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> list[FieldError]:
+    name = new.spec.volume_attributes_class_name
+    if name == old.spec.volume_attributes_class_name or old.status.current_volume_attributes_class_name is None or name:
         return []
-    here = Path("spec", "volumeAttributesClassName")
-    if new is None:
-        return [field_errors.forbidden(here, "update from non-nil value to nil is forbidden")]
-    if not new:
-        return [field_errors.forbidden(here, "update from non-nil value to an empty string is forbidden")]
-    return []
+    value = "nil" if name is None else "empty string"
+    detail = f"update to {value} is forbidden when status.currentVolumeAttributesClassName is not nil"
+    return [field_errors.forbidden(Path("spec", "volumeAttributesClassName"), detail)]
 
 
 STRATEGIES = (PersistentVolumeClaimStrategy(),)

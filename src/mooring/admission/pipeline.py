@@ -1,14 +1,14 @@
-"""Admission from end to end: an object comes in as it was decoded and goes out as it will be stored, or is refused.
+"""Admission from end to end: turn a decoded object into the one to store, or reject it.
 
-Called by the API server for every write, and by lint and replay without a server. The order of the steps and the words
-of the errors are those of Kubernetes. Everything here is a function of its arguments: time, lookups and options come
-with the `Request`. What differs between kinds is in their `Strategy`. Read next: ``strategy.py``, then ``pod/``.
+Called by the API server for every write, and by lint and replay without a server. The order of the steps and the error
+messages are those of Kubernetes. Everything is a function of its arguments: time, lookups and options come with the
+`Request`. Differences between kinds are in their `Strategy`. Read next: ``strategy.py``, then ``pod/``.
 
     admitted = admit_create(pod, Request(options=options, now=clock.now(), namespace="default"))
     admitted.object, admitted.warnings
 
-Where policies or webhooks take part, the two halves (`begin_…`, `finish_…`) are called one by one. Deletion has no
-admission of its own; binding a pod is in ``pod/binding.py``.
+With policies or webhooks, the two halves (`begin_…`, `finish_…`) are called separately. Deletion has no admission of
+its own; binding a pod is in ``pod/binding.py``.
 """
 
 import os
@@ -17,10 +17,12 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import structs
 
+from mooring.admission import rows
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import Request, Strategy
 from mooring.admission.subresources import restore_metadata
 from mooring.api import errors, field_errors, meta_v1, times
+from mooring.api.batch_writes import Row
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
@@ -28,27 +30,27 @@ T = TypeVar("T", bound=meta_v1.Resource)
 
 MAX_GENERATED_BASE = 63 - 5
 _UIDS_AT_ONCE = 128
-_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no similar characters, so that no words are formed
 
 
 class Admitted(msgspec.Struct, Generic[T], frozen=True):
-    """An object that may be stored, and what to tell the client beside it."""
+    """An object that may be stored, and warnings for the client."""
 
     object: T
     warnings: list[str]
 
 
 def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> Admitted[T]:
-    """Default, mutate and validate a new object, in place; raises a `StatusError` when it is refused.
+    """Default, mutate and validate a new object in place; raise a `StatusError` if it is rejected.
 
-    Whoever has called the strategy's `default` already says so with `defaulted`.
+    With `defaulted`, the caller has already called the strategy's `default`.
     """
     begin_create(obj, request, defaulted=defaulted)
     return finish_create(obj, request)
 
 
 def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
-    """The first half: defaults, and what changes a new object. Policies and webhooks change it after that."""
+    """Default and mutate a new object. Mutating policies and webhooks follow."""
     strategy: Strategy[T] = strategy_of(type(obj))
     _check_namespace(obj, strategy, request)
     if not defaulted:
@@ -59,7 +61,7 @@ def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
 
 
 def finish_create(obj: T, request: Request) -> Admitted[T]:
-    """The second half: name, validation, built-in judgement. Policies and webhooks judge it after that."""
+    """Name, validate and admit a new object. Validating policies and webhooks follow."""
     strategy: Strategy[T] = strategy_of(type(obj))
     _check_namespace(obj, strategy, request)  # which a webhook may have changed
     _stamp(obj, request)
@@ -68,13 +70,13 @@ def finish_create(obj: T, request: Request) -> Admitted[T]:
     if fields:
         fields.drop(obj, None)
     strategy.prepare_for_create(obj, request)
-    problems = field_errors.gathered(strategy.validate_create, obj, request)
+    problems = field_errors.run_within_budget(strategy.validate_create, obj, request)
     problems += fields.problems(obj, None) if fields else []
     if problems:
         raise _invalid(strategy, obj, problems)
     for text in strategy.warnings(obj, None, request):
         request.warn(text)
-    strategy.judge(obj, None, request)
+    strategy.admit(obj, None, request)
     return Admitted(obj, request.warnings)
 
 
@@ -88,7 +90,7 @@ def admit_update(new: T, old: T, request: Request, subresource: str = "") -> Adm
 
 
 def begin_update(new: T, old: T, request: Request, subresource: str = "") -> None:
-    """The first half: defaults, and what changes a change. Policies and webhooks change it after that."""
+    """Default and mutate an update. Mutating policies and webhooks follow."""
     main: Strategy[T] = strategy_of(type(new))
     strategy = main.subresources[subresource] if subresource else main
     _check_namespace(new, main, request)
@@ -98,13 +100,13 @@ def begin_update(new: T, old: T, request: Request, subresource: str = "") -> Non
 
 
 def mutate_again(obj: T, old: T | None, request: Request, subresource: str = "") -> None:
-    """What is built in looks once more at an object that policies or webhooks have changed."""
+    """Repeat the built-in mutation after policies or webhooks have changed the object."""
     strategy: Strategy[T] = strategy_of(type(obj))
     (strategy.subresources[subresource] if subresource else strategy).mutate(obj, old, request)
 
 
 def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Admitted[T]:
-    """The second half: validation, built-in judgement. Policies and webhooks judge it after that."""
+    """Validate and admit an update. Validating policies and webhooks follow."""
     main: Strategy[T] = strategy_of(type(new))
     strategy = main.subresources[subresource] if subresource else main
     _check_namespace(new, main, request)  # which a webhook may have changed, as it may the name
@@ -119,18 +121,17 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
     if fields:
         fields.drop(new, old)
     strategy.prepare_for_update(new, old, request)
-    problems = field_errors.gathered(strategy.validate_update, new, old, request)
+    problems = field_errors.run_within_budget(strategy.validate_update, new, old, request)
     problems += fields.problems(new, old) if fields else []
     if problems:
         raise _invalid(main, new, problems)
     for text in strategy.warnings(new, old, request):
         request.warn(text)
-    strategy.judge(new, old, request)
+    strategy.admit(new, old, request)
     return Admitted(new, request.warnings)
 
 
 def _check_namespace(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:
-    """The object's namespace is the request's: filled in when it is empty, refused when it is another."""
     wanted = request.namespace if strategy.namespaced else ""
     given = obj.metadata.namespace
     if given and not strategy.namespaced:
@@ -153,7 +154,6 @@ def _check_name(obj: meta_v1.Resource, request: Request) -> None:
 
 
 def _check_unconditional(strategy: Strategy[Any], obj: meta_v1.Resource) -> None:
-    """Some kinds are only changed by those who say which version they have read."""
     if not strategy.allow_unconditional_update:
         path = Path("metadata", "resourceVersion")
         wrong = field_errors.invalid(path, 0, "must be specified for an update")
@@ -179,7 +179,6 @@ def _check_namespace_lives(obj: meta_v1.Resource, strategy: Strategy[Any], reque
 
 
 def _stamp(obj: meta_v1.Resource, request: Request) -> None:
-    """What only the server says about an object: when it was created, and its unique id."""
     metadata = obj.metadata
     metadata.creation_timestamp = times.to_seconds(request.now)
     metadata.uid = new_uid()
@@ -189,9 +188,9 @@ def _stamp(obj: meta_v1.Resource, request: Request) -> None:
 
 
 def new_uid() -> str:
-    """A random UUID as text, of those that were made at once. `uuid.uuid4` takes four times as long."""
+    """Return a random UUID from a batch generated at once. `uuid.uuid4` takes four times as long."""
     try:
-        return _unused.pop()  # which no other thread can be given, too
+        return _unused.pop()  # atomic
     except IndexError:
         first, *others = _uids()
         _unused.extend(others)
@@ -203,7 +202,6 @@ os.register_at_fork(after_in_child=_unused.clear)  # a child must not have the s
 
 
 def _uids() -> list[str]:
-    """Many UUIDs: asking the system for random bytes is dearer than the rest."""
     digits, found = os.urandom(16 * _UIDS_AT_ONCE).hex(), list[str]()
     for at in range(0, len(digits), 32):
         variant = "89ab"[int(digits[at + 16], 16) & 3]
@@ -213,38 +211,35 @@ def _uids() -> list[str]:
 
 
 def generate_another_name(obj: meta_v1.Resource) -> None:
-    """Give an admitted object another name, because the one that was made up is taken."""
+    """Generate another name for an admitted object, because the generated one is taken."""
     taken, obj.metadata.name = obj.metadata.name, ""
     generate_name(obj.metadata)
     strategy_of(type(obj)).renamed(obj, taken)
 
 
-def another_like(obj: T) -> T:
-    """An admitted object once more, with a uid and a made-up name of its own. Both share what they have in common."""
-    copied = structs.replace(obj, metadata=structs.replace(obj.metadata, uid=new_uid()))
-    generate_another_name(copied)
-    return copied
+def another_of_template(template: T, row: Row) -> T:
+    """Return a further object of an admitted template (``rows.py``), with a uid and, unless the row has one, a name."""
+    name = row.name or generated_name(template.metadata.generate_name)
+    return rows.filled(template, structs.replace(row, name=name, uid=new_uid()))
 
 
 def generate_name(metadata: meta_v1.ObjectMeta) -> None:
-    """Make a name up from `generateName` where none was given."""
+    """Generate a name from `generateName` if none is set."""
     if metadata.generate_name and not metadata.name:
-        metadata.name = made_up_name(metadata.generate_name)
+        metadata.name = generated_name(metadata.generate_name)
 
 
-def made_up_name(base: str) -> str:
-    """A name that begins with `generateName`, and is hardly taken."""
+def generated_name(base: str) -> str:
+    """Return a name that starts with `generateName` and is unlikely to be taken."""
     return base[:MAX_GENERATED_BASE] + _suffix()
 
 
 def _suffix() -> str:
-    """Five random letters, some a little likelier than others."""
     chance = bytes.fromhex(new_uid()[-10:])
     return "".join([_SUFFIX_ALPHABET[each % len(_SUFFIX_ALPHABET)] for each in chance])
 
 
 def _keep_identity(new: meta_v1.Resource, old: meta_v1.Resource) -> None:
-    """What an update may leave out, and what it has no say in."""
     metadata, stored = new.metadata, old.metadata
     metadata.generation = stored.generation
     metadata.self_link = ""

@@ -14,8 +14,6 @@ _POLICIES = ("PreemptLowerPriority", "Never")
 
 
 class PriorityClassStrategy(RuleStrategy[PriorityClass]):
-    """A name for a priority. Neither its value nor whether it preempts can change."""
-
     object_type = PriorityClass
     group = "scheduling.k8s.io"
     kind = "PriorityClass"
@@ -38,7 +36,7 @@ class PriorityClassStrategy(RuleStrategy[PriorityClass]):
         if old is not None:
             found = []
             if obj.value != old.value:
-                found.append(field_errors.forbidden(Path("Value"), "may not be changed in an update."))
+                found.append(field_errors.forbidden(Path("value"), "may not be changed in an update."))
             here = Path("preemptionPolicy")
             if obj.preemption_policy != old.preemption_policy:
                 found.append(field_errors.invalid(here, obj.preemption_policy, IMMUTABLE))

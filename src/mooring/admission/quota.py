@@ -1,8 +1,9 @@
-"""ResourceQuotas and LimitRanges: what a namespace may use, and what its pods must ask for."""
+"""Validate ResourceQuotas and LimitRanges."""
 
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.numbers import NEGATIVE
 from mooring.admission.pod.defaults import round_to_milli
+from mooring.admission.pod.resources import container_resource_problems, resource_problems
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
@@ -11,6 +12,7 @@ from mooring.api.core_v1.namespace import ScopedResourceSelectorRequirement
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
+from mooring.constraints.requests import is_extended
 
 _COMPUTE = frozenset(
     {
@@ -49,8 +51,6 @@ _SPEC = Path("spec")
 
 
 class ResourceQuotaStrategy(RuleStrategy[ResourceQuota]):
-    """What the objects of a namespace may use together."""
-
     object_type = ResourceQuota
     kind = "ResourceQuota"
     resource = "resourcequotas"
@@ -78,13 +78,13 @@ def _quantities(resources: dict[str, Quantity], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, quantity in resources.items():
         here = path.key(name)
-        wrong = names.label_key(name)
-        errors += names.validate(here, name, wrong)
-        if not wrong and "/" not in name and not _is_quota_resource(name):
+        errors += names.validate(here, name, resource_problems(name))
+        if "/" not in name and not _is_quota_resource(name):
             errors.append(field_errors.invalid(here, name, "must be a standard resource for quota"))
         if quantity.sign() < 0:
             errors.append(field_errors.invalid(here, str(quantity), NEGATIVE))
-        if name in _OBJECTS - {"requests.storage"} and quantity.milli_value() % 1000:
+        is_counted = name in _OBJECTS - {"requests.storage"} or is_extended(name)
+        if is_counted and quantity.milli_value() % 1000:
             errors.append(field_errors.invalid(here, str(quantity), "must be an integer"))
     return errors
 
@@ -111,13 +111,11 @@ def _scopes(spec: ResourceQuotaSpec, path: Path) -> list[FieldError]:
 
 
 def _unsuited(spec: ResourceQuotaSpec) -> dict[str, int]:
-    """For each scope that there is, how many resources of the quota it says nothing about."""
     resources = [name for name in spec.hard if _is_quota_resource(name)]
     return {scope: sum(not _suits(scope, name) for name in resources) for scope in _SCOPES}
 
 
 def _suits(scope: str, resource: str) -> bool:
-    """Whether a scope says anything about a resource."""
     if scope in _POD_SCOPES:
         return resource == "pods" or resource in _COMPUTE
     if scope == "BestEffort":
@@ -147,7 +145,7 @@ def _scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Pat
         errors.append(field_errors.invalid(path.child("scopeName"), scope, "unsupported scope"))
     if scope in _SCOPES - {"PriorityClass", "VolumeAttributesClass"} and operator != "Exists":
         detail = (
-            "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+            "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
             "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
             "ResourceQuotaScopeCrossNamespacePodAffinity"
         )
@@ -164,8 +162,6 @@ def _scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Pat
 
 
 class LimitRangeStrategy(RuleStrategy[LimitRange]):
-    """What pods, containers and claims of a namespace may ask for, each by itself."""
-
     object_type = LimitRange
     kind = "LimitRange"
     resource = "limitranges"
@@ -173,7 +169,7 @@ class LimitRangeStrategy(RuleStrategy[LimitRange]):
     allow_create_on_update = True
 
     def default(self, obj: LimitRange) -> None:
-        """A container that names no limit gets the largest; one that names no request gets the limit, or the least."""
+        """Default container limits to the maximum, and requests to the limit or the minimum."""
         for item in obj.spec.limits:
             for resources in (item.max, item.min, item.default, item.default_request, item.max_limit_request_ratio):
                 round_to_milli(resources)
@@ -211,16 +207,21 @@ def _limits(item: LimitRangeItem, path: Path) -> list[FieldError]:
                 errors.append(field_errors.forbidden(path.child(name), "may not be specified when `type` is 'Pod'"))
     if item.type == "PersistentVolumeClaim" and "storage" not in item.min and "storage" not in item.max:
         detail = "either minimum or maximum storage value is required, but neither was provided"
-        errors.append(field_errors.required(path, detail))
+        errors.append(field_errors.required(path.child("limits"), detail))
+    check = container_resource_problems if item.type in ("Pod", "Container") else resource_problems
+    lists = {"max": item.max, "min": item.min, "maxLimitRequestRatio": item.max_limit_request_ratio}
+    if item.type != "Pod":
+        lists |= {"default": item.default, "defaultRequest": item.default_request}
+    for field, amounts in lists.items():
+        for name in amounts:
+            errors += names.validate(path.child(field).key(name), name, check(name))
     for name in {**item.max, **item.min, **item.default, **item.default_request, **item.max_limit_request_ratio}:
-        errors += names.validate(path.child("max").key(name), name, names.label_key(name))
         errors += _in_order(item, name, path)
         errors += _ratio(item, name, path.child("maxLimitRequestRatio").key(name))
     return errors
 
 
 def _in_order(item: LimitRangeItem, name: str, path: Path) -> list[FieldError]:
-    """Of what is given for a resource: min ≤ default request ≤ default ≤ max."""
     steps = [
         ("min", "min", item.min.get(name)),
         ("defaultRequest", "default request", item.default_request.get(name)),
@@ -232,7 +233,8 @@ def _in_order(item: LimitRangeItem, name: str, path: Path) -> list[FieldError]:
         for _, other_shown, other in steps[place + 1 :]:
             if value is None or other is None or value <= other:
                 continue
-            detail = f"{shown} value {value} is greater than {other_shown} value {other}"
+            limit = "default limit" if (child, other_shown) == ("defaultRequest", "default") else other_shown
+            detail = f"{shown} value {value} is greater than {limit} value {other}"
             at = "default" if (child, other_shown) == ("min", "default") else child
             at = "defaultRequest" if (child, other_shown) == ("min", "default request") else at
             errors.append(field_errors.invalid(path.child(at).key(name), str(value), detail))

@@ -19,8 +19,6 @@ AnyRole = TypeVar("AnyRole", Role, ClusterRole)
 
 
 class _RbacStrategy(RuleStrategy[AnyRole]):
-    """What roles have in common: their names may hold almost anything."""
-
     group = GROUP
     has_generation = False
     allow_create_on_update = True
@@ -37,16 +35,12 @@ class _RbacStrategy(RuleStrategy[AnyRole]):
 
 
 class RoleStrategy(_RbacStrategy[Role]):
-    """Rights within a namespace."""
-
     object_type = Role
     kind = "Role"
     resource = "roles"
 
 
 class ClusterRoleStrategy(_RbacStrategy[ClusterRole]):
-    """Rights in the whole cluster."""
-
     object_type = ClusterRole
     kind = "ClusterRole"
     resource = "clusterroles"
@@ -62,13 +56,13 @@ class ClusterRoleStrategy(_RbacStrategy[ClusterRole]):
             detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             errors.append(field_errors.required(here, detail))
         for index, selector in enumerate(selectors):
-            errors += label_selector.validate(selector, here.index(index))
+            if wrong := label_selector.validate(selector, here.index(index)):
+                wrong.append(field_errors.invalid(here.index(index), selector, "invalid label selector."))
+                errors += wrong
         return errors
 
 
 class _BindingStrategy(RuleStrategy[AnyBinding]):
-    """What bindings have in common: the role cannot be changed."""
-
     group = GROUP
     has_generation = False
     allow_create_on_update = True
@@ -93,8 +87,6 @@ class _BindingStrategy(RuleStrategy[AnyBinding]):
 
 
 class RoleBindingStrategy(_BindingStrategy[RoleBinding]):
-    """Gives a role within a namespace."""
-
     object_type = RoleBinding
     kind = "RoleBinding"
     resource = "rolebindings"
@@ -102,8 +94,6 @@ class RoleBindingStrategy(_BindingStrategy[RoleBinding]):
 
 
 class ClusterRoleBindingStrategy(_BindingStrategy[ClusterRoleBinding]):
-    """Gives a ClusterRole in the whole cluster."""
-
     object_type = ClusterRoleBinding
     kind = "ClusterRoleBinding"
     resource = "clusterrolebindings"

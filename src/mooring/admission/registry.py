@@ -1,4 +1,4 @@
-"""The strategies of all kinds, by the struct of the kind. ``pipeline.py`` looks here; a new kind adds its file here."""
+"""The strategies of all kinds, by struct type. A new kind adds its file here."""
 
 from typing import Any
 
@@ -49,17 +49,17 @@ _BY_TYPE: dict[type[meta_v1.Resource], Strategy[Any]] = {}
 
 
 def register(*strategies: Strategy[Any]) -> None:
-    """Add strategies. A kind that is there already is replaced: tests bring their own."""
+    """Add strategies; existing ones are replaced."""
     _BY_TYPE.update({strategy.object_type: strategy for strategy in strategies})
 
 
 def unregister(object_type: type[meta_v1.Resource]) -> None:
-    """Take the strategy of a kind away that the cluster has forgotten."""
+    """Remove the strategy of a custom kind."""
     _BY_TYPE.pop(object_type, None)
 
 
 def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
-    """The strategy of a kind; KeyError for a kind that has none."""
+    """Return the strategy of a kind; raise KeyError if there is none."""
     return _BY_TYPE[object_type]
 
 

@@ -1,10 +1,9 @@
-"""Fields and closed values by which releases differ: what is off is dropped, what is too new is refused (4330.7).
+"""Drop fields that are off in the emulated release; reject fields and enum values that are too new (4330.7).
 
-A release drops fields behind gates that are off in it, without a word; so does a server that emulates it. What is newer
-than the minimum compatibility version is refused instead, for an older server would lose it. What an object has already
-may stay. Which fields those are is in the history of the API; gates that Mooring has itself are looked at by the kinds.
-``options.py`` says what is off and what is new. Called by ``pipeline.py`` for all kinds, by ``pod/`` for PodSpecs,
-whose verdicts are remembered there, and by advice that judges without a server.
+Kubernetes silently drops fields whose gate is off; so does a server that emulates the release. Fields newer than the
+minimum compatibility version are rejected, because an older server would lose them. Stored fields may stay. The API
+history lists these fields; gates that Mooring implements are handled by the kinds. ``options.py`` decides what is off
+and what is new. Called by ``pipeline.py`` for all kinds, by ``pod/`` for PodSpecs, and by advice without a server.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,24 +23,24 @@ from mooring.api.meta_v1 import Resource
 
 DETAIL = "may not be set while the minimum compatibility version is older than the field"
 _POD_SPEC = "core.v1.PodSpec"
-_FILLED_IN = frozenset({"exempt", "podReplacementPolicy"})
-"""Fields of 1.28 that the server sets itself: where they are too new they are left out, or nothing could be written."""
-_SAID_ANYWAY = {"preventPodSchedulingIfMissing": False}
-"""The same for what the server says where nobody does; another value is somebody's wish, and refused."""
+_SERVER_SET = frozenset({"exempt", "podReplacementPolicy"})
+"""Fields of 1.28 that the server itself sets: if too new they are dropped, or nothing could be written."""
+_SERVER_DEFAULTS = {"preventPodSchedulingIfMissing": False}
+"""Fields with the defaults that the server sets; other values, which a user set, are rejected."""
 _KINDS = 1024
 Names = tuple[str, ...]
-"""The names of fields on the way to one, without indexes and keys."""
+"""The field names on a path, without indexes and keys."""
 
 
 class _Values(NamedTuple):
-    """The values of a closed type of which some are too new. What no release knows the kinds refuse themselves."""
+    """The new and the remaining values of an enum. Values unknown to all releases are rejected by the kinds."""
 
     young: tuple[str, ...]
     left: tuple[str, ...]
 
 
 class _Part(msgspec.Struct):
-    """What is to be looked at in a definition."""
+    """The fields to check in a definition."""
 
     off: set[str] = msgspec.field(default_factory=set)
     young: set[str] = msgspec.field(default_factory=set)
@@ -54,7 +53,7 @@ class _Part(msgspec.Struct):
         return bool(self.off or self.young or self.values or self.below)
 
     def touches(self, value: Any) -> bool:
-        """Whether a value may have any of it: nearly none has, so this is quick, and `_uses` is asked only then."""
+        """Whether a value may use any of it: a quick check before `_uses`."""
         kind = type(value)
         if kind is list or kind is dict:
             return any(map(self.touches, value if kind is list else value.values()))
@@ -75,7 +74,7 @@ class _Part(msgspec.Struct):
         optional = tuple(fields[name].default is None for name in names)
         if len(names) > 1:
             reader = _Reader(attrgetter(*(fields[name].name for name in names)), parts, optional)
-        else:  # for which `attrgetter` gives no tuple
+        else:  # `attrgetter` of one name returns no tuple
             only = fields[names[0]].name if names else ""
             reader = _Reader(lambda value: (getattr(value, only),) if only else (), parts, optional)
         self._readers[struct] = reader
@@ -83,27 +82,27 @@ class _Part(msgspec.Struct):
 
 
 class _Reader(NamedTuple):
-    """Reads of a struct what a part is about."""
+    """Reads the relevant fields of a struct."""
 
     read: Callable[[Any], tuple[Any, ...]]
     below: tuple[_Part | None, ...]
-    """What to look at below each; None for what is off or young itself."""
+    """The part to check below each; None for fields that are off or new themselves."""
     optional: tuple[bool, ...]
-    """Whether each can be None, so that no and 0 are said, too."""
+    """Whether each can be None, so that false and 0 count as set."""
 
 
 class _Use(NamedTuple):
-    """Something that has a value and should not."""
+    """A field that is set and should not be."""
 
     names: Names
     holder: Any
     field: msgspec.structs.FieldInfo
     refusal: FieldError | None
-    """None for what is dropped."""
+    """None for fields to drop."""
 
 
 class ReleaseFields:
-    """The fields that a server drops and refuses."""
+    """The fields that a server drops and rejects."""
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ class ReleaseFields:
         self._found: dict[tuple[str, str], _Part | None] = {}
 
     def drop(self, obj: Resource, old: Resource | None) -> None:
-        """Take out of an object what is off, but not what the old one has."""
+        """Drop fields that are off, except those that the old object has."""
         part = self._of(obj)
         if part is None or not part.touches(obj):
             return
@@ -128,7 +127,7 @@ class ReleaseFields:
                 setattr(use.holder, use.field.name, use.field.default_factory() if made else use.field.default)
 
     def problems(self, obj: Resource, old: Resource | None) -> list[FieldError]:
-        """An error for all that is too new and that the old object does not have, outside of PodSpecs."""
+        """Return errors for fields that are too new and not in the old object, outside PodSpecs."""
         part = self._of(obj)
         if part is None or isinstance(obj, Pod) or not part.touches(obj):
             return []
@@ -136,13 +135,13 @@ class ReleaseFields:
         return _refusals(_uses(obj, part, None, (), self._pod_spec), kept)
 
     def in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
-        """What is too new in a PodSpec, which a change of it may keep."""
+        """Return the too new fields of a stored PodSpec, which an update may keep."""
         if self._pod_spec is None or not self._pod_spec.touches(spec):
             return frozenset()
         return frozenset(use.names for use in _uses(spec, self._pod_spec, None, ()) if use.refusal)
 
     def problems_of_pod_spec(self, spec: PodSpec, path: Path, kept: frozenset[Names]) -> list[FieldError]:
-        """An error for all that is too new in a PodSpec, but not for what it may keep."""
+        """Return errors for too new fields of a PodSpec, except `kept` ones."""
         if self._pod_spec is None or not self._pod_spec.touches(spec):
             return []
         return _refusals(_uses(spec, self._pod_spec, path, ()), kept)
@@ -167,11 +166,10 @@ def _parts(
     is_off: Callable[[Field], bool],
     is_young: Callable[[Field | Value], bool],
 ) -> dict[str, _Part]:
-    """The definitions in which there is something to look at, here or below."""
     parts = {name: _Part() for name in definitions}
     for name, fields in definitions.items():
         for each in fields.values():
-            if is_young(each) and each.name not in _FILLED_IN:
+            if is_young(each) and each.name not in _SERVER_SET:
                 parts[name].young.add(each.name)
             elif is_young(each) or is_off(each):
                 parts[name].off.add(each.name)
@@ -202,7 +200,6 @@ def _attributes(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.Field
 
 
 def _uses(value: Any, part: _Part, path: Path | None, names: Names, but: _Part | None = None) -> Iterator[_Use]:
-    """What a value has of a part; nothing in `but`."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _uses(item, part, path.index(index) if path else None, names, but)
@@ -227,9 +224,8 @@ def _uses(value: Any, part: _Part, path: Path | None, names: Names, but: _Part |
 
 
 def _own(used: Any, part: _Part, about: msgspec.structs.FieldInfo, path: Path) -> Iterator[_Use]:
-    """The use that a field is itself, or those that values in it are."""
     name = about.encode_name
-    if name in part.off or (name in part.young and used == _SAID_ANYWAY.get(name)):
+    if name in part.off or (name in part.young and used == _SERVER_DEFAULTS.get(name)):
         yield _Use((name,), None, about, None)
     elif name in part.young:
         yield _Use((name,), None, about, field_errors.forbidden(path, DETAIL))

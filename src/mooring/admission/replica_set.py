@@ -3,7 +3,7 @@
 from mooring.admission.meta import immutable
 from mooring.admission.numbers import non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings, validate_template
-from mooring.admission.pod_security.judging import check_template
+from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -12,6 +12,7 @@ from mooring.admission.workload import (
     SPEC,
     TEMPLATE,
     at_most,
+    is_valid,
     name_warnings,
     runs_for_ever,
     status_numbers,
@@ -25,12 +26,10 @@ from mooring.api.core_v1 import PodTemplate, ReplicationController, ReplicationC
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
-_NO_SELECTOR = "empty selector is invalid for deployment"  # Kubernetes' own words for ReplicaSets too
+_NO_SELECTOR = "empty selector is invalid for deployment"  # Kubernetes' message for ReplicaSets too
 
 
 class ReplicaSetStrategy(RuleStrategy[ReplicaSet]):
-    """Keeps a number of equal pods running."""
-
     object_type = ReplicaSet
     group = "apps"
     kind = "ReplicaSet"
@@ -57,7 +56,8 @@ class ReplicaSetStrategy(RuleStrategy[ReplicaSet]):
         errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
         old_template = old.spec.template if old is not None else None
-        errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "ReplicaSet", request)
+        if is_valid(spec.selector):
+            errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "ReplicaSet", request)
         return errors if old is None else errors + immutable(spec.selector, old.spec.selector, SPEC, "selector")
 
     def status_rules(self, new: ReplicaSet, old: ReplicaSet, request: Request) -> list[FieldError]:
@@ -67,13 +67,11 @@ class ReplicaSetStrategy(RuleStrategy[ReplicaSet]):
         found = name_warnings(new.metadata) if old is None else []
         return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
 
-    def judge(self, new: ReplicaSet, old: ReplicaSet | None, request: Request) -> None:
+    def admit(self, new: ReplicaSet, old: ReplicaSet | None, request: Request) -> None:
         check_template(new.spec.template, request)
 
 
 class ReplicationControllerStrategy(RuleStrategy[ReplicationController]):
-    """What ReplicaSets were before they had selectors with expressions."""
-
     object_type = ReplicationController
     kind = "ReplicationController"
     resource = "replicationcontrollers"
@@ -126,14 +124,12 @@ class ReplicationControllerStrategy(RuleStrategy[ReplicationController]):
             return found
         return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
 
-    def judge(self, new: ReplicationController, old: ReplicationController | None, request: Request) -> None:
+    def admit(self, new: ReplicationController, old: ReplicationController | None, request: Request) -> None:
         if new.spec.template is not None:
             check_template(new.spec.template, request)
 
 
 class PodTemplateStrategy(RuleStrategy[PodTemplate]):
-    """A template that is kept for itself."""
-
     object_type = PodTemplate
     kind = "PodTemplate"
     resource = "podtemplates"
@@ -155,7 +151,7 @@ class PodTemplateStrategy(RuleStrategy[PodTemplate]):
     def warnings(self, new: PodTemplate, old: PodTemplate | None, request: Request) -> list[str]:
         return template_warnings(new.template, old.template if old is not None else None, Path("template"))
 
-    def judge(self, new: PodTemplate, old: PodTemplate | None, request: Request) -> None:
+    def admit(self, new: PodTemplate, old: PodTemplate | None, request: Request) -> None:
         check_template(new.template, request)
 
 

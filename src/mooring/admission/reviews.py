@@ -1,7 +1,6 @@
-"""Questions that are answered at once and never stored: who somebody is, what they may do, and tokens.
+"""Review kinds, which are answered at once and never stored: users, access and tokens.
 
-Their metadata is empty; the API server answers them after they were admitted. `Scale` is here too: it is how clients
-see and change the size of a workload.
+Their metadata is empty; the API server answers them after admission. `Scale` is here too, the size of a workload.
 """
 
 from typing import TypeVar
@@ -30,28 +29,22 @@ _MIN_SECONDS = 600
 _MAX_SECONDS = 1 << 32
 
 
-class _Question(Strategy[T]):
-    """A kind that is not stored."""
-
+class _ReviewStrategy(Strategy[T]):
     namespaced = False
     has_generation = False
 
 
-class SubjectAccessReviewStrategy(_Question[SubjectAccessReview]):
-    """May somebody do something?"""
-
+class SubjectAccessReviewStrategy(_ReviewStrategy[SubjectAccessReview]):
     object_type = SubjectAccessReview
     group = AUTHORIZATION
     kind = "SubjectAccessReview"
     resource = "subjectaccessreviews"
 
     def validate_create(self, obj: SubjectAccessReview, request: Request) -> list[FieldError]:
-        return _access(obj.spec) + _somebody(obj.spec)
+        return _access(obj.spec) + _validate_user(obj.spec)
 
 
-class LocalSubjectAccessReviewStrategy(_Question[LocalSubjectAccessReview]):
-    """May somebody do something in this namespace?"""
-
+class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]):
     object_type = LocalSubjectAccessReview
     group = AUTHORIZATION
     kind = "LocalSubjectAccessReview"
@@ -59,7 +52,7 @@ class LocalSubjectAccessReviewStrategy(_Question[LocalSubjectAccessReview]):
     namespaced = True
 
     def validate_create(self, obj: LocalSubjectAccessReview, request: Request) -> list[FieldError]:
-        errors = _access(obj.spec) + _somebody(obj.spec)
+        errors = _access(obj.spec) + _validate_user(obj.spec)
         attributes = obj.spec.resource_attributes
         if attributes is not None and attributes.namespace != obj.metadata.namespace:
             here = _SPEC.child("resourceAttributes", "namespace")
@@ -71,9 +64,7 @@ class LocalSubjectAccessReviewStrategy(_Question[LocalSubjectAccessReview]):
         return errors
 
 
-class SelfSubjectAccessReviewStrategy(_Question[SelfSubjectAccessReview]):
-    """May I do something?"""
-
+class SelfSubjectAccessReviewStrategy(_ReviewStrategy[SelfSubjectAccessReview]):
     object_type = SelfSubjectAccessReview
     group = AUTHORIZATION
     kind = "SelfSubjectAccessReview"
@@ -83,27 +74,21 @@ class SelfSubjectAccessReviewStrategy(_Question[SelfSubjectAccessReview]):
         return _access(obj.spec)
 
 
-class SelfSubjectRulesReviewStrategy(_Question[SelfSubjectRulesReview]):
-    """What may I do?"""
-
+class SelfSubjectRulesReviewStrategy(_ReviewStrategy[SelfSubjectRulesReview]):
     object_type = SelfSubjectRulesReview
     group = AUTHORIZATION
     kind = "SelfSubjectRulesReview"
     resource = "selfsubjectrulesreviews"
 
 
-class SelfSubjectReviewStrategy(_Question[SelfSubjectReview]):
-    """Who am I?"""
-
+class SelfSubjectReviewStrategy(_ReviewStrategy[SelfSubjectReview]):
     object_type = SelfSubjectReview
     group = AUTHENTICATION
     kind = "SelfSubjectReview"
     resource = "selfsubjectreviews"
 
 
-class TokenReviewStrategy(_Question[TokenReview]):
-    """Whose token is this?"""
-
+class TokenReviewStrategy(_ReviewStrategy[TokenReview]):
     object_type = TokenReview
     group = AUTHENTICATION
     kind = "TokenReview"
@@ -113,9 +98,7 @@ class TokenReviewStrategy(_Question[TokenReview]):
         return [] if obj.spec.token else [field_errors.required(_SPEC.child("token"))]
 
 
-class TokenRequestStrategy(_Question[TokenRequest]):
-    """A token for a service account, please."""
-
+class TokenRequestStrategy(_ReviewStrategy[TokenRequest]):
     object_type = TokenRequest
     group = AUTHENTICATION
     kind = "TokenRequest"
@@ -135,9 +118,7 @@ class TokenRequestStrategy(_Question[TokenRequest]):
         return []
 
 
-class ScaleStrategy(_Question[Scale]):
-    """How large a workload should be."""
-
+class ScaleStrategy(_ReviewStrategy[Scale]):
     object_type = Scale
     group = "autoscaling"
     kind = "Scale"
@@ -159,7 +140,7 @@ def _access(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> list
     return []
 
 
-def _somebody(spec: SubjectAccessReviewSpec) -> list[FieldError]:
+def _validate_user(spec: SubjectAccessReviewSpec) -> list[FieldError]:
     if spec.user or spec.groups:
         return []
     return [field_errors.invalid(_SPEC.child("user"), "", "at least one of user or group must be specified")]

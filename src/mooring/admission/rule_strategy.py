@@ -1,7 +1,7 @@
-"""`RuleStrategy`: the strategy of a kind whose rules hold alike when it is created and when it is changed.
+"""`RuleStrategy`: the strategy of a kind with the same rules for create and update.
 
-Most kinds are of that sort: the metadata is checked first, then the object. Such a kind says its rules once, in
-`rules`, which gets the old object too (None for a create) for what may not change. Read next: ``configuration.py`` for
+Metadata is validated first, then the object. A kind implements its rules once, in `rules`, which also gets the old
+object (None for a create) for immutable fields. Read next: ``configuration.py`` for
 a small example, ``node.py`` for one with a life of its own.
 """
 
@@ -17,8 +17,6 @@ T = TypeVar("T", bound=meta_v1.Resource)
 
 
 class RuleStrategy(Strategy[T]):
-    """A kind whose rules are in one place."""
-
     has_status: ClassVar[bool] = False
     """Whether there is a `status` subresource."""
 
@@ -26,15 +24,14 @@ class RuleStrategy(Strategy[T]):
         super().__init__({"status": self.status_strategy()} if self.has_status else None)
 
     def status_strategy(self) -> Strategy[T]:
-        """The strategy of the `status` subresource."""
         return RuleStatusStrategy(self)
 
     def name_check(self, name: str) -> names.Messages:
-        """The syntax of the kind's names."""
+        """Check the syntax of the kind's names."""
         return names.dns1123_subdomain(name)
 
     def name_check_for(self, request: Request) -> Callable[[str], names.Messages]:
-        """The same, where it depends on the version."""
+        """Return the name check, which may depend on the version."""
         return self.name_check
 
     def validate_create(self, obj: T, request: Request) -> list[FieldError]:
@@ -48,11 +45,11 @@ class RuleStrategy(Strategy[T]):
         return errors + self.rules(new, old, request)
 
     def rules(self, obj: T, old: T | None, request: Request) -> list[FieldError]:
-        """What is wrong with the object apart from its metadata. `old` is None for a create."""
+        """Validate the object without its metadata. `old` is None for a create."""
         return []
 
     def status_rules(self, new: T, old: T, request: Request) -> list[FieldError]:
-        """What is wrong with a change of the status."""
+        """Validate a change of the status."""
         return []
 
 

@@ -1,4 +1,4 @@
-"""RuntimeClasses, and what they add to pods: overhead, a node selector and tolerations (Kubernetes' `RuntimeClass`)."""
+"""RuntimeClasses, and what they add to pods: overhead, a node selector and tolerations."""
 
 from collections.abc import Mapping
 from math import inf
@@ -20,8 +20,6 @@ from mooring.api.node_v1 import RuntimeClass, Scheduling
 
 
 class RuntimeClassStrategy(RuleStrategy[RuntimeClass]):
-    """A way to run containers."""
-
     object_type = RuntimeClass
     group = "node.k8s.io"
     kind = "RuntimeClass"
@@ -31,9 +29,9 @@ class RuntimeClassStrategy(RuleStrategy[RuntimeClass]):
 
     def rules(self, obj: RuntimeClass, old: RuntimeClass | None, request: Request) -> list[FieldError]:
         here = Path("handler")
-        if old is not None:
-            return [] if obj.handler == old.handler else [field_errors.invalid(here, obj.handler, IMMUTABLE)]
         problems: list[FieldError] = []
+        if old is not None and obj.handler != old.handler:
+            problems.append(field_errors.invalid(here, obj.handler, IMMUTABLE))
         if not obj.handler:
             problems.append(field_errors.required(here))
         else:
@@ -59,27 +57,24 @@ def _scheduling(scheduling: Scheduling, path: Path, request: Request) -> list[Fi
     return problems
 
 
-# -- pods
-
-
 def apply_runtime_class(pod: Pod, request: Request) -> None:
-    """Give a new pod what its class asks for; raises Forbidden where that contradicts what it says itself."""
+    """Apply a new pod's RuntimeClass; raise Forbidden if it contradicts the pod."""
     name = pod.spec.runtime_class_name
     if name is None:
         if pod.spec.overhead and request.lookups.knows_runtime_classes:
-            raise _refused(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
+            raise _forbidden(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
         return
     found = request.lookups.runtime_class(name)
     if found is None:
         if request.lookups.knows_runtime_classes:
-            raise _refused(pod, f'RuntimeClass "{name}" not found')
+            raise _forbidden(pod, f'RuntimeClass "{name}" not found')
         return
     if found.overhead is None:
         if pod.spec.overhead:
-            raise _refused(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
+            raise _forbidden(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
     else:
         if pod.spec.overhead and pod.spec.overhead != found.overhead.pod_fixed:
-            raise _refused(pod, "Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+            raise _forbidden(pod, "Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         pod.spec.overhead = dict(found.overhead.pod_fixed)
     if found.scheduling is not None:
         _place(pod, found.scheduling)
@@ -95,11 +90,11 @@ def _place(pod: Pod, scheduling: Scheduling) -> None:
             )
             raise errors.forbidden("pods", pod.metadata.name, why)
     if scheduling.tolerations:
-        pod.spec.tolerations = merged([*pod.spec.tolerations, *copy_of(scheduling.tolerations)])
+        pod.spec.tolerations = merge_tolerations([*pod.spec.tolerations, *copy_of(scheduling.tolerations)])
 
 
-def merged(tolerations: list[Toleration]) -> list[Toleration]:
-    """Tolerations without those that another one says too; of equals the first stays."""
+def merge_tolerations(tolerations: list[Toleration]) -> list[Toleration]:
+    """Remove tolerations that others cover; of equal ones the first stays."""
     distinct = list({structs.astuple(each): each for each in reversed(tolerations)}.values())[::-1]
     widest: dict[tuple[str, str, str, str], Toleration] = {}
     for each in distinct:
@@ -111,7 +106,6 @@ def merged(tolerations: list[Toleration]) -> list[Toleration]:
 
 
 def _is_covered(each: Toleration, widest: Mapping[tuple[str, str, str, str], Toleration]) -> bool:
-    """Whether all that a toleration tolerates is tolerated by another."""
     if each.expression:
         return False
     forms = [("Exists", key, "", effect) for key in {"", each.key} for effect in {"", each.effect}]
@@ -125,7 +119,7 @@ def _seconds(each: Toleration) -> float:
     return inf if each.toleration_seconds is None else each.toleration_seconds
 
 
-def _refused(pod: Pod, why: str) -> errors.Forbidden:
+def _forbidden(pod: Pod, why: str) -> errors.Forbidden:
     return errors.forbidden("pods", pod.metadata.name, f"pod rejected: {why}")
 
 

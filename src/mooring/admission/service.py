@@ -1,11 +1,16 @@
-"""Services: defaulted and checked here; addresses and node ports are given out by the API server, after admission."""
+"""Default and validate Services; the API server allocates addresses and node ports after admission."""
 
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from mooring.admission import service_families
-from mooring.admission.addresses import validate_ip
+from mooring.admission.addresses import (
+    validate_endpoint_ip,
+    validate_ip,
+    validate_legacy_cidr,
+    validate_legacy_ip,
+)
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service_families import HEADLESS
@@ -29,12 +34,13 @@ _MAX_AFFINITY_SECONDS = 86400
 _DEFAULT_AFFINITY_SECONDS = 10800
 _SPEC = Path("spec")
 _PORTS = _SPEC.child("ports")
+_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_BALANCERS_ONLY = "may only be used when `type` is 'LoadBalancer'"
 _EXTERNAL = ("NodePort", "LoadBalancer")
 
 
 class ServiceStrategy(RuleStrategy[Service]):
-    """A name for a set of pods."""
-
     object_type = Service
     kind = "Service"
     resource = "services"
@@ -56,6 +62,9 @@ class ServiceStrategy(RuleStrategy[Service]):
         for port in spec.ports:
             port.protocol = port.protocol or "TCP"
             port.target_port = port.target_port or port.port
+        for ingress in obj.status.load_balancer.ingress if spec.type == "LoadBalancer" else ():
+            if ingress.ip and ingress.ip_mode is None:
+                ingress.ip_mode = "VIP"
         if spec.type in _EXTERNAL and not spec.external_traffic_policy:
             spec.external_traffic_policy = "Cluster"
         if spec.type != "ExternalName" and spec.internal_traffic_policy is None:
@@ -71,7 +80,7 @@ class ServiceStrategy(RuleStrategy[Service]):
 
     def prepare_for_update(self, new: Service, old: Service, request: Request) -> None:
         super().prepare_for_update(new, old, request)
-        _keep_given(new.spec, old.spec)
+        _keep_allocated(new.spec, old.spec)
         _drop_useless(new.spec, old.spec)
         if new.spec.type != "LoadBalancer":
             new.status = replace(new.status, load_balancer=LoadBalancerStatus())
@@ -83,22 +92,56 @@ class ServiceStrategy(RuleStrategy[Service]):
         errors += _ports(spec.ports)
         errors += names.validate_labels(spec.selector, _SPEC.child("selector"))
         errors += _affinity(spec)
-        errors += _addresses(spec) or service_families.rules(obj, old, request.options.service_families)
+        addresses = _addresses(spec) + _external_ips(spec, old, strict=request.options.strict_addresses)
+        errors += addresses or service_families.rules(obj, old, request.options.service_families)
         if spec.type not in TYPES:
             errors.append(field_errors.not_supported(_SPEC.child("type"), spec.type, TYPES))
-        errors += _unique_ports(spec) + _traffic(spec) + _health_check(spec, old)
+        errors += _unique_ports(spec) + _source_ranges(obj, old, strict=request.options.strict_addresses)
+        errors += _traffic(spec) + _distribution(spec, same_node=request.options.same_node_traffic)
+        errors += _health_check(spec, old)
         return errors if old is None else errors + _changes(spec, old.spec)
 
     def status_rules(self, new: Service, old: Service, request: Request) -> list[FieldError]:
-        errors: list[FieldError] = []  # conditions are anybody's, and are not looked at
-        for index, ingress in enumerate(new.status.load_balancer.ingress):
+        errors: list[FieldError] = []  # conditions are not validated
+        here, ingresses = Path("status", "loadBalancer", "ingress"), new.status.load_balancer.ingress
+        if ingresses and new.spec.type != "LoadBalancer":
+            return [field_errors.forbidden(here, "may only be used when `spec.type` is 'LoadBalancer'")]
+        for index, ingress in enumerate(ingresses):
+            at = here.index(index)
             if ingress.ip:
-                here = Path("status", "loadBalancer", "ingress").index(index).child("ip")
-                errors += validate_ip(ingress.ip, here)
+                errors += validate_ip(ingress.ip, at.child("ip"))
+            elif ingress.ip_mode is not None:
+                errors.append(field_errors.forbidden(at.child("ipMode"), "may not be specified when `ip` is not set"))
+            if ingress.ip and ingress.ip_mode not in _IP_MODES:
+                errors.append(field_errors.not_supported(at.child("ipMode"), ingress.ip_mode, _IP_MODES))
+            if ingress.hostname:
+                wrong = names.dns1123_subdomain(ingress.hostname)
+                errors += names.validate(at.child("hostname"), ingress.hostname, wrong)
         return errors
 
     def warnings(self, new: Service, old: Service | None, request: Request) -> list[str]:
-        return ["spec.loadBalancerIP is deprecated in v1.24+"] if new.spec.load_balancer_ip else []
+        spec, found = new.spec, []
+        if "service.kubernetes.io/topology-aware-hints" in new.metadata.annotations:
+            name = "service.kubernetes.io/topology-aware-hints"
+            found.append(f"annotation {name} is deprecated, please use service.kubernetes.io/topology-mode instead")
+        is_headless = spec.cluster_ip == "None"
+        if is_headless:
+            ignored = {"loadBalancerIP": spec.load_balancer_ip, "externalIPs": spec.external_ips}
+            found += [f"spec.{name} is ignored for headless services" for name, value in ignored.items() if value]
+            if spec.session_affinity != "None":
+                found.append("spec.SessionAffinity is ignored for headless services")
+        elif spec.external_ips and spec.type != "ExternalName":
+            found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+        if spec.type == "ExternalName" and spec.external_ips:
+            found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+        if spec.type != "ExternalName" and spec.external_name:
+            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        if spec.traffic_distribution == "PreferClose":
+            found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+        return found
+
+
+_IP_MODES = ("Proxy", "VIP")
 
 
 def _default_affinity(spec: ServiceSpec) -> None:
@@ -109,14 +152,15 @@ def _default_affinity(spec: ServiceSpec) -> None:
 
 
 def needs_health_check(spec: ServiceSpec) -> bool:
-    """Whether balancers ask nodes if they have a pod of the Service."""
+    """Whether load balancers check nodes for local pods of the Service."""
     return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
 
 
-def _keep_given(new: ServiceSpec, old: ServiceSpec) -> None:
-    """What was given out stays, where a client that replaces the Service does not say it."""
+def _keep_allocated(new: ServiceSpec, old: ServiceSpec) -> None:
     if new.cluster_ip != old.cluster_ip and new.cluster_ips == old.cluster_ips:
-        new.cluster_ips = [new.cluster_ip] if new.cluster_ip else []  # who knows one field only has changed that one
+        new.cluster_ips = (
+            [new.cluster_ip] if new.cluster_ip else []
+        )  # a client that knows only one field has changed that one
     if "ExternalName" not in (new.type, old.type) and not new.cluster_ips:
         new.cluster_ip, new.cluster_ips = old.cluster_ip, list(old.cluster_ips)
         new.ip_families = new.ip_families or list(old.ip_families)
@@ -131,7 +175,6 @@ def _keep_given(new: ServiceSpec, old: ServiceSpec) -> None:
 
 
 def _drop_useless(new: ServiceSpec, old: ServiceSpec) -> None:
-    """What a change of type makes useless goes, unless the client has changed it at the same time."""
     if new.type == "ExternalName" != old.type:
         if (new.cluster_ip, new.cluster_ips) == (old.cluster_ip, old.cluster_ips):
             new.cluster_ip, new.cluster_ips = "", []
@@ -153,9 +196,6 @@ def _drop_useless(new: ServiceSpec, old: ServiceSpec) -> None:
             new.allocate_load_balancer_node_ports = None
         if new.load_balancer_class == old.load_balancer_class:
             new.load_balancer_class = None
-
-
-# -- the type
 
 
 def _needs_ports(spec: ServiceSpec) -> list[FieldError]:
@@ -195,9 +235,6 @@ def _external_name(spec: ServiceSpec) -> list[FieldError]:
         return [*errors, field_errors.required(here)]
     name = spec.external_name.removesuffix(".")
     return errors + names.validate(here, name, names.dns1123_subdomain(name))
-
-
-# -- ports
 
 
 def _ports(ports: list[ServicePort]) -> list[FieldError]:
@@ -247,9 +284,6 @@ def _unique_ports(spec: ServiceSpec) -> list[FieldError]:
     return errors
 
 
-# -- affinity, addresses and traffic
-
-
 def _affinity(spec: ServiceSpec) -> list[FieldError]:
     here, config = _SPEC.child("sessionAffinityConfig"), spec.session_affinity_config
     if spec.session_affinity not in ("ClientIP", "None"):
@@ -280,9 +314,44 @@ def _addresses(spec: ServiceSpec) -> list[FieldError]:
     if len(spec.cluster_ips) == 2 and len(set(map(service_families.family_of, spec.cluster_ips))) == 1:
         detail = "may specify no more than one IP for each IP family"
         errors.append(field_errors.invalid(here, spec.cluster_ips, detail))
-    for index, ip in enumerate(spec.external_ips):
-        errors += validate_ip(ip, _SPEC.child("externalIPs").index(index))
     return errors
+
+
+def _external_ips(spec: ServiceSpec, old: Service | None, *, strict: bool) -> list[FieldError]:
+    known = set(old.spec.external_ips) if old is not None else set()
+    errors: list[FieldError] = []
+    for index, ip in enumerate(spec.external_ips):
+        here = _SPEC.child("externalIPs").index(index)
+        errors += validate_legacy_ip(ip, here, strict=strict and ip not in known) or validate_endpoint_ip(ip, here)
+    return errors
+
+
+def _source_ranges(obj: Service, old: Service | None, *, strict: bool) -> list[FieldError]:
+    given, here = obj.spec.load_balancer_source_ranges, _SPEC.child("LoadBalancerSourceRanges")
+    known = {each.strip() for each in old.spec.load_balancer_source_ranges} if old is not None else set()
+    text = obj.metadata.annotations.get(_SOURCE_RANGES)
+    if not given and text is None:
+        return []
+    errors: list[FieldError] = []
+    paths = [here.index(index) for index in range(len(given))]
+    if text is not None and not given:
+        here = Path("metadata", "annotations").key(_SOURCE_RANGES)
+        is_kept = old is not None and old.metadata.annotations.get(_SOURCE_RANGES) == text
+        given = text.split(",") if text.strip() and not is_kept else []
+        paths = [here] * len(given)
+    if obj.spec.type != "LoadBalancer":
+        errors.append(field_errors.forbidden(here, _BALANCERS_ONLY))
+    for path, each in zip(paths, map(str.strip, given), strict=True):
+        if each not in known:
+            errors += validate_legacy_cidr(each, path, strict=strict)
+    return errors
+
+
+def _distribution(spec: ServiceSpec, *, same_node: bool) -> list[FieldError]:
+    supported = _DISTRIBUTIONS if same_node else _DISTRIBUTIONS[:1]
+    if spec.traffic_distribution is None or spec.traffic_distribution in supported:
+        return []
+    return [field_errors.not_supported(_SPEC.child("trafficDistribution"), spec.traffic_distribution, supported)]
 
 
 def _traffic(spec: ServiceSpec) -> list[FieldError]:
@@ -297,13 +366,14 @@ def _traffic(spec: ServiceSpec) -> list[FieldError]:
     if internal is not None and internal not in policies:
         errors.append(field_errors.not_supported(_SPEC.child("internalTrafficPolicy"), internal, policies))
     if spec.type == "LoadBalancer":
-        return errors
+        balancer = spec.load_balancer_class
+        wrong = names.label_key(balancer) if balancer is not None else ()
+        return errors + names.validate(_SPEC.child("loadBalancerClass"), balancer or "", wrong)
     return errors + [
-        field_errors.forbidden(_SPEC.child(name), "may only be used when `type` is 'LoadBalancer'")
+        field_errors.forbidden(_SPEC.child(name), _BALANCERS_ONLY)
         for name, given in (
             ("allocateLoadBalancerNodePorts", spec.allocate_load_balancer_node_ports is not None),
             ("loadBalancerClass", spec.load_balancer_class is not None),
-            ("loadBalancerSourceRanges", bool(spec.load_balancer_source_ranges)),
         )
         if given
     ]
@@ -319,12 +389,16 @@ def _health_check(spec: ServiceSpec, old: Service | None) -> list[FieldError]:
 
 
 def _changes(new: ServiceSpec, old: ServiceSpec) -> list[FieldError]:
-    """An address stays for as long as the service has one."""
     if "ExternalName" in (new.type, old.type):
         return []
-    pairs = enumerate(zip(new.cluster_ips, old.cluster_ips, strict=False))
-    here, detail = _SPEC.child("clusterIPs"), "may not change once set"
-    return [field_errors.invalid(here.index(index), new.cluster_ips, detail) for index, (a, b) in pairs if b and a != b]
+    detail, errors = "may not change once set", []
+    if new.type == old.type == "LoadBalancer" and new.load_balancer_class != old.load_balancer_class:
+        errors.append(field_errors.invalid(_SPEC.child("loadBalancerClass"), new.load_balancer_class, detail))
+    here = _SPEC.child("clusterIPs")
+    for index, (address, before) in enumerate(zip(new.cluster_ips, old.cluster_ips, strict=False)):
+        if before and address != before:
+            errors.append(field_errors.invalid(here.index(index), new.cluster_ips, detail))
+    return errors
 
 
 STRATEGIES = (ServiceStrategy(),)

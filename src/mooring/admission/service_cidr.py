@@ -1,6 +1,6 @@
-"""ServiceCIDRs and IPAddresses: where the cluster IPs of Services come from, and which are taken.
+"""ServiceCIDRs and IPAddresses: the ranges of cluster IPs, and the allocated ones.
 
-An address belongs to whoever has created its IPAddress. The API server makes those of Services.
+The creator of an IPAddress owns the address. The API server creates those of Services.
 """
 
 from mooring.admission.addresses import canonical_ip_problems, network_of, validate_canonical_cidr
@@ -18,8 +18,6 @@ _ONE_OF_EACH = "may specify no more than one IP for each IP family, i.e 192.168.
 
 
 class IPAddressStrategy(RuleStrategy[IPAddress]):
-    """One address that is taken."""
-
     object_type = IPAddress
     group = "networking.k8s.io"
     kind = "IPAddress"
@@ -32,10 +30,10 @@ class IPAddressStrategy(RuleStrategy[IPAddress]):
 
     def rules(self, obj: IPAddress, old: IPAddress | None, request: Request) -> list[FieldError]:
         parent = obj.spec.parent_ref
-        if old is not None:
-            same = parent == old.spec.parent_ref
-            return [] if same else [field_errors.invalid(_PARENT, parent, IMMUTABLE)]
-        return [field_errors.required(_PARENT)] if parent is None else _parent(parent)
+        errors = [field_errors.required(_PARENT)] if parent is None else _parent(parent)
+        if old is not None and parent != old.spec.parent_ref:
+            errors.append(field_errors.invalid(_PARENT, parent, IMMUTABLE))
+        return errors
 
 
 def _parent(parent: ParentReference) -> list[FieldError]:
@@ -54,8 +52,6 @@ def _parent(parent: ParentReference) -> list[FieldError]:
 
 
 class ServiceCIDRStrategy(RuleStrategy[ServiceCIDR]):
-    """Networks from which Services get their cluster IPs."""
-
     object_type = ServiceCIDR
     group = "networking.k8s.io"
     kind = "ServiceCIDR"

@@ -1,7 +1,6 @@
-"""Which families of addresses a Service has: what the client says, or what the cluster has.
+"""Choose and validate the IP families of a Service.
 
-`choose` fills in what is missing, `rules` says what does not go together. The addresses themselves are given out by the
-API server, after admission. Called by ``service.py``.
+`choose` sets defaults, `rules` validates. The API server allocates addresses after admission.
 """
 
 from mooring.api import field_errors
@@ -26,11 +25,11 @@ def family_of(address: str) -> str:
 
 
 def choose(new: Service, old: Service | None, families: tuple[str, ...]) -> None:
-    """Fill in policy and families; `families` are the cluster's, the usual one first."""
+    """Default policy and families; `families` are the cluster's, the default first."""
     spec = new.spec
-    if spec.type == "ExternalName" or (old is not None and _stays(spec, old.spec)):
+    if spec.type == "ExternalName" or (old is not None and _keeps_families(spec, old.spec)):
         return
-    spec.ip_family_policy = spec.ip_family_policy or _usual_policy(spec, old)
+    spec.ip_family_policy = spec.ip_family_policy or _default_policy(spec, old)
     if old is not None and spec.ip_family_policy == SINGLE:
         _reduce(spec, old.spec)
     for address in spec.cluster_ips[len(spec.ip_families) :]:
@@ -43,20 +42,18 @@ def choose(new: Service, old: Service | None, families: tuple[str, ...]) -> None
         spec.ip_families.append("IPv6" if spec.ip_families[0] == "IPv4" else "IPv4")
 
 
-def _stays(new: ServiceSpec, old: ServiceSpec) -> bool:
-    """Whether a Service that prefers two families is left as it is, whatever the cluster has got meanwhile."""
+def _keeps_families(new: ServiceSpec, old: ServiceSpec) -> bool:
     same = (new.cluster_ips, new.ip_families, new.type) == (old.cluster_ips, old.ip_families, old.type)
     return same and new.ip_family_policy == old.ip_family_policy == PREFER
 
 
-def _usual_policy(spec: ServiceSpec, old: Service | None) -> str:
+def _default_policy(spec: ServiceSpec, old: Service | None) -> str:
     if old is not None and old.spec.ip_family_policy is not None:
         return old.spec.ip_family_policy
     return REQUIRE if is_headless(spec) and not spec.selector else SINGLE
 
 
 def _reduce(spec: ServiceSpec, old: ServiceSpec) -> None:
-    """One family only: the second address goes, unless the client has changed it at the same time."""
     if spec.cluster_ips == old.cluster_ips:
         spec.cluster_ips = spec.cluster_ips[:1]
     if spec.ip_families == old.ip_families:
@@ -68,7 +65,7 @@ def _is_of_unknown_family(spec: ServiceSpec) -> bool:
 
 
 def rules(new: Service, old: Service | None, families: tuple[str, ...]) -> list[FieldError]:
-    """What is wrong with addresses, families and policy together."""
+    """Validate addresses, families and policy together."""
     spec = new.spec
     if spec.type == "ExternalName":
         return []
@@ -105,7 +102,6 @@ def _known(spec: ServiceSpec) -> list[FieldError]:
 
 
 def _matching(spec: ServiceSpec) -> list[FieldError]:
-    """Each address is of the family at the same place."""
     pairs = list(zip(spec.cluster_ips, spec.ip_families, strict=False))
     return [
         field_errors.invalid(
@@ -117,7 +113,6 @@ def _matching(spec: ServiceSpec) -> list[FieldError]:
 
 
 def _configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> list[FieldError]:
-    """What the cluster has to have for it. What a Service has already stays."""
     if (is_headless(spec) and not spec.selector) or (old is not None and old.spec.ip_families == spec.ip_families):
         return []
     errors = [

@@ -1,14 +1,13 @@
 """StatefulSets and the ControllerRevisions that they and DaemonSets keep.
 
-The volumes that a StatefulSet's claim templates will bring do not stand in its pod template. They are added before the
-template is judged, so that a container may mount them.
+Volumes of claim templates are added to the pod template before it is validated, so that containers can mount them.
 """
 
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.numbers import at_most_all, non_negative, number_or_percent
-from mooring.admission.persistent_volume_claim import default_claim
+from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings
-from mooring.admission.pod_security.judging import check_template
+from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -17,7 +16,9 @@ from mooring.admission.workload import (
     TEMPLATE,
     at_most,
     is_nothing,
+    is_valid,
     name_warnings,
+    runs_for_ever,
     status_numbers,
     validate_lasting_template,
     validate_match,
@@ -37,24 +38,10 @@ from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
 _RETENTION = ("Retain", "Delete")
-_MUTABLE = (
-    "replicas",
-    "template",
-    "update_strategy",
-    "min_ready_seconds",
-    "ordinals",
-    "revision_history_limit",
-    "persistent_volume_claim_retention_policy",
-)
-_IMMUTABLE_SPEC = (
-    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
-    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
-)
+_IMMUTABLE = ("selector", "volume_claim_templates", "service_name", "pod_management_policy")
 
 
 class StatefulSetStrategy(RuleStrategy[StatefulSet]):
-    """Runs pods that keep their names and their storage."""
-
     object_type = StatefulSet
     group = "apps"
     kind = "StatefulSet"
@@ -97,12 +84,10 @@ class StatefulSetStrategy(RuleStrategy[StatefulSet]):
 
     def rules(self, obj: StatefulSet, old: StatefulSet | None, request: Request) -> list[FieldError]:
         errors = _validate_spec(obj.spec, old.spec if old is not None else None, request)
-        if old is not None and any(
-            getattr(obj.spec, name) != getattr(old.spec, name)
-            for name in obj.spec.__struct_fields__
-            if name not in _MUTABLE
-        ):
-            errors.append(field_errors.forbidden(SPEC, _IMMUTABLE_SPEC))
+        for name in _IMMUTABLE if old is not None else ():
+            if old is not None and getattr(obj.spec, name) != getattr(old.spec, name):
+                shown = obj.spec.__struct_encode_fields__[obj.spec.__struct_fields__.index(name)]
+                errors.append(field_errors.invalid(SPEC.child(shown), getattr(obj.spec, name), IMMUTABLE))
         return errors
 
     def status_rules(self, new: StatefulSet, old: StatefulSet, request: Request) -> list[FieldError]:
@@ -129,7 +114,7 @@ class StatefulSetStrategy(RuleStrategy[StatefulSet]):
         found = name_warnings(new.metadata) if old is None else []
         return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
 
-    def judge(self, new: StatefulSet, old: StatefulSet | None, request: Request) -> None:
+    def admit(self, new: StatefulSet, old: StatefulSet | None, request: Request) -> None:
         check_template(new.spec.template, request)
 
 
@@ -147,20 +132,25 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
         errors += non_negative(spec.ordinals.start, SPEC.child("ordinals", "start"))
     errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
     if spec.service_name and (old is None or old.service_name != spec.service_name):
-        errors += names.validate(SPEC.child("serviceName"), spec.service_name, names.dns1035_label(spec.service_name))
-    errors += validate_selector(spec.selector, SPEC.child("selector"), "empty selector is invalid for statefulset")
+        errors += names.validate(SPEC.child("serviceName"), spec.service_name, names.dns1123_label(spec.service_name))
+    if old is None:
+        for index, claim in enumerate(spec.volume_claim_templates):
+            here = SPEC.child("volumeClaimTemplates").index(index)
+            errors += validate_claim_spec(claim.spec, here.child("spec"))
+    errors += validate_selector(spec.selector, SPEC.child("selector"), "empty selector is invalid for statefulset", "")
     errors += validate_match(spec.selector, spec.template, TEMPLATE)
     old_template = _with_claims(old) if old is not None else None
+    if not is_valid(spec.selector):
+        return errors + runs_for_ever(spec.template, TEMPLATE, "StatefulSet")
     return errors + validate_lasting_template(_with_claims(spec), old_template, TEMPLATE, "StatefulSet", request)
 
 
 def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
-    """The template with the volumes that the claim templates will bring."""
-    known = {volume.name for volume in spec.template.spec.volumes}
-    brought = [claim.metadata.name for claim in spec.volume_claim_templates if claim.metadata.name not in known]
+    brought = dict.fromkeys(claim.metadata.name for claim in spec.volume_claim_templates)
     if not brought:
         return spec.template
     template = copy_of(spec.template)
+    template.spec.volumes = [volume for volume in template.spec.volumes if volume.name not in brought]
     for name in brought:
         source = PersistentVolumeClaimVolumeSource(claim_name=name)
         template.spec.volumes.append(Volume(name=name, persistent_volume_claim=source))
@@ -201,8 +191,6 @@ def _retention(spec: StatefulSetSpec, path: Path) -> list[FieldError]:
 
 
 class ControllerRevisionStrategy(RuleStrategy[ControllerRevision]):
-    """A past state, which never changes."""
-
     object_type = ControllerRevision
     group = "apps"
     kind = "ControllerRevision"

@@ -1,4 +1,4 @@
-"""storage.k8s.io: classes of storage, CSI drivers and what nodes have of them, attachments and free capacity."""
+"""storage.k8s.io: storage classes, CSI drivers and nodes, attachments and capacities."""
 
 from mooring.admission.meta import IMMUTABLE, immutable
 from mooring.admission.numbers import non_negative, non_negative_quantity
@@ -27,7 +27,8 @@ MAX_PARAMETERS = 512
 MAX_PARAMETERS_BYTES = 256 * 1024
 _RECLAIM_POLICIES = ("Delete", "Retain")
 _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
-_FS_GROUP_POLICIES = ("ReadWriteOnceWithFSType", "File", "None")
+_FS_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
+_CLASS_PROTECTION = "kubernetes.io/vac-protection"
 _LIFECYCLE_MODES = ("Persistent", "Ephemeral")
 _MAX_NODE_ID_BYTES = 192
 _ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
@@ -49,8 +50,6 @@ def _unchanged(name: str, new: object, old: object) -> list[FieldError]:
 
 
 class StorageClassStrategy(RuleStrategy[StorageClass]):
-    """A sort of storage that claims can ask for."""
-
     object_type = StorageClass
     group = GROUP
     kind = "StorageClass"
@@ -63,16 +62,7 @@ class StorageClassStrategy(RuleStrategy[StorageClass]):
         obj.volume_binding_mode = "Immediate" if obj.volume_binding_mode is None else obj.volume_binding_mode
 
     def rules(self, obj: StorageClass, old: StorageClass | None, request: Request) -> list[FieldError]:
-        if old is not None:
-            errors = _unchanged("parameters", obj.parameters, old.parameters)
-            errors += _unchanged("provisioner", obj.provisioner, old.provisioner)
-            errors += _unchanged("reclaimPolicy", obj.reclaim_policy, old.reclaim_policy)
-            if obj.volume_binding_mode != old.volume_binding_mode:
-                errors.append(field_errors.invalid(Path("volumeBindingMode"), obj.volume_binding_mode, IMMUTABLE))
-            return errors
-        errors = [] if obj.provisioner else [field_errors.required(Path("provisioner"))]
-        if obj.provisioner:
-            errors += names.validate(Path("provisioner"), obj.provisioner, names.label_key(obj.provisioner.lower()))
+        errors = _provisioner(obj.provisioner, Path("provisioner"))
         errors += _parameters(obj.parameters, Path("parameters"))
         for name, value, supported in (
             ("reclaimPolicy", obj.reclaim_policy, _RECLAIM_POLICIES),
@@ -80,12 +70,21 @@ class StorageClassStrategy(RuleStrategy[StorageClass]):
         ):
             if value not in supported:
                 errors.append(field_errors.not_supported(Path(name), value, supported))
-        return errors + _topologies(obj.allowed_topologies, Path("allowedTopologies"))
+        errors += _topologies(obj.allowed_topologies, Path("allowedTopologies"))
+        for name in ("parameters", "provisioner", "reclaim_policy", "volume_binding_mode") if old is not None else ():
+            if getattr(obj, name) != getattr(old, name):
+                shown = obj.__struct_encode_fields__[obj.__struct_fields__.index(name)]
+                errors.append(field_errors.invalid(Path(shown), getattr(obj, name), IMMUTABLE))
+        return errors
+
+
+def _provisioner(name: str, path: Path) -> list[FieldError]:
+    return names.validate(path, name, names.label_key(name.lower())) if name else [field_errors.required(path)]
 
 
 def _topologies(terms: list[TopologySelectorTerm], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[frozenset[tuple[str, frozenset[str]]]] = set()
+    seen: set[frozenset[tuple[str, frozenset[str]]]] = {frozenset()}  # an empty term is refused as a duplicate
     for index, term in enumerate(terms):
         here = path.index(index).child("matchLabelExpressions")
         values: dict[str, frozenset[str]] = {}
@@ -110,8 +109,6 @@ def _topologies(terms: list[TopologySelectorTerm], path: Path) -> list[FieldErro
 
 
 class VolumeAttributesClassStrategy(RuleStrategy[VolumeAttributesClass]):
-    """A set of properties that volumes can be given while they are in use."""
-
     object_type = VolumeAttributesClass
     group = GROUP
     kind = "VolumeAttributesClass"
@@ -119,27 +116,36 @@ class VolumeAttributesClassStrategy(RuleStrategy[VolumeAttributesClass]):
     namespaced = False
     has_generation = False
 
+    def mutate(self, obj: VolumeAttributesClass, old: VolumeAttributesClass | None, request: Request) -> None:
+        """Protect a new class from deletion while a volume uses it."""
+        if old is None and _CLASS_PROTECTION not in obj.metadata.finalizers:
+            obj.metadata.finalizers.append(_CLASS_PROTECTION)
+
     def rules(
         self, obj: VolumeAttributesClass, old: VolumeAttributesClass | None, request: Request
     ) -> list[FieldError]:
+        errors = _provisioner(obj.driver_name, Path("driverName"))
         if old is not None:
-            errors = _unchanged("driverName", obj.driver_name, old.driver_name)
-            return errors + _unchanged("parameters", obj.parameters, old.parameters)
-        errors = validate_csi_driver_name(obj.driver_name, Path("driverName"))
+            errors += _unchanged("driverName", obj.driver_name, old.driver_name)
+            errors += _unchanged("parameters", obj.parameters, old.parameters)
         if not obj.parameters:
             errors.append(field_errors.required(Path("parameters"), "must contain at least one key/value pair"))
         return errors + _parameters(obj.parameters, Path("parameters"))
 
 
 class CSIDriverStrategy(RuleStrategy[CSIDriver]):
-    """What a CSI driver can do."""
-
     object_type = CSIDriver
     group = GROUP
     kind = "CSIDriver"
     resource = "csidrivers"
     namespaced = False
+    has_generation = False
     allow_unconditional_update = False
+
+    def prepare_for_update(self, new: CSIDriver, old: CSIDriver, request: Request) -> None:
+        """Count changes of the spec, from 0 for a new driver."""
+        super().prepare_for_update(new, old, request)
+        new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
     def default(self, obj: CSIDriver) -> None:
         spec = obj.spec
@@ -152,6 +158,14 @@ class CSIDriverStrategy(RuleStrategy[CSIDriver]):
         spec.volume_lifecycle_modes = spec.volume_lifecycle_modes or ["Persistent"]
         if spec.fs_group_policy is None:
             spec.fs_group_policy = "ReadWriteOnceWithFSType"
+
+    def warnings(self, new: CSIDriver, old: CSIDriver | None, request: Request) -> list[str]:
+        if not new.spec.token_requests or new.spec.service_account_token_in_secrets is not None:
+            return []
+        if old is not None and new.spec.token_requests == old.spec.token_requests:
+            return []
+        text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true"
+        return [f"{text} to prevent possible logging of tokens in volume attributes"]
 
     def rules(self, obj: CSIDriver, old: CSIDriver | None, request: Request) -> list[FieldError]:
         errors = validate_csi_driver_name(obj.metadata.name, Path("name")) if old is None else []
@@ -179,6 +193,10 @@ def _driver_spec(spec: CSIDriverSpec) -> list[FieldError]:
     if period is not None and period < 10:
         here = _SPEC.child("nodeAllocatableUpdatePeriodSeconds")
         errors.append(field_errors.invalid(here, period, "must be greater than or equal to 10 seconds"))
+    if spec.service_account_token_in_secrets is not None and not spec.token_requests:
+        here = _SPEC.child("serviceAccountTokenInSecrets")
+        detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        errors.append(field_errors.invalid(here, spec.service_account_token_in_secrets, detail))
     return errors
 
 
@@ -199,8 +217,6 @@ def _token_requests(requests: list[TokenRequest], path: Path) -> list[FieldError
 
 
 class CSINodeStrategy(RuleStrategy[CSINode]):
-    """The CSI drivers that a node has. A driver may come and go, but not change."""
-
     object_type = CSINode
     group = GROUP
     kind = "CSINode"
@@ -228,7 +244,6 @@ class CSINodeStrategy(RuleStrategy[CSINode]):
 
 
 def _identity(driver: CSINodeDriver) -> tuple[str, list[str]]:
-    """What of a driver stays as it was; how many volumes fit may change."""
     return driver.node_id, driver.topology_keys
 
 
@@ -244,19 +259,16 @@ def _node_driver(driver: CSINodeDriver, path: Path) -> list[FieldError]:
         errors += non_negative(driver.allocatable.count, path.child("allocatable", "count"))
     seen: set[str] = set()
     for key in driver.topology_keys:
-        at = path.child("topologyKeys")
         if not key:
-            errors.append(field_errors.required(at))
+            errors.append(field_errors.required(path))
         if key in seen:
-            errors.append(field_errors.duplicate(at, key))
+            errors.append(field_errors.duplicate(path, key))
         seen.add(key)
-        errors += names.validate(at, key, names.label_key(key))
+        errors += names.validate(path, key, names.label_key(key))
     return errors
 
 
 class CSIStorageCapacityStrategy(RuleStrategy[CSIStorageCapacity]):
-    """How much room a driver has for a class in a part of the cluster."""
-
     object_type = CSIStorageCapacity
     group = GROUP
     kind = "CSIStorageCapacity"
@@ -268,9 +280,8 @@ class CSIStorageCapacityStrategy(RuleStrategy[CSIStorageCapacity]):
         name = obj.storage_class_name
         errors = names.validate(Path("storageClassName"), name, names.dns1123_subdomain(name))
         errors += label_selector.validate(obj.node_topology, Path("nodeTopology"))
-        for path, quantity in (("capacity", obj.capacity), ("maximumVolumeSize", obj.maximum_volume_size)):
-            if quantity is not None:
-                errors += non_negative_quantity(quantity, Path(path))
+        if obj.capacity is not None:
+            errors += non_negative_quantity(obj.capacity, Path("capacity"))
         if old is not None:
             for path, new, before in (
                 ("nodeTopology", obj.node_topology, old.node_topology),
@@ -282,8 +293,6 @@ class CSIStorageCapacityStrategy(RuleStrategy[CSIStorageCapacity]):
 
 
 class VolumeAttachmentStrategy(RuleStrategy[VolumeAttachment]):
-    """Asks that a volume is attached to a node."""
-
     object_type = VolumeAttachment
     group = GROUP
     kind = "VolumeAttachment"
@@ -312,6 +321,8 @@ class VolumeAttachmentStrategy(RuleStrategy[VolumeAttachment]):
         elif inline is not None:
             affinity = affinity_rules(request.options, None)
             errors += validate_spec(inline, here.child("inlineVolumeSpec"), affinity, inline=True)
+        if name:
+            errors += names.validate(here.child("persistentVolumeName"), name, names.dns1123_subdomain(name))
         errors += names.validate(_SPEC.child("nodeName"), spec.node_name, names.dns1123_subdomain(spec.node_name))
         if old is not None and spec != old.spec:
             errors.append(field_errors.invalid(_SPEC, spec, IMMUTABLE))

@@ -14,13 +14,12 @@ _STATUS = Path("status")
 
 
 class StorageVersionMigrationStrategy(RuleStrategy[StorageVersionMigration]):
-    """The wish that all objects of a resource are written in their storage version."""
-
     object_type = StorageVersionMigration
     group = "storagemigration.k8s.io"
     kind = "StorageVersionMigration"
     resource = "storageversionmigrations"
     namespaced = False
+    has_generation = False
     has_status = True
 
     def rules(

@@ -1,18 +1,18 @@
-"""What every kind tells the pipeline about itself: its defaults, its rules, and what may change.
+"""The strategy of a kind: its defaults, validation rules and immutable fields.
 
 One `Strategy` subclass per kind, all of them listed in ``registry.py``; ``pipeline.py`` calls the methods in the order
 in which Kubernetes does. A method that a kind does not need is inherited. Methods change the object that they are given
-in place (it was decoded for this request and nobody else has seen it), and never the old object.
+in place (it was decoded for this request), and never the old object.
 
-    create: default → mutate → prepare_for_create → validate_create → warnings → judge
-    update: default → mutate → prepare_for_update → validate_update → warnings → judge
+    create: default → mutate → prepare_for_create → validate_create → warnings → admit
+    update: default → mutate → prepare_for_update → validate_update → warnings → admit
 
-- `default` fills in what the client left out and needs nothing but the object.
-- `mutate` does what Kubernetes' mutating admission plugins do: it may look things up (`request.lookups`) and may
-  refuse, by raising an error of ``mooring.api.errors``.
-- `prepare_*` puts fields right that the client has no say in: status, generation, fields behind a gate.
-- `validate_*` returns *all* errors, in Kubernetes' order and words. It never raises.
-- `judge` does what Kubernetes' validating admission plugins do: it refuses a valid object for what the cluster says.
+- `default` sets defaults and needs only the object.
+- `mutate` does what Kubernetes' mutating admission plugins do: it may use `request.lookups` and may reject by raising
+  an error of ``mooring.api.errors``.
+- `prepare_*` resets fields that clients must not set: status, generation, gated fields.
+- `validate_*` returns *all* errors, in Kubernetes' order and with its messages. It never raises.
+- `admit` does what Kubernetes' validating admission plugins do: it rejects a valid object by the cluster's state.
 
 A subresource such as `status` is a strategy of its own in `subresources`; `StatusStrategy` is the usual one.
 """
@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import msgspec
 
 from mooring.admission import meta
-from mooring.admission.free_words import Place, WordCheck
 from mooring.admission.options import AdmissionOptions
 from mooring.api import meta_v1
-from mooring.api.answer_limits import add_warning
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import LimitRange, Pod, ServiceAccount
 from mooring.api.field_errors import FieldError
 from mooring.api.node_v1 import RuntimeClass
+from mooring.api.response_limits import add_warning
 
 if TYPE_CHECKING:  # it needs the rules of pods, which need this module
     from mooring.admission.pod.known_specs import KnownSpecs
@@ -40,7 +39,7 @@ T = TypeVar("T", bound=meta_v1.Resource)
 
 
 class Priority(msgspec.Struct, frozen=True):
-    """What admission needs of a PriorityClass."""
+    """The fields of a PriorityClass that admission needs."""
 
     name: str
     value: int
@@ -48,51 +47,52 @@ class Priority(msgspec.Struct, frozen=True):
 
 
 class Lookups(Protocol):
-    """What admission asks the cluster. The API server answers from its caches, lint and replay from what they have."""
+    """Cluster state that admission reads. The API server implements it with caches; lint and replay with their
+    input."""
 
     @property
     def knows_runtime_classes(self) -> bool:
         """Whether a RuntimeClass that cannot be found does not exist."""
 
     def namespace_phase(self, name: str) -> str | None:
-        """The phase of a namespace (`Active`, `Terminating`), None when it does not exist."""
+        """Return the phase of a namespace (`Active`, `Terminating`); None if it does not exist."""
 
     def priority_class(self, name: str) -> Priority | None:
-        """The PriorityClass of that name."""
+        pass
 
     def default_priority_class(self) -> Priority | None:
-        """The PriorityClass with `globalDefault`; the one with the lowest value if there are several."""
+        """Return the PriorityClass with `globalDefault`; of several, the one with the lowest value."""
 
     def default_storage_class(self) -> str | None:
-        """The name of the StorageClass that claims without one get; the newest if several are marked."""
+        """Return the name of the default StorageClass; of several, the newest."""
 
     def default_ingress_class(self) -> str | None:
-        """The name of the IngressClass that Ingresses without one get; the newest if several are marked."""
+        """Return the name of the default IngressClass; of several, the newest."""
 
     def allows_expansion(self, storage_class: str) -> bool:
         """Whether there is a StorageClass of that name whose volumes may grow."""
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
-        """The accounts that a new pod in a namespace may mean, by name; None where nobody keeps accounts."""
+        """Return a namespace's accounts by name; None if no controller maintains accounts."""
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
-        """The RuntimeClass of that name."""
+        pass
 
     def topology_labels(self, node: str) -> Mapping[str, str]:
-        """The zone and region that a node has as labels; nothing where there is no such node."""
+        """Return the zone and region labels of a node; empty if it does not exist."""
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
-        """The LimitRanges of a namespace, by name."""
+        pass
 
     def security_labels(self, namespace: str) -> Mapping[str, str]:
-        """The labels of a namespace that say how secure its pods must be."""
+        """Return the Pod Security labels of a namespace."""
 
     def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
-        """How many pods a namespace has, and all of them, one after the other."""
+        """Return the number of pods of a namespace, and an iterator over them."""
 
 
 class NoCluster:
-    """Lookups without a cluster: every namespace exists, and nothing but the system's own PriorityClasses does."""
+    """Lookups without a cluster: every namespace exists, and only the system's PriorityClasses do."""
 
     knows_runtime_classes = False
 
@@ -112,7 +112,7 @@ class NoCluster:
         return None
 
     def allows_expansion(self, storage_class: str) -> bool:
-        return bool(storage_class)  # what a class says is not known here
+        return bool(storage_class)  # the class is unknown here
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
         return None
@@ -141,7 +141,7 @@ SYSTEM_PRIORITIES: Mapping[str, Priority] = {
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """One write: the options it is judged by, what it may look up, and where it was sent."""
+    """One write: its options, lookups and target."""
 
     options: AdmissionOptions
     lookups: Lookups = msgspec.field(default_factory=NoCluster)
@@ -152,21 +152,21 @@ class Request(msgspec.Struct, kw_only=True):
     name: str = ""
     """The name in the request's path; empty when an object is created in its collection."""
     user: UserInfo = msgspec.field(default_factory=UserInfo)
-    """Who writes: objects that speak for their author have it written into them."""
+    """The user, recorded in objects that carry their author."""
     warnings: list[str] = []
     known_specs: "KnownSpecs | None" = None
-    """What whoever admits many pods remembers of them; None judges each anew."""
+    """A cache of valid PodSpecs; None validates each."""
 
     def warn(self, text: str) -> None:
-        """Tell the client something, once, whether the request succeeds or not; the first of very much."""
+        """Add a warning for the client, once, up to the limit."""
         add_warning(self.warnings, text)
 
 
 class Strategy(Generic[T]):
-    """The rules of one kind. The defaults here suit a kind with `spec` and `status` and without rules."""
+    """The rules of one kind. The defaults suit a kind with `spec` and `status` and without rules."""
 
     object_type: type[meta_v1.Resource]
-    """The struct of the kind, in the version that all others are converted to."""
+    """The struct of the kind, in the newest version."""
     group: str = ""
     kind: str
     resource: str
@@ -179,53 +179,47 @@ class Strategy(Generic[T]):
     allow_unconditional_update: bool = True
     """Whether an update may leave out `metadata.resourceVersion`."""
     may_take_long: bool = False
-    """Whether judging a large object takes so long that a server does it beside its other work."""
-    is_judged_by_text: bool = False
-    """Whether what becomes of a new object depends on what it says and on its namespace, and on nothing else."""
+    """Whether validating a large object takes so long that a server runs it in a thread."""
 
     def __init__(self, subresources: "Mapping[str, Strategy[Any]] | None" = None) -> None:
         self.subresources = subresources or {}
 
-    def free_word(self, place: Place) -> WordCheck | None:
-        """The check of a word that new objects of one sort may differ in, if they are judged by their text."""
-        return None
-
     def default(self, obj: T) -> None:
-        """Fill in what the client left out."""
+        pass
 
     def mutate(self, obj: T, old: T | None, request: Request) -> None:
-        """Do what admission plugins do. `old` is None for a create."""
+        """Do what mutating admission plugins do. `old` is None for a create."""
 
     def prepare_for_create(self, obj: T, request: Request) -> None:
-        """Clear what clients do not set on create: here the status; and count the first generation."""
+        """Clear fields that clients do not set on create, here the status; set the first generation."""
         clear_status(obj)
         if self.has_generation:
             obj.metadata.generation = 1
 
     def validate_create(self, obj: T, request: Request) -> list[FieldError]:
-        """All that is wrong with a new object, `metadata` included (``meta.validate_object_meta``)."""
+        """Return all errors of a new object, including `metadata` (``meta.validate_object_meta``)."""
         return []
 
     def renamed(self, obj: T, taken: str) -> None:
-        """Put right what was made from the name `taken`: the admitted object has got another since."""
+        """Update what was derived from the name `taken`, after another name was generated."""
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
-        """Keep what an update of the main resource must not touch: here the status; and count the generation."""
+        """Keep what an update must not change, here the status; increment the generation."""
         keep_status(new, old)
         if self.has_generation:
             changed = getattr(new, "spec", None) != getattr(old, "spec", None)
             new.metadata.generation = old.metadata.generation + changed
 
     def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
-        """All that is wrong with a change, `metadata` included (``meta.validate_object_meta_update``)."""
+        """Return all errors of an update, including `metadata` (``meta.validate_object_meta_update``)."""
         raise NotImplementedError(type(self).__name__)
 
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
-        """What is worth telling the client about an object that was accepted. `old` is None for a create."""
+        """Return warnings about an accepted object. `old` is None for a create."""
         return []
 
-    def judge(self, new: T, old: T | None, request: Request) -> None:
-        """Refuse what is valid and yet not wanted where it is, by raising Forbidden. `old` is None for a create."""
+    def admit(self, new: T, old: T | None, request: Request) -> None:
+        """Reject a valid object by raising Forbidden. `old` is None for a create."""
 
 
 class StatusStrategy(Strategy[T]):
@@ -239,23 +233,21 @@ class StatusStrategy(Strategy[T]):
         """Restore everything except status and metadata."""
         for name in new.__struct_fields__:
             if name not in ("api_version", "kind", "metadata", "status"):
-                setattr(new, name, getattr(old, name))  # shared: nothing changes it any more
+                setattr(new, name, getattr(old, name))  # shared, immutable from here on
 
     def default(self, obj: T) -> None:
         self.main.default(obj)
 
     def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
-        """The rules of the metadata alone, unless the kind adds its own."""
+        """Validate the metadata; kinds add their own rules."""
         return meta.validate_object_meta_update(new.metadata, old.metadata)
 
 
 def keep_status(new: T, old: T) -> None:
-    """Put the old status into the new object."""
     if "status" in new.__struct_fields__:
         new.status = old.status  # type: ignore[attr-defined] # shared: nothing changes it; some kinds have none
 
 
 def clear_status(obj: meta_v1.Resource) -> None:
-    """Give the object the status of a new one."""
     if "status" in obj.__struct_fields__:
         obj.status = type(obj)().status  # type: ignore[attr-defined] # as in `keep_status`

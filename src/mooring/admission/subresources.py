@@ -1,15 +1,15 @@
 """Which metadata a write of a subresource may change: one table for all kinds.
 
 ``pipeline.py`` restores everything else before the kind's own strategy prepares the object, so that a role for a
-subresource gives no rights over owners, finalizers or labels. A kind or subresource that is missing here changes
-nothing. Identity (name, uid, creation time) is left as the client sent it, for validation to refuse another one.
+subresource grants no control of owners, finalizers or labels. A kind or subresource that is missing here changes
+nothing. Identity (name, uid, creation time) is left as sent, so that validation rejects a change.
 """
 
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import Resource
 
 CLIENT_METADATA = ("labels", "annotations", "finalizers", "owner_references")
-"""What an update of the main resource may change."""
+"""Metadata that an update of the main resource may change."""
 _RESTORED = (*CLIENT_METADATA, "generate_name", "generation", "deletion_timestamp")
 _ORDINARY = frozenset({"labels", "annotations", "finalizers"})
 _ORDINARY_STATUS = {

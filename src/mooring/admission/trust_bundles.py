@@ -1,6 +1,6 @@
-"""ClusterTrustBundles: the authorities that pods may trust, for a signer or for nobody in particular.
+"""ClusterTrustBundles: trust anchors for pods, with or without a signer.
 
-Who may write one for a signer is checked by ``apiserver/access/certificate_checks.py``.
+``apiserver/access/certificate_checks.py`` authorizes writes for a signer.
 """
 
 import base64
@@ -13,6 +13,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 from mooring.admission import meta
 from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.signer_names import validate_signer_name
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
 from mooring.api.certificates_v1 import ClusterTrustBundle
@@ -27,8 +28,6 @@ _HEADER = re.compile(r"^[^\n:]+:", re.MULTILINE)
 
 
 class ClusterTrustBundleStrategy(RuleStrategy[ClusterTrustBundle]):
-    """Authorities, in PEM."""
-
     object_type = ClusterTrustBundle
     group = "certificates.k8s.io"
     kind = "ClusterTrustBundle"
@@ -45,7 +44,7 @@ class ClusterTrustBundleStrategy(RuleStrategy[ClusterTrustBundle]):
     def rules(self, obj: ClusterTrustBundle, old: ClusterTrustBundle | None, request: Request) -> list[FieldError]:
         spec, errors = obj.spec, list[FieldError]()
         if spec.signer_name:
-            errors += names.validate_domain_prefixed_path(spec.signer_name, _SPEC.child("signerName"))
+            errors += validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
         if old is None or spec.trust_bundle != old.spec.trust_bundle:
             errors += _bundle(spec.trust_bundle)
         if old is not None:
@@ -54,8 +53,6 @@ class ClusterTrustBundleStrategy(RuleStrategy[ClusterTrustBundle]):
 
 
 def _name_check(signer: str) -> Callable[[str], names.Messages]:
-    """A bundle of a signer has a name that begins with the signer's."""
-
     def check(name: str) -> names.Messages:
         if not signer:
             if ":" in name:
@@ -89,7 +86,6 @@ def _bundle(text: str) -> list[FieldError]:
 
 
 def _anchor(kind: str, body: str) -> bytes | str:
-    """The certificate in a block of PEM, or what is wrong with it."""
     if kind != "CERTIFICATE":
         return f"has bad block type: {kind}"
     if _HEADER.search(body):

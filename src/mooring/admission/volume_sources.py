@@ -1,7 +1,4 @@
-"""The rules of volume sources that pods and PersistentVolumes share, and of the paths and modes of files in them.
-
-Called by ``pod/volumes.py`` and by the strategy of PersistentVolumes.
-"""
+"""Validate volume sources that pods and PersistentVolumes share, and their file paths and modes."""
 
 import re
 from typing import Any
@@ -24,7 +21,6 @@ _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*):[^:]*")
 
 
 def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a path on the node."""
     if not source.path:
         return [field_errors.required(path.child("path"))]
     errors = no_backsteps(source.path, path.child("path"))
@@ -34,25 +30,22 @@ def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> list[Fiel
 
 
 def validate_csi_driver_name(name: str, path: Path) -> list[FieldError]:
-    """What is wrong with the name of a CSI driver."""
-    errors = [] if name else [field_errors.required(path)]
+    if not name:
+        return [field_errors.required(path)]
+    errors: list[FieldError] = []
     if len(name) > 63:
         errors.append(field_errors.too_long(path, 63))
     return errors + names.validate(path, name, names.dns1123_subdomain(name.lower()))
 
 
-# -- sources that CSI drivers have replaced
-
-
 def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with an iSCSI target."""
     errors = required_fields(source, path, "targetPortal")
     if not source.iqn:
         errors.append(field_errors.required(path.child("iqn")))
     else:
         errors += _initiator(source.iqn, path.child("iqn"))
     if not 0 <= source.lun <= 255:
-        errors.append(field_errors.invalid(path.child("lun"), source.lun, names.outside(0, 255)))
+        errors.append(field_errors.invalid(path.child("lun"), source.lun, names.out_of_range(0, 255)))
     if (source.chap_auth_discovery or source.chap_auth_session) and source.secret_ref is None:
         errors.append(field_errors.required(path.child("secretRef")))
     if source.initiator_name is not None:
@@ -68,7 +61,6 @@ def _initiator(name: str, path: Path) -> list[FieldError]:
 
 
 def validate_fc(source: vs.FCVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a Fibre Channel target."""
     errors = []
     here = path.child("targetWWNs")
     if not source.target_wwns and not source.wwids:
@@ -80,28 +72,25 @@ def validate_fc(source: vs.FCVolumeSource, path: Path) -> list[FieldError]:
         if source.lun is None:
             errors.append(field_errors.required(path.child("lun"), "lun is required if targetWWNs is specified"))
         elif not 0 <= source.lun <= 255:
-            errors.append(field_errors.invalid(path.child("lun"), source.lun, names.outside(0, 255)))
+            errors.append(field_errors.invalid(path.child("lun"), source.lun, names.out_of_range(0, 255)))
     return errors
 
 
 def _partition(partition: int, path: Path) -> list[FieldError]:
     if 0 <= partition <= 255:
         return []
-    return [field_errors.invalid(path.child("partition"), partition, names.outside(1, 255))]
+    return [field_errors.invalid(path.child("partition"), partition, names.out_of_range(1, 255))]
 
 
 def validate_gce(source: vs.GCEPersistentDiskVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a disk of Google's cloud."""
     return required_fields(source, path, "pdName") + _partition(source.partition, path)
 
 
 def validate_aws(source: vs.AWSElasticBlockStoreVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a disk of Amazon's cloud."""
     return required_fields(source, path, "volumeID") + _partition(source.partition, path)
 
 
 def validate_nfs(source: vs.NFSVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with an NFS export."""
     errors = required_fields(source, path, "server", "path")
     if not source.path.startswith("/"):
         errors.append(field_errors.invalid(path.child("path"), source.path, "must be an absolute path"))
@@ -109,7 +98,6 @@ def validate_nfs(source: vs.NFSVolumeSource, path: Path) -> list[FieldError]:
 
 
 def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a Quobyte volume."""
     errors = []
     pair = "must be a host:port pair or multiple pairs separated by commas"
     if not source.registry:
@@ -124,7 +112,6 @@ def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> list[FieldEr
 
 
 def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a Flocker dataset."""
     errors = []
     if not source.dataset_name and not source.dataset_uuid:
         errors.append(field_errors.required(path, "one of datasetName and datasetUUID is required"))
@@ -137,7 +124,7 @@ def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> list[FieldEr
 
 
 def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a FlexVolume: its options must not use Kubernetes' own names."""
+    """Validate a FlexVolume: option keys must not use Kubernetes' domains."""
     errors = required_fields(source, path, "driver")
     for key in source.options:
         if f".{key.partition('/')[0].lower()}".endswith((".kubernetes.io", ".k8s.io")):
@@ -147,7 +134,6 @@ def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, p
 
 
 def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a disk of Microsoft's cloud."""
     errors = required_fields(source, path, "diskName", "diskURI")
     modes, kinds = ("None", "ReadOnly", "ReadWrite"), ("Dedicated", "Managed", "Shared")
     if source.caching_mode is not None and source.caching_mode not in modes:
@@ -164,11 +150,8 @@ def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> list[Fi
     return errors
 
 
-# -- what the sources share
-
-
 def required_fields(source: Object, path: Path, *fields: str) -> list[FieldError]:
-    """An error for each field, by its JSON name, that is empty."""
+    """Return an error for each empty field, by JSON name."""
     given = _by_json_name(source)
     return [field_errors.required(path.child(name)) for name in fields if not given[name]]
 
@@ -180,8 +163,8 @@ def _by_json_name(source: Object) -> dict[str, Any]:
     }
 
 
-def only(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> list[FieldError]:
-    """An error for each field that is set and not among those allowed (by attribute)."""
+def forbid_other_fields(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> list[FieldError]:
+    """Return an error for each set field that is not allowed (by attribute)."""
     blank = type(source)()
     return [
         field_errors.forbidden(path.child(name), detail)
@@ -191,12 +174,10 @@ def only(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> l
 
 
 def file_mode(mode: int | None, path: Path) -> list[FieldError]:
-    """The permissions of a file."""
     return [] if mode is None or 0 <= mode <= 0o777 else [field_errors.invalid(path, mode, FILE_MODE)]
 
 
 def pull_policy(policy: str, path: Path) -> list[FieldError]:
-    """When an image is pulled."""
     if policy in PULL_POLICIES:
         return []
     if not policy:
@@ -205,18 +186,18 @@ def pull_policy(policy: str, path: Path) -> list[FieldError]:
 
 
 def no_backsteps(target: str, path: Path) -> list[FieldError]:
-    """A path that does not climb."""
+    """Reject `..` in a path."""
     return [field_errors.invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
 
 
 def local_path(target: str, path: Path) -> list[FieldError]:
-    """A path that stays below where it starts."""
+    """Validate a relative path without `..`."""
     absolute = [field_errors.invalid(path, target, "must be a relative path")] if target.startswith("/") else []
     return absolute + no_backsteps(target, path)
 
 
 def non_reserved_path(target: str, path: Path) -> list[FieldError]:
-    """The name of a file in a volume: names that begin with `..` are Kubernetes' own."""
+    """Validate a file name in a volume: names starting with `..` are reserved."""
     errors = local_path(target, path)
     if target.startswith("..") and not target.startswith("../"):
         errors.append(field_errors.invalid(path, target, "must not start with '..'"))

@@ -1,7 +1,4 @@
-"""How a webhook is reached, and what it is told: rules that conversion and admission webhooks share.
-
-Called by ``definitions/spec.py`` and ``webhook_configurations.py``.
-"""
+"""Validate client configurations of conversion and admission webhooks."""
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit
@@ -15,12 +12,11 @@ from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
 REVIEWS = ("v1", "v1beta1")
-"""The versions of reviews that this server can send."""
+"""The review versions that this server can send."""
 _FORM = "; desired format: https://host[/path]"
 
 
 def validate_client_config(config: AdmissionClient | ConversionClient, path: Path) -> list[FieldError]:
-    """What is wrong with how a webhook is reached."""
     if (config.url is None) == (config.service is None):
         return [field_errors.required(path, "exactly one of url or service is required")]
     if config.url is not None:
@@ -72,7 +68,6 @@ def _service(service: AdmissionService | ConversionService, path: Path) -> list[
 
 
 def validate_review_versions(versions: Sequence[str], path: Path, *, must_know_one: bool = True) -> list[FieldError]:
-    """What is wrong with the versions of reviews that a webhook says it understands."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, version in enumerate(versions):

@@ -1,7 +1,6 @@
-"""ValidatingWebhookConfiguration and MutatingWebhookConfiguration: which webhooks the API server asks, and about what.
+"""Validate ValidatingWebhookConfigurations and MutatingWebhookConfigurations.
 
-Nobody but these rules has a say in such objects: neither webhooks nor policies are asked about them. The webhooks are
-called by ``apiserver/webhooks/``.
+Neither webhooks nor policies apply to these kinds. ``apiserver/extension/webhooks/`` calls the webhooks.
 """
 
 from collections.abc import Sequence
@@ -45,20 +44,18 @@ _WEBHOOKS = Path("webhooks")
 
 
 class _Strictness(msgspec.Struct, frozen=True):
-    """What is asked of webhooks; an update asks no more than what the old object kept."""
+    """The rules for webhooks; an update need not satisfy rules that the old object violates."""
 
     no_side_effects: bool = True
     known_reviews: bool = True
     unique_names: bool = True
     good_label_values: bool = True
-    judge_conditions: bool = True
+    check_conditions: bool = True
     known_conditions: frozenset[str] = frozenset()
-    """Expressions that are stored already, and may use all that this release knows."""
+    """Stored expressions, which may use every library of this release."""
 
 
 class _ConfigurationStrategy(RuleStrategy[T]):
-    """What both kinds have in common."""
-
     group = GROUP
     namespaced = False
     allow_unconditional_update = False
@@ -72,7 +69,7 @@ class _ConfigurationStrategy(RuleStrategy[T]):
 
     def rules(self, obj: T, old: T | None, request: Request) -> list[FieldError]:
         errors: list[FieldError] = []
-        strictness = _Strictness() if old is None else _kept_by(old, obj)
+        strictness = _Strictness() if old is None else _relax_for_update(old, obj)
         seen: set[str] = set()
         for index, webhook in enumerate(obj.webhooks):
             here = _WEBHOOKS.index(index)
@@ -101,7 +98,7 @@ _RESERVED = (
 
 
 _EXCLUDED = "is excluded from admission webhooks; this rule will have no effect"
-_NOT_ASKED_ABOUT = {
+_NEVER_INTERCEPTED = {
     "authentication.k8s.io": ("selfsubjectreviews", "tokenreviews"),
     "authorization.k8s.io": (
         "localsubjectaccessreviews",
@@ -110,28 +107,23 @@ _NOT_ASKED_ABOUT = {
         "subjectaccessreviews",
     ),
 }
-"""Questions about who somebody is and what they may do: a webhook in their way could lock everybody out."""
+"""Authentication and authorization reviews: a webhook on them could lock out all users."""
 
 
 def _reviews_named(rule: RuleWithOperations) -> list[str]:
-    """The resources that a rule names although no webhook is asked about them; stars may mean others."""
     if "*" in rule.api_groups or "*" in rule.resources:
         return []
     named = [(group, name) for group in rule.api_groups for name in rule.resources]
-    return [f"{name}.{group}" for group, name in dict.fromkeys(named) if name in _NOT_ASKED_ABOUT.get(group, ())]
+    return [f"{name}.{group}" for group, name in dict.fromkeys(named) if name in _NEVER_INTERCEPTED.get(group, ())]
 
 
 class ValidatingWebhookConfigurationStrategy(_ConfigurationStrategy[ValidatingWebhookConfiguration]):
-    """Webhooks that may refuse requests."""
-
     object_type = ValidatingWebhookConfiguration
     kind = "ValidatingWebhookConfiguration"
     resource = "validatingwebhookconfigurations"
 
 
 class MutatingWebhookConfigurationStrategy(_ConfigurationStrategy[MutatingWebhookConfiguration]):
-    """Webhooks that may change objects."""
-
     object_type = MutatingWebhookConfiguration
     kind = "MutatingWebhookConfiguration"
     resource = "mutatingwebhookconfigurations"
@@ -156,8 +148,7 @@ def _default(webhook: Webhook) -> None:
         service.port = _HTTPS
 
 
-def _kept_by(old: WebhookConfiguration, new: WebhookConfiguration) -> _Strictness:
-    """What an object that is there already keeps of today's rules."""
+def _relax_for_update(old: WebhookConfiguration, new: WebhookConfiguration) -> _Strictness:
     webhooks: Sequence[Webhook] = old.webhooks
     all_names = [webhook.name for webhook in webhooks]
     before = [webhook.match_conditions for webhook in webhooks]
@@ -169,7 +160,7 @@ def _kept_by(old: WebhookConfiguration, new: WebhookConfiguration) -> _Strictnes
         ),
         unique_names=len({*all_names}) == len(all_names),
         good_label_values=not any(_selector_errors(webhook, _WEBHOOKS, strict=True) for webhook in webhooks),
-        judge_conditions=before != [webhook.match_conditions for webhook in new.webhooks],
+        check_conditions=before != [webhook.match_conditions for webhook in new.webhooks],
         known_conditions=frozenset(each.expression for conditions in before for each in conditions),
     )
 
@@ -192,7 +183,7 @@ def _webhook_errors(webhook: Webhook, strictness: _Strictness, request: Request,
     if isinstance(webhook, MutatingWebhook):
         errors += _choice(webhook.reinvocation_policy, _REINVOCATION_POLICIES, path.child("reinvocationPolicy"))
     errors += validate_client_config(webhook.client_config, path.child("clientConfig"))
-    if strictness.judge_conditions:
+    if strictness.check_conditions:
         here, known = path.child("matchConditions"), strictness.known_conditions
         new = request.options.new_policies
         errors += rules.match_conditions(webhook.match_conditions, here, new, stored_policies, known)

@@ -1,7 +1,7 @@
-"""What workload kinds share: a selector that matches the labels of the pod template, and pods that run for ever.
+"""Rules of workload kinds: a selector that matches the pod template's labels, and pods that run forever.
 
 Each kind has a file of its own: ``deployment.py``, ``replica_set.py``, ``stateful_set.py``, ``daemon_set.py``,
-``job.py``. The pods themselves are judged by ``pod/template.py``, which also knows what an old template may keep.
+``job.py``. ``pod/template.py`` validates the templates.
 """
 
 from mooring.admission.numbers import is_zero, non_negative, number_or_percent
@@ -24,22 +24,29 @@ _NAME_ADVICE = (
 )
 
 
-def validate_selector(selector: LabelSelector | None, path: Path, when_empty: str) -> list[FieldError]:
-    """A selector that must be there and must choose something."""
+def validate_selector(
+    selector: LabelSelector | None, path: Path, when_empty: str, when_invalid: str = "invalid label selector"
+) -> list[FieldError]:
+    """Validate a required, non-empty selector."""
     if selector is None:
         return [field_errors.required(path)]
     errors = label_selector.validate(selector, path)
+    if errors:
+        errors.append(field_errors.invalid(path, selector, when_invalid))
     if not selector.match_labels and not selector.match_expressions:
         errors.append(field_errors.invalid(path, selector, when_empty))
     return errors
 
 
+def is_valid(selector: LabelSelector | None) -> bool:
+    return not label_selector.validate(selector, SPEC)
+
+
 def validate_match(selector: LabelSelector | None, template: PodTemplateSpec, path: Path) -> list[FieldError]:
-    """The selector must choose the pods that are made from the template at `path`."""
-    try:
-        matcher = label_selector.from_label_selector(selector)
-    except label_selector.SelectorError:
-        return []  # the selector's own rules have said so
+    """Check that the selector matches the labels of the template at `path`."""
+    if not is_valid(selector):
+        return []  # reported by the selector's own rules
+    matcher = label_selector.from_label_selector(selector)
     if matcher.is_empty() or matcher.matches(template.metadata.labels):
         return []
     return [field_errors.invalid(path.child("metadata", "labels"), template.metadata.labels or None, LABELS_DIFFER)]
@@ -48,12 +55,10 @@ def validate_match(selector: LabelSelector | None, template: PodTemplateSpec, pa
 def validate_lasting_template(
     template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, kind: str, request: Request
 ) -> list[FieldError]:
-    """A template of pods that run for ever: they are restarted always and have no deadline."""
     return validate_template(template, old, path, request) + runs_for_ever(template, path, kind)
 
 
 def runs_for_ever(template: PodTemplateSpec, path: Path, kind: str) -> list[FieldError]:
-    """Nothing in a template may end its pods."""
     errors = []
     policy = template.spec.restart_policy
     if policy != "Always":
@@ -65,27 +70,24 @@ def runs_for_ever(template: PodTemplateSpec, path: Path, kind: str) -> list[Fiel
 
 
 def rolling_numbers(unavailable: int | str, surge: int | str, path: Path) -> list[FieldError]:
-    """Both numbers of a rolling update."""
     errors = number_or_percent(unavailable, path.child("maxUnavailable"))
     return errors + number_or_percent(surge, path.child("maxSurge"))
 
 
 def is_nothing(value: int | str) -> bool:
-    """Whether a number of pods is zero; text that is no number counts as zero."""
+    """Whether a number of pods is zero; a non-numeric string counts as zero."""
     return is_zero(value) or (isinstance(value, str) and not value.rstrip("%").lstrip("+-").isdigit())
 
 
 def status_numbers(numbers: dict[str, int | None]) -> list[FieldError]:
-    """The counts of a status, by name."""
     return [error for name, value in numbers.items() for error in non_negative(value, STATUS.child(name))]
 
 
 def at_most(numbers: dict[str, int], limit: int, detail: str) -> list[FieldError]:
-    """Counts of a status that cannot be more than another."""
     return [field_errors.invalid(STATUS.child(name), value, detail) for name, value in numbers.items() if value > limit]
 
 
 def name_warnings(metadata: ObjectMeta) -> list[str]:
-    """A name that cannot be a host name."""
+    """Warn about a name that is not a valid host name."""
     wrong = names.dns1123_label(metadata.name)
     return [f"{_NAME_ADVICE}[{' '.join(wrong)}]"] if wrong else []

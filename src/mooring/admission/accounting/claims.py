@@ -1,8 +1,8 @@
-"""What claims use of a quota: those for storage by class, those for devices by class of device."""
+"""Quota usage of claims: PersistentVolumeClaims by StorageClass, ResourceClaims by DeviceClass."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mooring.admission.accounting.evaluator import ONE, ZERO, Evaluator, Usage, added, selects
+from mooring.admission.accounting.evaluator import ONE, ZERO, Evaluator, Usage, add_usage, selects
 from mooring.admission.accounting.pods import DEVICE_CLASS, is_extended_for_quota
 from mooring.api.core_v1 import PersistentVolumeClaim
 from mooring.api.core_v1.namespace import ScopedResourceSelectorRequirement
@@ -14,14 +14,12 @@ _CLASS_OF_STORAGE = ".storageclass.storage.k8s.io/"
 _STORAGE = ("persistentvolumeclaims", "requests.storage")
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _DEVICES = ".deviceclass.resource.k8s.io/devices"
-_MOST_DEVICES = 32
-"""What a request for all devices may get at most, and is charged for."""
+_MAX_DEVICES = 32
+"""The number of devices that a request with mode All is charged for."""
 _REQUESTS = "requests."
 
 
 class VolumeClaimEvaluator(Evaluator):
-    """PersistentVolumeClaims."""
-
     def __init__(self) -> None:
         super().__init__("", "persistentvolumeclaims")
 
@@ -47,7 +45,7 @@ class VolumeClaimEvaluator(Evaluator):
         classes = _attribute_classes(_volume_claim(obj))
         return any(selects(requirement, name) for name in classes or {""})
 
-    def judges(self, new: Resource, old: Resource | None, subresource: str) -> bool:
+    def may_reject(self, new: Resource, old: Resource | None, subresource: str) -> bool:
         return not subresource
 
     def may_differ(self, new: Resource, old: Resource) -> bool:
@@ -61,7 +59,6 @@ def _volume_claim(obj: Resource) -> PersistentVolumeClaim:
 
 
 def _storage(claim: PersistentVolumeClaim) -> Quantity | None:
-    """What a claim asks for, or has while it grows, in whole bytes."""
     asked = claim.spec.resources.requests.get("storage")
     if asked is None:
         return None
@@ -70,7 +67,6 @@ def _storage(claim: PersistentVolumeClaim) -> Quantity | None:
 
 
 def _attribute_classes(claim: PersistentVolumeClaim) -> set[str]:
-    """The VolumeAttributesClasses that a claim wants, has, or is on its way to."""
     status = claim.status
     target = status.modify_volume_status.target_volume_attributes_class_name if status.modify_volume_status else ""
     found = (claim.spec.volume_attributes_class_name, status.current_volume_attributes_class_name, target)
@@ -78,10 +74,10 @@ def _attribute_classes(claim: PersistentVolumeClaim) -> set[str]:
 
 
 class DeviceClaimEvaluator(Evaluator):
-    """ResourceClaims: devices by class, at the worst, and the extended resources that such devices stand for.
+    """ResourceClaims: devices by class in the worst case, and the extended resources of device classes.
 
-    `extended` has the extended resource of each device class that names one. `paid` is what a claim's pod has been
-    charged for already, if the claim is for its extended resources.
+    `extended` maps device classes to extended resources. `paid` is what the pod of a claim for extended resources was
+    already charged.
     """
 
     def __init__(
@@ -112,9 +108,9 @@ class DeviceClaimEvaluator(Evaluator):
             ways: Sequence[DeviceSubRequest | ExactDeviceRequest] = request.first_available or exactly
             most: Usage = {}
             for way in ways:
-                wanted = {"ExactCount": way.count, "All": _MOST_DEVICES}.get(way.allocation_mode, 0)
+                wanted = {"ExactCount": way.count, "All": _MAX_DEVICES}.get(way.allocation_mode, 0)
                 most[way.device_class_name] = max(most.get(way.device_class_name, ZERO), Quantity(wanted))
-            added(devices, most)
+            add_usage(devices, most)
         usage = {self.count_name: ONE} | {name + _DEVICES: quantity for name, quantity in devices.items()}
         if self._extended_resources:
             usage |= self._extended_usage(devices, self._paid(obj))
@@ -129,7 +125,7 @@ class DeviceClaimEvaluator(Evaluator):
         open_ = {name: quantity - paid.get(name, ZERO) for name, quantity in named.items()}
         return {name: quantity for name, quantity in open_.items() if quantity.sign() > 0}
 
-    def judges(self, new: Resource, old: Resource | None, subresource: str) -> bool:
+    def may_reject(self, new: Resource, old: Resource | None, subresource: str) -> bool:
         return not subresource
 
     def may_differ(self, new: Resource, old: Resource) -> bool:

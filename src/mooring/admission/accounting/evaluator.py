@@ -1,4 +1,4 @@
-"""`Evaluator`: what quotas know of one kind of object. Each kind that uses more than its own number has a subclass."""
+"""`Evaluator`: the quota rules of one kind. Kinds that use more than object counts have a subclass."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
@@ -15,7 +15,7 @@ _ALIASES = frozenset({"configmaps", "replicationcontrollers", "resourcequotas", 
 
 
 class Evaluator:
-    """Objects of a kind that quotas do no more than count."""
+    """The rules of a kind of which quotas only count objects."""
 
     def __init__(self, group: str, resource: str) -> None:
         self.group = group
@@ -24,36 +24,35 @@ class Evaluator:
         self._own_names = frozenset({self.count_name, *({resource} & _ALIASES if not group else ())})
 
     def measures(self, name: str) -> bool:
-        """Whether objects of this kind use what a quota names."""
+        """Whether objects of this kind use a quota's resource name."""
         return name in self._own_names
 
     def measured(self, names: Iterable[str]) -> list[str]:
-        """What of a quota's names objects of this kind use."""
         return [name for name in names if self.measures(name)]
 
     def usage(self, obj: Resource) -> Usage:
-        """What an object uses."""
+        """Return the usage of an object."""
         return dict.fromkeys(self._own_names, ONE)
 
     def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: Resource) -> bool:
-        """Whether an object is among those that a scope is about; most kinds are in none."""
+        """Whether an object matches a quota scope; most kinds match none."""
         return False
 
     def missing(self, required: Iterable[str], obj: Resource) -> str:
-        """What an object must say because a quota counts it, as `must specify cpu for: web`; empty if nothing."""
+        """Describe required requests that an object lacks, as `must specify cpu for: web`; empty if none."""
         return ""
 
-    def judges(self, new: Resource, old: Resource | None, subresource: str) -> bool:
-        """Whether a write is one that quotas may refuse. `old` is None for a create."""
+    def may_reject(self, new: Resource, old: Resource | None, subresource: str) -> bool:
+        """Whether quotas may reject a write. `old` is None for a create."""
         return old is None and not subresource
 
     def may_differ(self, new: Resource, old: Resource) -> bool:
-        """Whether a change can have made any difference to what the object uses, or to the scopes that it is in."""
+        """Whether an update can change the object's usage or scopes."""
         return False
 
 
 def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
-    """Whether a requirement on the name of a class chooses a value, which is empty where there is none."""
+    """Whether a requirement on a class name matches a value, which is empty if there is none."""
     match requirement.operator:
         case "In":
             return value in requirement.values if value else False
@@ -65,7 +64,7 @@ def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
             return not value
 
 
-def added(total: Usage, more: Mapping[str, Quantity]) -> None:
-    """Add to what is there."""
+def add_usage(total: Usage, more: Mapping[str, Quantity]) -> None:
+    """Add usage in place."""
     for name, quantity in more.items():
         total[name] = total[name] + quantity if name in total else quantity

@@ -16,10 +16,10 @@ _UNCOUNTED = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 
 class Evaluators:
-    """Made once for a server or for a piece of advice.
+    """The evaluators of all kinds.
 
-    Claims for devices are seen in their surroundings: `extended` has the extended resource of each device class that
-    names one, and `pod_of` finds the pod for whose extended resources a claim was made.
+    `extended` maps device classes to extended resources; `pod_of` finds the pod for whose extended resources a
+    ResourceClaim was created.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Evaluators:
         self._known: dict[tuple[str, str], Evaluator] = {(each.group, each.resource): each for each in special}
 
     def of(self, kind: Kind) -> Evaluator | None:
-        """The evaluator of a kind; None for one that quotas never count."""
+        """Return the evaluator of a kind; None for kinds that quotas never count."""
         place = (kind.group, kind.plural)
         found = self._known.get(place)
         if found is None and kind.namespaced and place not in _UNCOUNTED:

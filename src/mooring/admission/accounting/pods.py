@@ -1,9 +1,9 @@
-"""What pods use of a quota: themselves while they live, their requests and limits, and extended resources."""
+"""Quota usage of pods: their number, requests and limits, and extended resources."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from mooring.admission.accounting.evaluator import ONE, ZERO, Evaluator, Usage, added, selects
+from mooring.admission.accounting.evaluator import ONE, ZERO, Evaluator, Usage, add_usage, selects
 from mooring.admission.pod.requests import qos_class
 from mooring.api import times
 from mooring.api.core_v1 import Container, ContainerStatus, Pod
@@ -11,22 +11,22 @@ from mooring.api.core_v1.namespace import ScopedResourceSelectorRequirement
 from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity
 from mooring.api.states import has_ended
-from mooring.constraints.requests import aggregated, is_extended, is_native, is_pod_level
+from mooring.constraints.requests import is_extended, is_native, is_pod_level, sum_containers
 
 Resources = Mapping[str, Quantity]
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-"""The extended resource of a device class that names none: this and the name of the class."""
+"""The prefix of the implicit extended resource of a device class."""
 _REQUESTS = "requests."
 _ASKED = ("cpu", "memory", "ephemeral-storage")
 _NAMES = frozenset(
     {"count/pods", "pods", *_ASKED, *(f"requests.{name}" for name in _ASKED), *(f"limits.{name}" for name in _ASKED)}
 )
 _REQUIRED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
-"""What every container must ask for once a quota counts it."""
+"""What every container must request once a quota limits it."""
 
 
 class PodEvaluator(Evaluator):
-    """Pods. Those that have ended, or should have long ago, use nothing but their number."""
+    """Pods. Finished and overdue pods use only their object count."""
 
     def __init__(self, now: Callable[[], datetime], *, pod_level: bool = True) -> None:
         super().__init__("", "pods")
@@ -45,11 +45,11 @@ class PodEvaluator(Evaluator):
         return usage
 
     def is_overdue(self, pod: Pod) -> bool:
-        """Whether a pod should have been gone long ago; its node is lost, and those who pay need the room."""
+        """Whether a terminating pod is past its grace period; its node may be lost, and the quota is needed."""
         deletion, grace = pod.metadata.deletion_timestamp, pod.metadata.deletion_grace_period_seconds
         if deletion is None or grace is None:
             return False
-        return self._now() > times.later(times.parse(deletion), grace)
+        return self._now() > times.add_seconds(times.parse(deletion), grace)
 
     def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: Resource) -> bool:
         pod = _pod(obj)
@@ -80,7 +80,7 @@ class PodEvaluator(Evaluator):
         texts = [f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(lacking.items())]
         return f"must specify {'; '.join(texts)}" if texts else ""
 
-    def judges(self, new: Resource, old: Resource | None, subresource: str) -> bool:
+    def may_reject(self, new: Resource, old: Resource | None, subresource: str) -> bool:
         if subresource == "resize":
             return True
         return not subresource and (old is None or _is_terminating(_pod(new)) != _is_terminating(_pod(old)))
@@ -98,14 +98,13 @@ def _pod(obj: Resource) -> Pod:
 
 
 def is_extended_for_quota(name: str) -> bool:
-    """Whether a quota's name is that of an extended resource, such as `requests.example.com/gpu`."""
+    """Whether a quota's resource is an extended resource, such as `requests.example.com/gpu`."""
     if not name.startswith(_REQUESTS):
         return False
     return not is_native(name) or name.startswith(_REQUESTS + DEVICE_CLASS)
 
 
 def _named(requests: Resources, limits: Resources) -> Usage:
-    """Requests and limits by the names that quotas have for them."""
     usage: Usage = {"pods": ONE}
     for name, quantity in requests.items():
         if name in _ASKED or name.startswith("hugepages-"):
@@ -119,10 +118,10 @@ def _named(requests: Resources, limits: Resources) -> Usage:
 
 
 def total_resources(pod: Pod, *, pod_level: bool) -> tuple[Resources, Resources]:
-    """What a pod asks for and may use in all; while it is resized, the most of what it has, gets and wants."""
+    """Return the pod's total requests and limits; during a resize, the maximum of allocated, actual and desired."""
     spec, status = pod.spec, pod.status
-    requests = aggregated(spec, lambda container: container.resources.requests)
-    limits = aggregated(spec, lambda container: container.resources.limits)
+    requests = sum_containers(spec, lambda container: container.resources.requests)
+    limits = sum_containers(spec, lambda container: container.resources.limits)
     if status.container_statuses or status.init_container_statuses:
         statuses = {each.name: each for each in (*status.init_container_statuses, *status.container_statuses)}
         if any(each.resources or each.allocated_resources for each in statuses.values()):
@@ -131,8 +130,8 @@ def total_resources(pod: Pod, *, pod_level: bool) -> tuple[Resources, Resources]
         for total, given in ((requests, spec.resources.requests), (limits, spec.resources.limits)):
             total.update({name: quantity for name, quantity in given.items() if is_pod_level(name)})
     if spec.overhead:
-        added(requests, spec.overhead)
-        added(limits, {name: more for name, more in spec.overhead.items() if not limits.get(name, ZERO).is_zero()})
+        add_usage(requests, spec.overhead)
+        add_usage(limits, {name: more for name, more in spec.overhead.items() if not limits.get(name, ZERO).is_zero()})
     return requests, limits
 
 
@@ -162,8 +161,8 @@ def _while_resized(
     spec = pod.spec
     wanted, wanted_limits = ({}, {}) if infeasible else (requests, limits)
     return (
-        _largest(wanted, aggregated(spec, actual), aggregated(spec, allocated)),
-        _largest(wanted_limits, aggregated(spec, actual_limits)),
+        _largest(wanted, sum_containers(spec, actual), sum_containers(spec, allocated)),
+        _largest(wanted_limits, sum_containers(spec, actual_limits)),
     )
 
 
@@ -182,7 +181,6 @@ def _has_pod_level_resources(pod: Pod) -> bool:
 
 
 def _is_terminating(pod: Pod) -> bool:
-    """Whether a pod will end by itself: it has a deadline."""
     return pod.spec.active_deadline_seconds is not None and pod.spec.active_deadline_seconds >= 0
 
 

@@ -1,4 +1,4 @@
-"""What Services use of a quota: themselves, load balancers and ports of nodes."""
+"""Quota usage of Services: their number, load balancers and node ports."""
 
 from mooring.admission.accounting.evaluator import ONE, ZERO, Evaluator, Usage
 from mooring.api.core_v1 import Service
@@ -10,7 +10,7 @@ _NAMES = frozenset({"count/services", "services", _LOAD_BALANCERS, _NODE_PORTS})
 
 
 class ServiceEvaluator(Evaluator):
-    """Services. Their node ports are not given out yet when they are judged, so what they will need counts."""
+    """Services. Node ports are not allocated yet at admission, so the required number counts."""
 
     def __init__(self) -> None:
         super().__init__("", "services")
@@ -34,7 +34,7 @@ class ServiceEvaluator(Evaluator):
             _NODE_PORTS: Quantity(ports),
         }
 
-    def judges(self, new: Resource, old: Resource | None, subresource: str) -> bool:
+    def may_reject(self, new: Resource, old: Resource | None, subresource: str) -> bool:
         return not subresource
 
     def may_differ(self, new: Resource, old: Resource) -> bool:

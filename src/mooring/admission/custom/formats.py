@@ -1,6 +1,6 @@
-"""The formats that texts can have in a schema (`format: date-time`), as Kubernetes knows them. Others are ignored.
+"""String formats in a schema (`format: date-time`), as Kubernetes supports them. Others are ignored.
 
-Called by ``validation.py`` when it compiles a schema. Names are compared without dashes.
+Names are compared without dashes.
 """
 
 import base64
@@ -39,7 +39,6 @@ def _matching(pattern: str) -> Callable[[str], bool]:
 
 
 def _uri(text: str) -> bool:
-    """What can stand in a request: an absolute URI, or an absolute path."""
     if not text or any(char <= " " or char == "\x7f" for char in text):
         return False
     try:
@@ -170,9 +169,9 @@ FORMATS: dict[str, Callable[[str], bool]] = {
 """Checks by name without dashes."""
 
 NEW_FORMATS = frozenset({"k8sshortname", "k8slongname"})
-"""Those that came with 1.34."""
+"""Formats introduced in 1.34."""
 
 
 def format_of(name: str) -> Callable[[str], bool] | None:
-    """The check of a format; None for one that is not known, and therefore ignored."""
+    """Return the check of a format; None for unknown formats, which are ignored."""
     return FORMATS.get(name.replace("-", ""))

@@ -1,7 +1,6 @@
-"""Ratcheting: what an update leaves as it was is not held against it, though the schema would not allow it any more.
+"""Ratcheting: an update may keep values that the schema no longer allows.
 
-Called by ``strategy.py`` with the errors of a changed object. A value corresponds to the one of the same field or key;
-items of lists correspond only where the list is of the type `map`.
+A value corresponds to the old one at the same field or key; list items correspond only in lists of type `map`.
 """
 
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ _ABSENT: Any = object()
 def changed_only(
     errors: Iterable[tuple[FieldError, Place]], new: Any, old: Any, schema: Structural | None
 ) -> list[FieldError]:
-    """The errors at values that are new or changed."""
+    """Return the errors at new or changed values."""
     return [error for error, place in errors if not _is_unchanged(_steps(place), new, old, schema)]
 
 
@@ -30,7 +29,6 @@ def _steps(place: Place) -> list[str | int]:
 
 
 def _is_unchanged(steps: list[str | int], new: Any, old: Any, schema: Structural | None) -> bool:
-    """Whether the value at a place, or one that it lies in, is the same as before."""
     for step in steps:
         if new == old:
             return True
@@ -43,7 +41,7 @@ def _is_unchanged(steps: list[str | int], new: Any, old: Any, schema: Structural
 
 
 def counterpart(new: Any, old: Any, step: str | int, schema: Structural | None) -> Any:
-    """What an update's value was before; `is_absent` says whether there is any."""
+    """Return the old value at a step; check the result with `is_absent`."""
     if isinstance(step, str):
         return old.get(step, _ABSENT) if isinstance(old, dict) else _ABSENT
     if schema is None or schema.props.list_type != "map" or not isinstance(old, list):

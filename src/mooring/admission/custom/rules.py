@@ -1,9 +1,9 @@
-"""The rules of a schema in CEL, kept by every object that is written.
+"""Evaluate the CEL validation rules of a schema on every written object.
 
-`Rules` finds them when the first object comes, compiles those of a schema when the first value of it comes, and
-evaluates them from the root down, within Kubernetes' budget.
-Costs are first taken at their estimates, which costs nothing; only where these do not fit into the budget everything is
-evaluated again and counted. What an update leaves as it was is forgiven (ratcheting), as for the schema itself.
+`Rules` collects them when the first object arrives, compiles those of a schema node when the first value of it arrives,
+and evaluates them from the root down within Kubernetes' budget. Costs are first taken from the estimates, which is
+free; only if these exceed the budget, everything is evaluated again with counting. Unchanged values are exempt
+(ratcheting).
 """
 
 from collections.abc import Callable, Iterator
@@ -32,11 +32,11 @@ Warn = Callable[[str], None]
 
 
 class _TooExpensiveError(Exception):
-    """The estimates do not fit into the budget, and the costs have to be counted."""
+    """The estimates exceed the budget; costs must be counted."""
 
 
 class _StopError(Exception):
-    """No further rules are evaluated."""
+    """Stop evaluating rules."""
 
 
 class CompiledRule(msgspec.Struct, frozen=True):
@@ -59,13 +59,13 @@ def uses_old_self(program: Program) -> bool:
 
 
 class _Node(msgspec.Struct):
-    """The rules of one schema, and those below it."""
+    """The rules of one schema node and its children."""
 
     schema: Structural
     is_root: bool
     fields: "dict[str, _Node]"
     element: "_Node | None"
-    """Of a list's items or a map's values."""
+    """The node of a list's items or a map's values."""
     _ready: "tuple[Declared, tuple[CompiledRule, ...]] | None" = None
 
     @property
@@ -76,7 +76,7 @@ class _Node(msgspec.Struct):
             declared = declare(props, root=self.is_root or props.embedded_resource)
             if declared is None:
                 raise TypeError("a schema that `is_declared` has a type")
-            self._ready = declared, tuple(_compiled(props, declared))
+            self._ready = declared, tuple(_compile_rules(props, declared))
         return self._ready
 
 
@@ -87,7 +87,7 @@ class Rules:
         self._root = _node(schema, is_root=True)
 
     def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> list[FieldError]:
-        """What is wrong with a value that stands at `path`; `old` is None for a create."""
+        """Return the rule violations of a value at `path`; `old` is None for a create."""
         if self._root is None:
             return []
         try:
@@ -97,7 +97,6 @@ class Rules:
 
 
 def _node(schema: Structural, *, is_root: bool = False) -> _Node | None:
-    """The rules at a schema and below; None where there are none, or where expressions do not see the values."""
     if not is_declared(schema.props):
         return None
     found = {name: _node(child) for name, child in schema.properties.items()}
@@ -107,7 +106,7 @@ def _node(schema: Structural, *, is_root: bool = False) -> _Node | None:
     return _Node(schema, is_root, fields, element) if schema.props.validations or fields or element else None
 
 
-def _compiled(schema: JSONSchemaProps, declared: Declared) -> Iterator[CompiledRule]:
+def _compile_rules(schema: JSONSchemaProps, declared: Declared) -> Iterator[CompiledRule]:
     environments = RuleEnvironments(declared)
     for rule in schema.validations:
         environment = environments.get(optional_old_self=bool(rule.optional_old_self))
@@ -121,7 +120,7 @@ def _compiled(schema: JSONSchemaProps, declared: Declared) -> Iterator[CompiledR
 
 
 class _Evaluation:
-    """One object on its way through the rules."""
+    """The evaluation of all rules on one object."""
 
     def __init__(self, warn: Warn | None, *, counted: bool) -> None:
         self._warn = warn
@@ -130,13 +129,12 @@ class _Evaluation:
         self._errors: list[FieldError] = []
 
     def run(self, root: _Node, new: Any, old: Any, path: Path | None) -> list[FieldError]:
-        unchanged = path is None and old is not None and new == old  # a default has not been there before
+        unchanged = path is None and old is not None and new == old  # a default has no old value
         with suppress(_StopError):
             self._visit(root, new, old, path, unchanged=unchanged)
         return self._errors
 
     def _visit(self, node: _Node, new: Any, old: Any, path: Path | None, *, unchanged: bool) -> None:
-        """`unchanged` is whether this value, or the nearest one above with a counterpart, is as it was."""
         if new is None:
             return
         if node.schema.props.validations:
@@ -169,7 +167,7 @@ class _Evaluation:
             return
         for each in rules:
             if each.uses_old_self and old is None and not each.is_optional:
-                continue  # a rule about a change, where nothing changes
+                continue  # a transition rule without a transition
             bindings = {"self": value, "oldSelf": before}
             if each.is_optional:
                 bindings["oldSelf"] = NONE if before is None else Optional.of(before)
@@ -178,7 +176,6 @@ class _Evaluation:
                 self._broken(each, bindings, new, path, shown_type, forgiven=unchanged and not each.uses_old_self)
 
     def _holds(self, each: CompiledRule, bindings: dict[str, Any], path: Path | None, shown_type: str) -> bool | None:
-        """Whether a rule holds; None where it has no value, which is told."""
         text = _rule_text(each.rule)
         try:
             return bool(self._value(each.program, bindings))
@@ -201,7 +198,6 @@ class _Evaluation:
         return None
 
     def _value(self, program: Program, bindings: dict[str, Any]) -> Any:
-        """The value of an expression, whose cost is taken from the budget."""
         if not self._counted:
             self._left -= program.max_cost
             if program.max_cost > PER_CALL or self._left < 0:
@@ -235,7 +231,6 @@ class _Evaluation:
             self._warn(str(error))
 
     def _message(self, each: CompiledRule, bindings: dict[str, Any], path: Path | None, shown_type: str) -> str:
-        """What the rule's own expression says; empty where it says nothing of use."""
         if each.message is None:
             return ""
         try:
@@ -263,7 +258,7 @@ class _Evaluation:
 
 
 class _OutOfBudgetError(Exception):
-    """The rules of this object have cost too much together."""
+    """The rules of this object exceeded the total budget."""
 
 
 def _child(path: Path | None, name: str, node: _Node) -> Path:

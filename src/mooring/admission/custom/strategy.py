@@ -1,7 +1,7 @@
-"""The strategy of one version of a custom kind: its schema's defaults and rules, and what may be written where.
+"""The strategy of one version of a custom kind: defaulting and validation by its schema.
 
-The API server makes one for each version of each definition that it serves, and registers it with the type of the
-version. Schemas are compiled when the first object comes. The order of the steps is Kubernetes'.
+The API server creates one for each served version and registers it with the version's type. Schemas are compiled when
+the first object arrives. The order of the steps is Kubernetes'.
 """
 
 from functools import cached_property
@@ -11,18 +11,18 @@ import msgspec
 
 from mooring.admission import meta
 from mooring.admission.custom import structure
-from mooring.admission.custom.free_words import free_word
 from mooring.admission.custom.ratcheting import changed_only
 from mooring.admission.custom.validation import Check, Findings, compile_schema, unique
-from mooring.admission.free_words import Place, WordCheck
 from mooring.admission.strategy import Request, Strategy
+from mooring.api import errors as api_errors
 from mooring.api import field_errors, names
 from mooring.api.apiextensions_v1 import CustomResourceSubresourceScale, JSONSchemaProps
 from mooring.api.dynamic import Dynamic, value_at, wrong_type
 from mooring.api.field_errors import ErrorType, FieldError
 from mooring.api.field_path import Path
+from mooring.api.json_tree import TooLargeError
 from mooring.api.kinds import Kind
-from mooring.api.structural import Structural, fill_in
+from mooring.api.structural import DefaultsLimit, Structural, set_defaults
 
 if TYPE_CHECKING:
     from mooring.admission.custom.rules import Rules
@@ -44,10 +44,7 @@ _UNCHECKED = (
 
 
 class CustomStrategy(Strategy[Dynamic]):
-    """The rules of one version of a custom kind."""
-
     allow_unconditional_update = False
-    is_judged_by_text = True
 
     def __init__(self, kind: Kind) -> None:
         if kind.custom is None or not issubclass(kind.type, Dynamic):
@@ -61,8 +58,6 @@ class CustomStrategy(Strategy[Dynamic]):
         self.scale = subresources.scale if subresources is not None else None
         super().__init__({"status": CustomStatusStrategy(self)} if self.has_status else None)
 
-    # -- compiled when the first object comes
-
     @cached_property
     def check(self) -> Check:
         return compile_schema(self.schema.props)
@@ -73,8 +68,8 @@ class CustomStrategy(Strategy[Dynamic]):
 
     @cached_property
     def rules(self) -> "Rules | None":
-        """The rules in CEL; None where the schema has none."""
-        if not structure.anywhere(self.schema, lambda node: bool(node.props.validations)):
+        """The CEL rules; None if the schema has none."""
+        if not structure.any_node(self.schema, lambda node: bool(node.props.validations)):
             return None
         from mooring.admission.custom.rules import Rules  # noqa: PLC0415 - brings the CEL engine in
 
@@ -86,22 +81,18 @@ class CustomStrategy(Strategy[Dynamic]):
 
     @cached_property
     def _has_list_types(self) -> bool:
-        return structure.anywhere(self.schema, structure.has_list_type)
+        return structure.any_node(self.schema, structure.has_list_type)
 
     @cached_property
     def _looks_at_metadata(self) -> bool:
         found = self.schema.props.properties.get("metadata")
         return found is not None and bool(found.properties)
 
-    def free_word(self, place: Place) -> WordCheck | None:
-        if self._looks_at_metadata or self.scale is not None:
-            return None
-        return free_word(self.schema, place)
-
-    # -- the steps
-
     def default(self, obj: Dynamic) -> None:
-        fill_in(obj.content, self.schema)
+        try:
+            set_defaults(obj.content, self.schema, DefaultsLimit())
+        except TooLargeError as error:
+            raise api_errors.request_entity_too_large(str(error)) from None
 
     def prepare_for_create(self, obj: Dynamic, request: Request) -> None:
         if self.has_status:
@@ -111,7 +102,7 @@ class CustomStrategy(Strategy[Dynamic]):
     def prepare_for_update(self, new: Dynamic, old: Dynamic, request: Request) -> None:
         if self.has_status:
             if "status" in old.content:
-                new.content["status"] = old.content["status"]  # shared: nothing changes it any more
+                new.content["status"] = old.content["status"]  # shared, immutable from here on
             else:
                 new.content.pop("status", None)
         new.metadata.generation = old.metadata.generation + (new.content != old.content)
@@ -121,7 +112,7 @@ class CustomStrategy(Strategy[Dynamic]):
             obj.metadata, namespaced=self.namespaced, name_check=names.dns1123_subdomain, any_finalizer=True
         )
         tree = self.tree(obj)
-        errors += unique(self._found(self.check, tree, None).errors)
+        errors += unique(self._collect(self.check, tree, None).errors)
         errors += self._scale_errors(obj)
         errors += self.structure_errors(obj, None)
         return errors + self.rule_errors(tree, None, errors, request)
@@ -142,30 +133,28 @@ class CustomStrategy(Strategy[Dynamic]):
             text for name in sorted(set(new.metadata.finalizers).difference(known)) for text in finalizer_warnings(name)
         ]
 
-    # -- what they share
-
     def tree(self, obj: Dynamic) -> dict[str, Any]:
-        """The whole object as its schema sees it."""
+        """Return the whole object as its schema sees it."""
         metadata = msgspec.to_builtins(obj.metadata) if self._looks_at_metadata or self.rules else {}
         return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
 
     def ratcheted(
         self, check: Check, new: Any, old: Any, schema: Structural | None, base: Path | None = None
     ) -> list[FieldError]:
-        """What is wrong with a changed value, apart from what was so before."""
-        found = self._found(check, new, base)
+        """Return the errors of a changed value, except those at unchanged parts."""
+        found = self._collect(check, new, base)
         if not found.errors:
             return []
         return unique(changed_only(zip(found.errors, found.places, strict=True), new, old, schema))
 
     @staticmethod
-    def _found(check: Check, value: Any, base: Path | None) -> Findings:
+    def _collect(check: Check, value: Any, base: Path | None) -> Findings:
         findings = Findings(base)
         check(value, None, findings)
         return findings
 
     def structure_errors(self, new: Dynamic, old: Dynamic | None, *, embedded: bool = True) -> list[FieldError]:
-        """Embedded objects and doubles in lists; those that an update finds in the old object are forgiven."""
+        """Validate embedded objects and duplicates in lists; duplicates that the old object has are allowed."""
         errors: list[FieldError] = []
         if embedded and self._has_embedded:
             errors += structure.embedded_errors(new.content, self.schema)
@@ -176,7 +165,7 @@ class CustomStrategy(Strategy[Dynamic]):
         return errors
 
     def rule_errors(self, new: Any, old: Any, errors: list[FieldError], request: Request) -> list[FieldError]:
-        """What the rules in CEL say, where the object is sound enough to ask them."""
+        """Evaluate the CEL rules, if the object is valid enough."""
         if self.rules is None:
             return []
         if any(error.type in _BLOCKING for error in errors):
@@ -190,8 +179,6 @@ class CustomStrategy(Strategy[Dynamic]):
 
 
 class CustomStatusStrategy(Strategy[Dynamic]):
-    """The `status` subresource of a custom kind: everything but the status stays as it was."""
-
     def __init__(self, main: CustomStrategy) -> None:
         super().__init__()
         self.main = main
@@ -218,7 +205,7 @@ class CustomStatusStrategy(Strategy[Dynamic]):
 
 
 def scale_status_errors(obj: Dynamic, scale: CustomResourceSubresourceScale) -> list[FieldError]:
-    """What is wrong with what a scale reads from the status."""
+    """Validate the status fields that the scale subresource reads."""
     errors = _replicas_errors(obj, scale.status_replicas_path)
     if scale.label_selector_path:
         path = Path(scale.label_selector_path)
@@ -249,7 +236,7 @@ def _replicas_errors(obj: Dynamic, place: str) -> list[FieldError]:
 
 
 def finalizer_warnings(name: str) -> list[str]:
-    """What is worth telling about the name of a finalizer."""
+    """Return warnings about a finalizer name."""
     begin = f'metadata.finalizers: "{name}": '
     found = [begin + wrong for wrong in names.label_key(name)]
     if "/" not in name and name not in meta.STANDARD_FINALIZERS:

@@ -1,6 +1,6 @@
-"""What holds for custom objects beside their schema: embedded objects have a type, sets and maps have no doubles.
+"""Checks of custom resources beyond their schema: embedded objects have a type, sets and maps no duplicates.
 
-Called by ``strategy.py``. The words and the order are Kubernetes'.
+Messages and order are Kubernetes'.
 """
 
 import json
@@ -20,12 +20,12 @@ _HOLDERS = (dict, list)
 _ABSENT = object()
 
 
-def anywhere(schema: Structural, concerns: Callable[[Structural], bool]) -> bool:
-    """Whether a schema has a node of some sort; most have none, and spare the walk through every object."""
+def any_node(schema: Structural, predicate: Callable[[Structural], bool]) -> bool:
+    """Whether any node of a schema satisfies a predicate; most schemas have none, which saves walking every object."""
     pending = [schema]
     while pending:
         node = pending.pop()
-        if concerns(node):
+        if predicate(node):
             return True
         pending += node.children()
     return False
@@ -36,7 +36,7 @@ def has_list_type(schema: Structural) -> bool:
 
 
 def embedded_errors(value: Any, schema: Structural, path: Path | None = None) -> list[FieldError]:
-    """What is wrong with the type and metadata of embedded objects."""
+    """Validate the type and metadata of embedded objects."""
     errors: list[FieldError] = []
     if isinstance(value, dict):
         if schema.props.embedded_resource and path is not None:
@@ -81,7 +81,7 @@ def _metadata(value: Any, path: Path) -> list[FieldError]:
 
 
 def list_errors(value: Any, schema: Structural, path: Path | None = None) -> list[FieldError]:
-    """Items that are there twice in lists of the types `set` and `map`."""
+    """Return the duplicate items in lists of the types `set` and `map`."""
     errors: list[FieldError] = []
     if isinstance(value, dict):
         for name, child, item in _fields(value, schema):
@@ -126,7 +126,6 @@ def _fields(value: dict[str, Any], schema: Structural) -> Iterator[tuple[str, St
 
 
 def _below(path: Path | None, name: str, schema: Structural) -> Path:
-    """Fields of objects are written with a dot, keys of maps in brackets."""
     if path is None:
         return Path(name)
     return path.child(name) if name in schema.properties else path.key(name)

@@ -1,9 +1,8 @@
-"""A schema compiled into checks: what is wrong with a value, in the words of Kubernetes' validator.
+"""Compile a schema into checks with the messages of Kubernetes' validator.
 
-`compile_schema` makes one function of a schema, once; ``strategy.py`` calls it for every object that is written. For
-each sort of JSON value the checks that concern it are chosen when the first such value comes, in the order in which
-Kubernetes makes them: of the thousands of fields of a large schema, few are ever used.
-Where a value stands is a chain of pairs that is written out only for an error. Regular expressions take linear time.
+`compile_schema` builds one function per schema, once; ``strategy.py`` calls it for every written object. The checks for
+each JSON type are selected when the first such value arrives: most fields of a large schema are never used. The
+position of a value is a chain of pairs that is formatted only for an error. Regular expressions take linear time.
 """
 
 import json
@@ -20,16 +19,16 @@ from mooring.api.field_path import Path
 from mooring.cel.regex import matches
 
 Place = tuple[Any, str | int] | None
-"""Where a value stands: the place of what it stands in, and its field or index there; None for the whole."""
+"""The position of a value: the parent's position, and its field or index; None for the root."""
 
 
 class Findings(msgspec.Struct):
-    """What was found wrong with one object, and where. `base` is where the whole stands, such as `status`."""
+    """The errors of one object and their positions. `base` is the path of the root, such as `status`."""
 
     base: Path | None
     errors: list[FieldError] = msgspec.field(default_factory=list)
     places: list[Place] = msgspec.field(default_factory=list)
-    """The value that each error was found at, for ratcheting."""
+    """The position of each error, for ratcheting."""
 
     def add(self, place: Place, error: FieldError) -> None:
         self.errors.append(error)
@@ -40,7 +39,7 @@ class Findings(msgspec.Struct):
         self.places += others.places
 
     def at(self, place: Place) -> Path | None:
-        text = written(place)
+        text = format_place(place)
         if not text:
             return self.base
         return self.base.child(text) if self.base else Path(text)
@@ -53,14 +52,12 @@ _SAFE_INTEGER = 2**53 - 1
 
 
 def validate(check: Check, value: Any, base: Path | None = None) -> list[FieldError]:
-    """All that is wrong with a value."""
     findings = Findings(base)
     check(value, None, findings)
     return unique(findings.errors)
 
 
 def compile_schema(schema: JSONSchemaProps) -> Check:
-    """The check of a schema."""
     checks = _Checks(schema)
 
     def check(value: Any, place: Place, findings: Findings) -> None:
@@ -71,7 +68,7 @@ def compile_schema(schema: JSONSchemaProps) -> Check:
 
 
 class _Checks(dict[type, tuple[Check, ...]]):
-    """The checks of a schema by the class of a value, made when they are asked for."""
+    """The checks of a schema by class of value, created on demand."""
 
     def __init__(self, schema: JSONSchemaProps) -> None:
         super().__init__()
@@ -82,8 +79,8 @@ class _Checks(dict[type, tuple[Check, ...]]):
         return found
 
 
-def written(place: Place) -> str:
-    """A place as Kubernetes writes it: `spec.list[0].name`."""
+def format_place(place: Place) -> str:
+    """Format a position as Kubernetes does: `spec.list[0].name`."""
     steps: list[str] = []
     while place is not None:
         place, step = place
@@ -92,7 +89,6 @@ def written(place: Place) -> str:
 
 
 def _checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
-    """The checks that concern values of a class, in Kubernetes' order."""
     found = [*_type_checks(cls, schema)]
     if cls is type(None):
         return found + _enum_checks(schema)
@@ -109,18 +105,14 @@ def _checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
     return found
 
 
-# -- types
-
-
 def types_of(schema: JSONSchemaProps) -> list[str]:
-    """The types that a schema allows."""
+    """Return the types that a schema allows."""
     if schema.int_or_string:
         return ["integer", "string"]
     return [schema.type] if schema.type else []
 
 
 def _known_format(schema: JSONSchemaProps) -> str:
-    """The format, where Kubernetes knows it for the type."""
     types = types_of(schema)
     only = types[0] if len(types) == 1 else ""
     if only in {"", "string"}:
@@ -150,25 +142,22 @@ def _type_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
 
 def _wrong_type(wanted: str, given: str) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:  # noqa: ARG001 - its class is what is wrong
-        _tell_type(place, findings, wanted, given)
+        _add_type_error(place, findings, wanted, given)
 
     return check
 
 
-def _tell_type(place: Place, findings: Findings, wanted: str, given: str) -> None:
-    detail = f"{written(place)} in body must be of type {wanted}: {_quoted(given)}"
+def _add_type_error(place: Place, findings: Findings, wanted: str, given: str) -> None:
+    detail = f"{format_place(place)} in body must be of type {wanted}: {_quote_json(given)}"
     findings.add(place, field_errors.type_invalid(findings.at(place), given, detail))
 
 
 def _whole_number(wanted: str, given: str) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         if not (value.is_integer() and abs(value) <= _SAFE_INTEGER):
-            _tell_type(place, findings, wanted, given)
+            _add_type_error(place, findings, wanted, given)
 
     return check
-
-
-# -- combinations
 
 
 def _combinations(schema: JSONSchemaProps) -> list[Check]:
@@ -184,15 +173,14 @@ def _combinations(schema: JSONSchemaProps) -> list[Check]:
     return found
 
 
-def _tried(check: Check, value: Any, place: Place, findings: Findings) -> Findings:
+def _try_check(check: Check, value: Any, place: Place, findings: Findings) -> Findings:
     trial = Findings(findings.base)
-    with field_errors.uncounted():
+    with field_errors.without_budget():
         check(value, place, trial)
     return trial
 
 
 def _best(schemas: Sequence[JSONSchemaProps], failures: Sequence[Findings], value: Any) -> Findings:
-    """The errors of the alternative that fits best, as Kubernetes counts it: by the checks that were made."""
     counts = [checks_made(schema, value) for schema in schemas]
     return failures[max(range(len(counts)), key=lambda index: (counts[index], -index))]
 
@@ -201,10 +189,10 @@ def _any_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Chec
     def check(value: Any, place: Place, findings: Findings) -> None:
         failures = []
         for each in checks:
-            failures.append(_tried(each, value, place, findings))
+            failures.append(_try_check(each, value, place, findings))
             if not failures[-1].errors:
                 return
-        _tell(findings, place, f'"{written(place)}" must validate at least one schema (anyOf)')
+        _add_error(findings, place, f'"{format_place(place)}" must validate at least one schema (anyOf)')
         findings.take(_best(schemas, failures, value))
 
     return check
@@ -212,12 +200,12 @@ def _any_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Chec
 
 def _one_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
-        failures = [_tried(each, value, place, findings) for each in checks]
+        failures = [_try_check(each, value, place, findings) for each in checks]
         valid = sum(not failure.errors for failure in failures)
         if valid == 1:
             return
         why = "Found none valid" if not valid else f"Found {valid} valid alternatives"
-        _tell(findings, place, f'"{written(place)}" must validate one and only one schema (oneOf). {why}')
+        _add_error(findings, place, f'"{format_place(place)}" must validate one and only one schema (oneOf). {why}')
         if not valid:
             findings.take(_best(schemas, failures, value))
 
@@ -226,33 +214,32 @@ def _one_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Chec
 
 def _all_of(checks: Sequence[Check]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
-        failures = [_tried(each, value, place, findings) for each in checks]
+        failures = [_try_check(each, value, place, findings) for each in checks]
         failed = [failure for failure in failures if failure.errors]
         if not failed:
             return
         for failure in failed:
             findings.take(failure)
         more = ". None validated" if len(failed) == len(checks) else ""
-        _tell(findings, place, f'"{written(place)}" must validate all the schemas (allOf){more}')
+        _add_error(findings, place, f'"{format_place(place)}" must validate all the schemas (allOf){more}')
 
     return check
 
 
 def _not(inner: Check) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
-        if not _tried(inner, value, place, findings).errors:
-            _tell(findings, place, f'"{written(place)}" must not validate the schema (not)')
+        if not _try_check(inner, value, place, findings).errors:
+            _add_error(findings, place, f'"{format_place(place)}" must not validate the schema (not)')
 
     return check
 
 
-def _tell(findings: Findings, place: Place, text: str) -> None:
-    """An error that has no field of its own."""
+def _add_error(findings: Findings, place: Place, text: str) -> None:
     findings.add(place, field_errors.invalid(findings.base, "", text))
 
 
 def checks_made(schema: JSONSchemaProps, value: Any) -> int:
-    """How many checks Kubernetes counts for a value: more for an alternative that knows more of its fields."""
+    """Count the checks that Kubernetes makes for a value; the alternative with the most is reported."""
     if value is None:
         return 1
     count = 3 + bool(types_of(schema))
@@ -267,9 +254,6 @@ def checks_made(schema: JSONSchemaProps, value: Any) -> int:
     return count
 
 
-# -- plain values
-
-
 def _text_checks(schema: JSONSchemaProps) -> list[Check]:
     found: list[Check] = []
     longest, shortest = schema.max_length, schema.min_length
@@ -281,9 +265,9 @@ def _text_checks(schema: JSONSchemaProps) -> list[Check]:
             if longest is not None and size > longest:
                 findings.add(place, field_errors.too_long(findings.at(place), longest))
             elif shortest is not None and size < shortest:
-                _tell_value(findings, place, value, f"should be at least {shortest} chars long")
+                _add_value_error(findings, place, value, f"should be at least {shortest} chars long")
             elif pattern and not matches(value, pattern):
-                _tell_value(findings, place, value, f"should match '{pattern}'")
+                _add_value_error(findings, place, value, f"should match '{pattern}'")
 
         found.append(check)
     known = _known_format(schema)
@@ -296,7 +280,7 @@ def _text_checks(schema: JSONSchemaProps) -> list[Check]:
 def _format_check(name: str, fits: Callable[[str], bool]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         if not fits(value):
-            _tell_type(place, findings, name, value)
+            _add_type_error(place, findings, name, value)
 
     return check
 
@@ -322,22 +306,21 @@ def _range_check(bits: int, known: str) -> Check:
 
     def check(value: Any, place: Place, findings: Findings) -> None:
         if not low <= value <= high or value != int(value):
-            _tell(findings, place, f"Checked value must be of type integer {form} in {written(place)}")
+            _add_error(findings, place, f"Checked value must be of type integer {form} in {format_place(place)}")
 
     return check
 
 
 def _multiple_check(cls: type, given: float) -> Check:
-    """Whole numbers are compared with the whole part of the factor, as Kubernetes does it."""
     factor = int(given) if cls is int else given
-    shown = shown_number(factor)
+    shown = format_number(factor)
 
     def check(value: Any, place: Place, findings: Findings) -> None:
         if factor <= 0:
-            detail = f"factor MultipleOf declared for {written(place)} must be positive: {shown}"
+            detail = f"factor MultipleOf declared for {format_place(place)} must be positive: {shown}"
             findings.add(place, field_errors.invalid(findings.at(place), factor, detail))
         elif value % factor if cls is int else not _is_multiple(value, factor):
-            _tell_value(findings, place, value, f"should be a multiple of {shown}")
+            _add_value_error(findings, place, value, f"should be a multiple of {shown}")
 
     return check
 
@@ -349,12 +332,12 @@ def _is_multiple(value: float, factor: float) -> bool:
 
 def _bound_check(cls: type, bound: float, exclusive: bool, word: str, sign: int) -> Check:
     limit = int(bound) if cls is int else bound
-    words = f"should be {word} than {'' if exclusive else 'or equal to '}{shown_number(limit)}"
+    words = f"should be {word} than {'' if exclusive else 'or equal to '}{format_number(limit)}"
 
     def check(value: Any, place: Place, findings: Findings) -> None:
         over = (value - limit) * sign
         if over > 0 or (exclusive and over == 0):
-            _tell_value(findings, place, value, words)
+            _add_value_error(findings, place, value, words)
 
     return check
 
@@ -378,9 +361,6 @@ def _enum_checks(schema: JSONSchemaProps) -> list[Check]:
     return [check]
 
 
-# -- lists and objects
-
-
 def _list_checks(schema: JSONSchemaProps) -> list[Check]:
     items = _Checks(schema.items) if isinstance(schema.items, JSONSchemaProps) else None
     most, fewest = schema.max_items, schema.min_items
@@ -391,7 +371,7 @@ def _list_checks(schema: JSONSchemaProps) -> list[Check]:
                 for each in items[item.__class__]:
                     each(item, (place, index), findings)
         if fewest is not None and len(value) < fewest:
-            _tell_value(findings, place, len(value), f"should have at least {fewest} items")
+            _add_value_error(findings, place, len(value), f"should have at least {fewest} items")
         if most is not None and len(value) > most:
             findings.add(place, field_errors.too_many(findings.at(place), len(value), most))
 
@@ -406,11 +386,11 @@ def _object_checks(schema: JSONSchemaProps) -> list[Check]:
 
     def check(value: Any, place: Place, findings: Findings) -> None:
         if fewest is not None and len(value) < fewest:
-            _tell_value(findings, place, len(value), f"should have at least {fewest} properties")
+            _add_value_error(findings, place, len(value), f"should have at least {fewest} properties")
         if most is not None and len(value) > most:
             findings.add(place, field_errors.too_many(findings.at(place), len(value), most))
         if more is False:
-            _tell_forbidden(value, place, findings, properties)
+            _add_forbidden_error(value, place, findings, properties)
         elif additional is not None:
             for name, item in value.items():
                 if name not in properties:
@@ -419,7 +399,7 @@ def _object_checks(schema: JSONSchemaProps) -> list[Check]:
         for name, item in value.items():
             inner = properties.get(name)
             if inner is not None:
-                for each in inner[item.__class__]:  # of a plain value that may be anything, there is nothing to check
+                for each in inner[item.__class__]:  # a value of any type needs no check
                     each(item, (place, name), findings)
         for name in required:
             if name not in value:
@@ -428,30 +408,30 @@ def _object_checks(schema: JSONSchemaProps) -> list[Check]:
     return [check]
 
 
-def _tell_forbidden(value: dict[str, Any], place: Place, findings: Findings, known: Container[str]) -> None:
+def _add_forbidden_error(value: dict[str, Any], place: Place, findings: Findings, known: Container[str]) -> None:
     for name in value:
         if name not in known:
-            detail = f"{written(place)}.{name} in body is a forbidden property"
+            detail = f"{format_place(place)}.{name} in body is a forbidden property"
             findings.add(place, field_errors.invalid(findings.at(place), name, detail))
 
 
-def _tell_value(findings: Findings, place: Place, value: Any, words: str) -> None:
-    findings.add(place, field_errors.invalid(findings.at(place), value, f"{written(place)} in body {words}"))
+def _add_value_error(findings: Findings, place: Place, value: Any, words: str) -> None:
+    findings.add(place, field_errors.invalid(findings.at(place), value, f"{format_place(place)} in body {words}"))
 
 
-def shown_number(value: float) -> str:
-    """A number as Go prints it."""
+def format_number(value: float) -> str:
+    """Format a number as Go does."""
     if value == int(value) and abs(value) < 1e21:
         return str(int(value))
     return repr(value)
 
 
-def _quoted(text: str) -> str:
+def _quote_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
 def unique(errors: list[FieldError]) -> list[FieldError]:
-    """The errors, each once: alternatives may have found the same."""
+    """Deduplicate errors, which several alternatives may report."""
     if len(errors) < 2:
         return errors
     return list({str(error): error for error in errors}.values())

@@ -1,7 +1,7 @@
-"""The rules of a schema in CEL, judged when a definition is written: their types, and what they may cost at most.
+"""Validate the CEL rules of a schema when a definition is written: their types and maximum costs.
 
-A rule is estimated once for the largest value that its schema allows, and counts as often as such a value can be in an
-object. The limits and the words are Kubernetes'. Called by ``schemas.py``; ``custom/rules.py`` evaluates.
+A rule's cost is estimated for the largest value that its schema allows, times the number of such values in an object.
+Limits and messages are Kubernetes'. ``custom/rules.py`` evaluates the rules.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ MAX_SCHEMA = 100_000_000
 _MOST = 2**64 - 1
 _SHOWN = 4
 _COMPILING, _EACH_CHARACTER = 400, 4
-"""What compiling an expression takes of the budget of a validation, in microseconds."""
+"""The validation budget charged for compiling an expression, in microseconds: fixed, and per character."""
 _ADVICE = (
     "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are"
     " declared)"
@@ -33,66 +33,65 @@ def has_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
     return any(node.validations for node in nodes)
 
 
-class _Alike(msgspec.Struct, frozen=True):
-    """What all nodes with the same schema share. Large definitions repeat whole parts, such as containers of pods."""
+class _SharedSchema(msgspec.Struct, frozen=True):
+    """State shared by all nodes with the same schema. Large definitions repeat subtrees, such as containers of pods."""
 
-    smallest: int
-    """The fewest bytes that a value takes."""
+    min_bytes: int
+    """The minimum size of a value, in bytes."""
     environments: RuleEnvironments
     programs: dict[tuple[str, bool], Program] = msgspec.field(default_factory=dict)
     """By expression and whether `oldSelf` is optional."""
 
 
 class Expressions(msgspec.Struct):
-    """The rules of one schema, and what they cost together."""
+    """The rules of one schema and their total cost."""
 
     options: CustomOptions
     known: frozenset[str]
-    """Expressions that are stored already, which may use all that this release knows."""
+    """Stored expressions, which may use every library of this release."""
     unchanged: bool
-    """Whether the schema is stored as it is: then single rules are not refused for their cost."""
+    """Whether the schema is unchanged: then single rules are not rejected for their cost."""
     _total: int = 0
     _expensive: list[tuple[int, Path]] = msgspec.field(default_factory=list)
-    _known_nodes: "dict[tuple[bytes, bool], _Alike | None]" = msgspec.field(default_factory=dict)
-    """By the schema of a node and whether it is the root."""
+    _known_nodes: "dict[tuple[bytes, bool], _SharedSchema | None]" = msgspec.field(default_factory=dict)
+    """By the node's schema and whether it is the root."""
 
     def errors(
         self, schema: JSONSchemaProps, path: Path, times: int | None, uncorrelated: Path | None, *, root: bool
     ) -> list[FieldError]:
-        """What is wrong with the rules of one node, of which there may be so many in an object (None: no limit)."""
+        """Validate the rules of one node, of which an object may have `times` (None: unlimited)."""
         place = path.child("x-kubernetes-validations")
-        alike = self._alike(schema, root=root or schema.embedded_resource)
-        if alike is None:
+        shared = self._shared_schema(schema, root=root or schema.embedded_resource)
+        if shared is None:
             detail = (
                 "internal error: failed to construct type information for x-kubernetes-validations rules: unable to"
                 " convert structural schema to CEL declarations"
             )
             return [field_errors.internal(place, detail)]
         if times is None:
-            times = MAX_REQUEST_BYTES // (alike.smallest + 1)
+            times = MAX_REQUEST_BYTES // (shared.min_bytes + 1)
         found: list[FieldError] = []
         for index, rule in enumerate(schema.validations):
-            found += self._rule(rule, place.index(index), alike, times, uncorrelated)
+            found += self._rule(rule, place.index(index), shared, times, uncorrelated)
         return found
 
-    def _alike(self, schema: JSONSchemaProps, *, root: bool) -> "_Alike | None":
-        """What is known of schemas like this one; None for schemas without a type in CEL."""
+    def _shared_schema(self, schema: JSONSchemaProps, *, root: bool) -> "_SharedSchema | None":
         key = (codec.encode(schema), root)
         if key not in self._known_nodes:
             declared = declare(schema, root=root)
-            made = _Alike(declared.smallest, RuleEnvironments(declared)) if declared else None
+            made = _SharedSchema(declared.min_bytes, RuleEnvironments(declared)) if declared else None
             self._known_nodes[key] = made
         return self._known_nodes[key]
 
     def _rule(
-        self, rule: ValidationRule, path: Path, alike: _Alike, times: int, uncorrelated: Path | None
+        self, rule: ValidationRule, path: Path, shared: _SharedSchema, times: int, uncorrelated: Path | None
     ) -> list[FieldError]:
-        program = self._compile(rule.rule, alike, rule, path)
+        program = self._compile(rule.rule, shared, rule, path)
         if problem := _problem(program, "bool", "compilation failed: ", "cel expression must evaluate to a bool"):
             return [field_errors.invalid(path.child("rule"), rule, problem)]
         errors = self._spend(path.child("rule"), min(program.max_cost * times, _MOST), "estimated rule cost")
         if rule.message_expression:
-            errors += self._message(rule, path.child("messageExpression"), alike)
+            errors += self._message(rule, path.child("messageExpression"), shared)
         if uses_old_self(program):
             if uncorrelated is not None:
                 detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
@@ -102,21 +101,21 @@ class Expressions(msgspec.Struct):
             errors.append(field_errors.invalid(path.child("optionalOldSelf"), rule.optional_old_self, detail))
         return errors
 
-    def _message(self, rule: ValidationRule, path: Path, alike: _Alike) -> list[FieldError]:
-        program = self._compile(rule.message_expression, alike, rule, path)
+    def _message(self, rule: ValidationRule, path: Path, shared: _SharedSchema) -> list[FieldError]:
+        program = self._compile(rule.message_expression, shared, rule, path)
         begin, wrong_type = "messageExpression compilation failed: ", "messageExpression must evaluate to a string"
         if problem := _problem(program, "string", begin, wrong_type):
             return [field_errors.invalid(path, rule, problem)]
         return self._spend(path, program.max_cost, "estimated messageExpression cost")
 
-    def _compile(self, text: str, alike: _Alike, rule: ValidationRule, path: Path) -> Program:
+    def _compile(self, text: str, shared: _SharedSchema, rule: ValidationRule, path: Path) -> Program:
         optional = bool(rule.optional_old_self)
-        program = alike.programs.get((text, optional))
+        program = shared.programs.get((text, optional))
         if program is None:
             field_errors.spend(_COMPILING + _EACH_CHARACTER * len(text), path)
             base = None if text in self.known else self.options.new_rules()
-            program = alike.environments.get(base, optional_old_self=optional).compile(text)
-            alike.programs[text, optional] = program
+            program = shared.environments.get(base, optional_old_self=optional).compile(text)
+            shared.programs[text, optional] = program
         return program
 
     def _spend(self, path: Path, cost: int, name: str) -> list[FieldError]:
@@ -128,7 +127,7 @@ class Expressions(msgspec.Struct):
         return [field_errors.forbidden(path, _too_much(name, cost, MAX_RULE))]
 
     def total_errors(self, path: Path) -> list[FieldError]:
-        """What is wrong with all rules together."""
+        """Validate the total cost of all rules."""
         if self._total <= MAX_SCHEMA:
             return []
         detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
@@ -138,10 +137,9 @@ class Expressions(msgspec.Struct):
 
 
 def _problem(program: Program, wanted: str, begin: str, wrong_type: str) -> str:
-    """Why an expression cannot be used; empty if it can."""
     if not program.issues:
         return "" if str(program.output_type) == wanted else wrong_type
-    if not program.issues[0].line:  # no place in the text: folding constants failed
+    if not program.issues[0].line:  # without a position: constant folding failed
         return "program instantiation failed: " + program.issues[0].message.removeprefix("program: ")
     return begin + "\n".join(map(str, program.issues))
 

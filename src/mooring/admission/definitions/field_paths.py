@@ -1,6 +1,6 @@
 """Paths to fields as definitions write them (`.spec.color`, `.labels['app']`), looked up in a schema.
 
-Used for selectable fields and for `fieldPath` of rules; ``mooring.admission.custom.rules`` reads the same paths.
+Used for selectable fields and for `fieldPath` of rules, also by ``mooring.admission.custom.rules``.
 """
 
 import re
@@ -13,11 +13,11 @@ _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+|'", re.DOTALL)
 
 
 class FieldPathError(ValueError):
-    """The path leads nowhere; the message says where it is wrong."""
+    """The path does not resolve; the message says where."""
 
 
 def schema_at(text: str, schema: JSONSchemaProps, *, arrays: bool = True) -> tuple[str, JSONSchemaProps | None]:
-    """The path as Kubernetes writes it, and the schema of the field; raises FieldPathError."""
+    """Return the path in Kubernetes' format and the schema of the field; raise FieldPathError."""
     path: Path | None = None
     found: JSONSchemaProps | None = schema
     for step in steps_of(text, arrays=arrays):
@@ -38,7 +38,7 @@ def schema_at(text: str, schema: JSONSchemaProps, *, arrays: bool = True) -> tup
 
 
 def steps_of(text: str, *, arrays: bool = True) -> list[str]:
-    """The names in a path; raises FieldPathError."""
+    """Split a path into names; raise FieldPathError."""
     tokens = iter(_TOKEN.findall(text))
     steps = []
     for part in tokens:

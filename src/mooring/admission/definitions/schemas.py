@@ -1,7 +1,7 @@
-"""Which schemas a definition may have: structural, with defaults that keep them, and without what cannot be supported.
+"""Validate the schemas of a definition: structural, with valid defaults, without unsupported features.
 
-`Judge` is made for one create or update of a definition; it knows what was there before, since what is stored already
-is not refused when rules get stricter. Called by ``spec.py``. Read next: ``structural.py``, ``expressions.py``.
+`SchemaValidator` is created for one create or update; it knows the old definition, because stored schemas stay allowed
+when rules get stricter. Read next: ``structural.py``, ``expressions.py``.
 """
 
 import copy
@@ -56,7 +56,7 @@ _ALLOWED_AT_ROOT = {
     "preserve_unknown_fields": "XPreserveUnknownFields",
     "validations": "XValidations",
 }
-"""What the root of a schema may have beside a status subresource, by Go's names, in which Kubernetes lists them."""
+"""Fields allowed at the root beside a status subresource, by Go name in Kubernetes' order."""
 
 
 _GO_NAMES = {
@@ -108,32 +108,32 @@ _GO_NAMES = {
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """Where in a schema the walk has come, and what holds there."""
+    """The context of a node in the walk over a schema."""
 
     no_defaults: str | None = None
-    """Why there may be no defaults; None where there may be."""
+    """Why defaults are not allowed here; None if they are."""
     in_metadata: bool = False
     uncorrelated: Path | None = None
-    """The list above whose items have no counterpart before an update."""
+    """The enclosing list whose items have no old counterpart in an update."""
     times: int | None = 1
-    """How many values there can be at this place in one object; None where nothing limits it."""
+    """The maximum number of values here in one object; None if unlimited."""
 
 
-class Judge(msgspec.Struct, frozen=True):
-    """Judges the schemas of one definition."""
+class SchemaValidator(msgspec.Struct, frozen=True):
+    """Validate the schemas of one definition."""
 
     options: CustomOptions
     lenient: frozenset[str]
-    """Rules that the stored definition breaks already."""
+    """Rules that the stored definition violates already."""
     known_rules: frozenset[str]
     """Expressions that are stored already."""
     unchanged: frozenset[str]
-    """Versions whose schema an update leaves as it was."""
+    """Versions whose schema does not change."""
 
     @classmethod
     def for_change(
         cls, new: CustomResourceDefinitionSpec, old: CustomResourceDefinitionSpec | None, options: CustomOptions
-    ) -> "Judge":
+    ) -> "SchemaValidator":
         if old is None:
             return cls(options, frozenset(), frozenset(), frozenset())
         before = {version.name: version.schema for version in old.versions}
@@ -142,16 +142,16 @@ class Judge(msgspec.Struct, frozen=True):
             node
             for schema in before.values()
             if schema and schema.open_api_v3_schema
-            for node in structural.every(schema.open_api_v3_schema)
+            for node in structural.walk_schemas(schema.open_api_v3_schema)
         ]
         rules = {text for node in nodes for rule in node.validations for text in (rule.rule, rule.message_expression)}
         lenient = {name for name, broken in _BROKEN.items() if any(broken(node) for node in nodes)}
         return cls(options, frozenset(lenient), frozenset(rules), frozenset(same))
 
     def errors(self, schema: JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> list[FieldError]:
-        """What is wrong with a schema that stands at `path`."""
+        """Validate a schema at `path`."""
         here = path.child("openAPIV3Schema")
-        nodes = list(structural.every(schema))
+        nodes = list(structural.walk_schemas(schema))
         if len(nodes) > MAX_NODES:
             return [field_errors.too_many(here, len(nodes), MAX_NODES)]
         errors = [*_root_errors(schema, path, has_status)]
@@ -194,13 +194,12 @@ def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Itera
             detail = (
                 f"only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
             )
-            yield field_errors.invalid(path.child(here), _in_gos_order(schema), detail)
+            yield field_errors.invalid(path.child(here), _to_go_struct(schema), detail)
     if schema.nullable:
         yield field_errors.forbidden(path.child(f"{here}.nullable"), "nullable cannot be true at the root")
 
 
-def _in_gos_order(schema: JSONSchemaProps) -> GoStruct:
-    """A schema as Kubernetes quotes it: the names and the order of Go's type."""
+def _to_go_struct(schema: JSONSchemaProps) -> GoStruct:
     names = [*_GO_NAMES]
     return GoStruct({_GO_NAMES[name]: getattr(schema, name) for name in names})
 
@@ -208,7 +207,7 @@ def _in_gos_order(schema: JSONSchemaProps) -> GoStruct:
 def default_errors(
     schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True
 ) -> list[FieldError]:
-    """Defaults that the schema itself would refuse or prune."""
+    """Return the defaults that the schema itself would reject or prune."""
     errors: list[FieldError] = []
     if schema.default is not None:
         errors += _default_errors(schema, path.child("default"), in_metadata)
@@ -230,17 +229,17 @@ def _default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> l
         if wrong := structure.embedded_errors(value, node, path):
             return errors + wrong
     errors += validate(compile_schema(schema), value, path)
-    if errors or not has_rules(structural.every(schema)):
+    if errors or not has_rules(structural.walk_schemas(schema)):
         return errors
     rules = Rules(node)
     return rules.errors(value, value, path=path) or rules.errors(value, None, path=path)
 
 
 class _Walk:
-    """Goes through a schema once and gathers what is wrong with each node."""
+    """Walk a schema once and collect the errors of each node."""
 
-    def __init__(self, judge: Judge, expressions: Expressions | None) -> None:
-        self._judge = judge
+    def __init__(self, validator: SchemaValidator, expressions: Expressions | None) -> None:
+        self._validator = validator
         self._expressions = expressions
         self.schema_errors: list[FieldError] = []
         self.rule_errors: list[FieldError] = []
@@ -248,10 +247,10 @@ class _Walk:
     def visit(
         self, schema: JSONSchemaProps, path: Path, place: _Place, *, is_root: bool = False, typed: bool = True
     ) -> None:
-        """`typed` is false inside of conditions, where there are no rules."""
+        """Validate a node; `typed` is false inside conditions, which have no rules."""
         before = len(self.schema_errors)
         if _is_unusual(schema):
-            self.schema_errors += _standard_errors(schema, path, place, self._judge.lenient)
+            self.schema_errors += _standard_errors(schema, path, place, self._validator.lenient)
         self._visit_fields(schema, path, place, is_root, typed)
         if schema.not_ is not None:
             self.visit(schema.not_, path.child("not"), place, typed=False)
@@ -264,7 +263,7 @@ class _Walk:
                 below = replace(below, uncorrelated=path)
             self.visit(schema.items, path.child("items"), below, typed=typed)
         if _is_extended(schema):
-            self.schema_errors += _extension_errors(schema, path, self._judge.lenient)
+            self.schema_errors += _extension_errors(schema, path, self._validator.lenient)
         for index, rule in enumerate(schema.validations):
             self.schema_errors += _rule_errors(schema, rule, path.child("x-kubernetes-validations").index(index))
         if self._expressions and typed and schema.validations and len(self.schema_errors) == before:
@@ -294,7 +293,6 @@ def _multiplied(times: int | None, most: int | None) -> int | None:
 
 
 def _is_unusual(schema: JSONSchemaProps) -> bool:
-    """Whether `_standard_errors` has anything to look at; of most nodes it has not."""
     return bool(
         schema.default is not None
         or (schema.type and schema.type not in _TYPES)
@@ -311,7 +309,6 @@ def _is_unusual(schema: JSONSchemaProps) -> bool:
 
 
 def _is_extended(schema: JSONSchemaProps) -> bool:
-    """Whether `_extension_errors` has anything to look at."""
     return bool(
         schema.preserve_unknown_fields is False
         or schema.map_type is not None
@@ -323,7 +320,6 @@ def _is_extended(schema: JSONSchemaProps) -> bool:
 def _standard_errors(
     schema: JSONSchemaProps, path: Path, place: _Place, lenient: frozenset[str]
 ) -> Iterator[FieldError]:
-    """What the walk finds at one node: fields that are not supported."""
     if schema.type and schema.type not in _TYPES and "types" not in lenient:
         yield field_errors.not_supported(path.child("type"), schema.type, _TYPES)
     if schema.default is not None and place.no_defaults is not None:
@@ -399,7 +395,6 @@ def _set_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
 
 
 def _key_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
-    """The keys of a list of type map."""
     here, keys, items = path.child("x-kubernetes-list-map-keys"), schema.list_map_keys, schema.items
     if not keys:
         yield field_errors.required(here, "must not be empty if x-kubernetes-list-type is map")
@@ -447,7 +442,6 @@ def _map_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
 
 
 def _rule_errors(schema: JSONSchemaProps, rule: ValidationRule, path: Path) -> Iterator[FieldError]:
-    """What is wrong with a rule before its expression is looked at."""
     text, message = rule.rule.strip(), rule.message.strip()
     if not text:
         yield field_errors.required(path.child("rule"), "rule is not specified")
@@ -479,12 +473,12 @@ def _has_breaks(text: str) -> bool:
 
 
 def warnings_about(definition: CustomResourceDefinition, options: CustomOptions) -> list[str]:
-    """What is worth telling about the schemas of a definition that was accepted."""
+    """Return warnings about the schemas of an accepted definition."""
     formats: list[str] = []
     sets: set[str] = set()
     for version in definition.spec.versions:
         schema = version.schema.open_api_v3_schema if version.schema else None
-        for node in structural.every(schema) if schema else ():
+        for node in structural.walk_schemas(schema) if schema else ():
             if node.format and not _is_known_format(node, options):
                 formats.append(f'unrecognized format "{node.format}"')
             item_type = node.items.type if isinstance(node.items, JSONSchemaProps) else ""

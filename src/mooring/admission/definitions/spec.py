@@ -1,8 +1,8 @@
-"""What is wrong with the spec of a CustomResourceDefinition, in Kubernetes' words.
+"""Validate the spec of a CustomResourceDefinition with Kubernetes' messages.
 
-Kubernetes judges an older form of definitions, in which what all versions share stands above them. Its errors
-therefore name `spec.validation` where every version has the same schema, and `spec.versions[i].schema` where they
-differ; likewise subresources, columns and selectable fields. `_Shared` is that form. Called by ``strategy.py``.
+Kubernetes validates an older form, in which common parts stand above the versions. So errors name `spec.validation` if
+every version has the same schema and `spec.versions[i].schema` otherwise; likewise subresources, columns and selectable
+fields. `_Shared` is that form.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ from mooring.admission.definitions import schemas
 from mooring.admission.definitions.field_paths import FieldPathError, schema_at
 from mooring.admission.options import CustomOptions
 from mooring.admission.webhook_clients import validate_client_config, validate_review_versions
-from mooring.api import field_errors, names
+from mooring.api import advisor_v1, field_errors, names
 from mooring.api.apiextensions_v1 import (
     ESTABLISHED,
     CustomResourceColumnDefinition,
@@ -33,19 +33,23 @@ from mooring.api.apiextensions_v1 import (
 )
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.api.quoting import quoted
+from mooring.api.kinds import KINDS
+from mooring.api.quoting import go_quote
 
 SPEC, STATUS = Path("spec"), Path("status")
 APPROVED = "api-approved.kubernetes.io"
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _MAX_SELECTABLE = 8
+MAX_VERSIONS = 100
+"""Each version costs the server up to a millisecond and half a megabyte."""
+_BUILT_IN_GROUPS = frozenset(kind.group for kind in (*KINDS, *advisor_v1.KINDS))
 _MAX_WARNING = 256
 T = TypeVar("T")
 
 
 class _Shared(msgspec.Struct):
-    """What all versions have in common, else None."""
+    """The parts that all versions share, otherwise None."""
 
     schema: JSONSchemaProps | None
     subresources: CustomResourceSubresources | None
@@ -56,22 +60,26 @@ class _Shared(msgspec.Struct):
 def validate(
     obj: CustomResourceDefinition, old: CustomResourceDefinition | None, options: CustomOptions
 ) -> list[FieldError]:
-    """What is wrong with the spec of a definition, or with a change of it."""
     spec = obj.spec
     shared = _shared(spec.versions)
-    judge = schemas.Judge.for_change(spec, old.spec if old else None, options)
-    errors = [*_group(spec.group), *_choice(SPEC.child("scope"), spec.scope, ("Cluster", "Namespaced"))]
+    validator = schemas.SchemaValidator.for_change(spec, old.spec if old else None, options)
+    errors = [
+        *_group(spec.group, is_new=old is None),
+        *_choice(SPEC.child("scope"), spec.scope, ("Cluster", "Namespaced")),
+    ]
+    if len(spec.versions) > MAX_VERSIONS:
+        return [*errors, field_errors.too_many(SPEC.child("versions"), len(spec.versions), MAX_VERSIONS)]
     errors += _missing_schemas(spec)
     for index, version in enumerate(spec.versions):
-        errors += _version(version, SPEC.child("versions").index(index), shared, judge)
+        errors += _version(version, SPEC.child("versions").index(index), shared, validator)
     errors += _versions_together(spec.versions, shared)
     errors += _required_names(spec.names)
     errors += validate_names(spec.names, SPEC.child("names"))
-    errors += _what_is_shared(spec, shared, judge)
+    errors += _validate_shared(spec, shared, validator)
     errors += _conversion(
         spec.conversion, SPEC.child("conversion"), established=old is not None and holds(old, ESTABLISHED)
     )
-    return errors + (_fixed(obj, old) if old else [])
+    return errors + (_immutable_fields(obj, old) if old else [])
 
 
 def _shared(versions: list[CustomResourceDefinitionVersion]) -> _Shared:
@@ -93,7 +101,7 @@ def _schema(version: CustomResourceDefinitionVersion) -> JSONSchemaProps | None:
     return version.schema.open_api_v3_schema if version.schema else None
 
 
-def _group(group: str) -> list[FieldError]:
+def _group(group: str, *, is_new: bool) -> list[FieldError]:
     path = SPEC.child("group")
     if not group:
         return [field_errors.required(path)]
@@ -101,6 +109,8 @@ def _group(group: str) -> list[FieldError]:
         return [field_errors.invalid(path, group, ",".join(wrong))]
     if "." not in group:
         return [field_errors.invalid(path, group, "should be a domain with at least one dot")]
+    if is_new and group in _BUILT_IN_GROUPS:
+        return [field_errors.invalid(path, group, "is served by this server itself: choose a group of your own")]
     return []
 
 
@@ -118,11 +128,8 @@ def _missing_schemas(spec: CustomResourceDefinitionSpec) -> list[FieldError]:
     ]
 
 
-# -- versions
-
-
 def _version(
-    version: CustomResourceDefinitionVersion, path: Path, shared: _Shared, judge: schemas.Judge
+    version: CustomResourceDefinitionVersion, path: Path, shared: _Shared, validator: schemas.SchemaValidator
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     if wrong := names.dns1035_label(version.name):
@@ -133,7 +140,9 @@ def _version(
     ]
     schema = _schema(version)
     if schema is not None and shared.schema is None:
-        errors += judge.errors(schema, path.child("schema"), version.name, has_status=has_status(version.subresources))
+        errors += validator.errors(
+            schema, path.child("schema"), version.name, has_status=has_status(version.subresources)
+        )
     if version.subresources is not None and shared.subresources is None:
         errors += _subresources(version.subresources, path.child("subresources"))
     if shared.columns is None:
@@ -180,7 +189,6 @@ def _versions_together(versions: list[CustomResourceDefinitionVersion], shared: 
 
 
 def _without_shared(version: CustomResourceDefinitionVersion, shared: _Shared) -> CustomResourceDefinitionVersion:
-    """A version in the older form, for errors that quote it."""
     return structs.replace(
         version,
         schema=None if shared.schema else version.schema,
@@ -190,12 +198,14 @@ def _without_shared(version: CustomResourceDefinitionVersion, shared: _Shared) -
     )
 
 
-def _what_is_shared(spec: CustomResourceDefinitionSpec, shared: _Shared, judge: schemas.Judge) -> list[FieldError]:
+def _validate_shared(
+    spec: CustomResourceDefinitionSpec, shared: _Shared, validator: schemas.SchemaValidator
+) -> list[FieldError]:
     errors: list[FieldError] = []
     if shared.schema is not None:
         any_status = any(has_status(version.subresources) for version in spec.versions)
         first = spec.versions[0].name
-        errors += judge.errors(shared.schema, SPEC.child("validation"), first, has_status=any_status)
+        errors += validator.errors(shared.schema, SPEC.child("validation"), first, has_status=any_status)
     if shared.subresources is not None:
         errors += _subresources(shared.subresources, SPEC.child("subresources"))
     errors += _columns(shared.columns or [], SPEC.child("additionalPrinterColumns"))
@@ -205,7 +215,6 @@ def _what_is_shared(spec: CustomResourceDefinitionSpec, shared: _Shared, judge: 
 
 
 def validate_stored_versions(obj: CustomResourceDefinition) -> list[FieldError]:
-    """What is wrong with the list of versions in which objects may be stored."""
     path, stored = STATUS.child("storedVersions"), obj.status.stored_versions
     if not stored:
         return [field_errors.invalid(path, None, "must have at least one stored version")]
@@ -226,16 +235,12 @@ def validate_stored_versions(obj: CustomResourceDefinition) -> list[FieldError]:
     return errors
 
 
-# -- names
-
-
 def _required_names(named: CustomResourceDefinitionNames) -> list[FieldError]:
     needed = {"plural": named.plural, "singular": named.singular, "kind": named.kind, "listKind": named.list_kind}
     return [field_errors.required(SPEC.child("names", name)) for name, value in needed.items() if not value]
 
 
 def validate_names(named: CustomResourceDefinitionNames, path: Path) -> list[FieldError]:
-    """What is wrong with the names of a kind."""
     errors: list[FieldError] = []
     for name, value in (("plural", named.plural), ("singular", named.singular)):
         if value and (wrong := names.dns1035_label(value)):
@@ -259,8 +264,7 @@ def _labels(values: Iterable[str], path: Path) -> list[FieldError]:
     ]
 
 
-def _fixed(obj: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
-    """What no change may touch, for objects are stored under it."""
+def _immutable_fields(obj: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
     new, before = obj.spec, old.spec
     errors: list[FieldError] = []
     named = SPEC.child("names")
@@ -272,7 +276,6 @@ def _fixed(obj: CustomResourceDefinition, old: CustomResourceDefinition) -> list
 
 
 def validate_approval(obj: CustomResourceDefinition, old: CustomResourceDefinition | None) -> list[FieldError]:
-    """Kubernetes' own groups need an approval."""
     if not obj.spec.group.endswith((".k8s.io", ".kubernetes.io")) and obj.spec.group not in {"k8s.io", "kubernetes.io"}:
         return []
     state = _approval(obj)
@@ -280,7 +283,7 @@ def validate_approval(obj: CustomResourceDefinition, old: CustomResourceDefiniti
         return []
     path = Path("metadata", "annotations").key(APPROVED)
     why = "see https://github.com/kubernetes/enhancements/pull/1111"
-    begin = f"protected groups must have approval annotation {quoted(APPROVED)}"
+    begin = f"protected groups must have approval annotation {go_quote(APPROVED)}"
     if state == "missing":
         return [field_errors.required(path, f"{begin}, {why}")]
     detail = f'{begin} with either a URL or a reason starting with "unapproved", {why}'
@@ -298,9 +301,6 @@ def _approval(obj: CustomResourceDefinition) -> str:
     except ValueError:
         return "invalid"
     return "approved" if parts.scheme and parts.netloc else "invalid"
-
-
-# -- subresources, columns, selectable fields
 
 
 def _subresources(subresources: CustomResourceSubresources, path: Path) -> list[FieldError]:
@@ -377,9 +377,6 @@ def _selectable(fields: list[SelectableField], schema: JSONSchemaProps, path: Pa
     if len(seen) > _MAX_SELECTABLE:
         errors.append(field_errors.too_many(path, len(seen), _MAX_SELECTABLE))
     return errors
-
-
-# -- conversion
 
 
 def _conversion(conversion: CustomResourceConversion | None, path: Path, *, established: bool) -> list[FieldError]:

@@ -1,4 +1,4 @@
-"""The strategy of CustomResourceDefinition. Its rules are loaded when the first one comes: most servers have none."""
+"""The strategy of CustomResourceDefinition. Its rules are imported on first use: most servers have no definitions."""
 
 from mooring.admission import meta
 from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
@@ -16,8 +16,6 @@ _HTTPS = 443
 
 
 class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
-    """The rules of definitions."""
-
     object_type = CustomResourceDefinition
     group = "apiextensions.k8s.io"
     kind = "CustomResourceDefinition"
@@ -25,7 +23,7 @@ class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
     namespaced = False
     has_status = True
     allow_unconditional_update = False
-    may_take_long = True  # schemas have up to 100,000 nodes, and rules that are compiled
+    may_take_long = True  # schemas may have 100,000 nodes and rules to compile
 
     def status_strategy(self) -> Strategy[CustomResourceDefinition]:
         return DefinitionStatusStrategy(self)
@@ -45,14 +43,14 @@ class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
     def prepare_for_create(self, obj: CustomResourceDefinition, request: Request) -> None:
         obj.status = CustomResourceDefinitionStatus()
         obj.metadata.generation = 1
-        _remember_storage(obj)
+        _record_storage_version(obj)
 
     def prepare_for_update(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition, request: Request
     ) -> None:
         new.status = copy_of(old.status)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
-        _remember_storage(new)
+        _record_storage_version(new)
 
     def validate_create(self, obj: CustomResourceDefinition, request: Request) -> list[FieldError]:
         required = f"{obj.spec.names.plural}.{obj.spec.group}"
@@ -84,8 +82,6 @@ class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
 
 
 class DefinitionStatusStrategy(RuleStatusStrategy[CustomResourceDefinition]):
-    """The status of a definition, which the server writes, and migrations of storage."""
-
     def validate_update(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition, request: Request
     ) -> list[FieldError]:
@@ -95,8 +91,7 @@ class DefinitionStatusStrategy(RuleStatusStrategy[CustomResourceDefinition]):
         return errors + spec.validate_names(new.status.accepted_names, spec.STATUS.child("acceptedNames"))
 
 
-def _remember_storage(obj: CustomResourceDefinition) -> None:
-    """Objects may be stored in today's storage version from now on."""
+def _record_storage_version(obj: CustomResourceDefinition) -> None:
     storage = next((version.name for version in obj.spec.versions if version.storage), None)
     if storage is not None and storage not in obj.status.stored_versions:
         obj.status.stored_versions = [*obj.status.stored_versions, storage]

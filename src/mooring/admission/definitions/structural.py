@@ -1,7 +1,6 @@
-"""What makes a schema structural: every value has one type, and conditions speak only of fields that have one.
+"""Check that a schema is structural: every value has one type, and conditions refer only to typed fields.
 
-Such a schema can prune and default. The words are Kubernetes'; errors come in the order of their texts, as there.
-Called by ``schemas.py``.
+Such a schema can prune and default. Messages and their order are Kubernetes'.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,7 +32,7 @@ _UNSUPPORTED = {
 
 
 def unsupported(nodes: Iterable[JSONSchemaProps]) -> str:
-    """Why no structural schema can be made of these at all; empty if one can."""
+    """Return why a schema cannot be structural at all; empty if it can."""
     for node in nodes:
         for attribute, name in _UNSUPPORTED.items():
             if getattr(node, attribute):
@@ -45,8 +44,8 @@ def unsupported(nodes: Iterable[JSONSchemaProps]) -> str:
     return ""
 
 
-def every(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
-    """A schema and everything in it."""
+def walk_schemas(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
+    """Yield a schema and all nested schemas."""
     pending = [schema]
     while pending:
         node = pending.pop()
@@ -65,7 +64,7 @@ def every(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
 
 
 def errors_in(schema: JSONSchemaProps, path: Path) -> list[FieldError]:
-    """Why a schema is not structural."""
+    """Return why a schema is not structural."""
     found = [*_invariants(schema, ROOT, path), *_completeness(schema, schema, path, path)]
     return sorted(found, key=str)
 
@@ -106,7 +105,6 @@ def _invariants(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fie
 
 
 def _extensions(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
-    """What goes with an integer or string."""
     detail = "must be false if x-kubernetes-int-or-string is true"
     if schema.preserve_unknown_fields:
         yield field_errors.invalid(path.child("x-kubernetes-preserve-unknown-fields"), True, detail)
@@ -132,7 +130,6 @@ def _own_type(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Field
 
 
 def _metadata(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
-    """A schema may say of the metadata what names look like, and nothing else."""
     found = schema.properties["metadata"]
     here = path.child("properties").key("metadata")
     if (level == ROOT or schema.embedded_resource) and found.type != "object":
@@ -156,7 +153,6 @@ def _is_all_of_pattern(schema: JSONSchemaProps) -> bool:
 def _conditions(
     schema: JSONSchemaProps, path: Path, *, skip_any: bool = False, skip_first: bool = False
 ) -> Iterator[FieldError]:
-    """What stands in anyOf, allOf, oneOf and not may only restrict."""
     if not skip_any:
         for index, each in enumerate(schema.any_of):
             yield from _nested(each, path.child("anyOf").index(index))
@@ -205,7 +201,6 @@ def _nested(schema: JSONSchemaProps, path: Path, *, skip_any: bool = False) -> I
 def _completeness(
     conditions: JSONSchemaProps, schema: JSONSchemaProps | None, schema_path: Path, path: Path
 ) -> Iterator[FieldError]:
-    """Fields that conditions speak of must have a type of their own."""
     if schema is None:
         yield field_errors.required(schema_path, f"because it is defined in {path}")
         return

@@ -1,5 +1,5 @@
 """Admission of `resource.k8s.io`: claims and their templates, slices, device classes and taint rules.
 
-``claim.py`` and ``slice.py`` are where to begin; ``names.py``, ``taints.py`` and ``requests.py`` hold the rules that
-they share. Objects come here in the shape of v1, whichever version the client wrote.
+Start with ``claim.py`` and ``slice.py``; ``names.py``, ``taints.py`` and ``requests.py`` hold shared rules. Objects are
+of version v1, whichever version the client wrote.
 """

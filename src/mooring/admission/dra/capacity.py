@@ -1,4 +1,4 @@
-"""Capacities of devices that several claims may share, and the policies that say how much one may ask for."""
+"""Validate capacities that several claims may share, and their request policies."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ _LARGEST = Quantity(2**63 - 1)
 
 
 def validate_capacity(capacity: DeviceCapacity, path: Path, *, shared: bool) -> list[FieldError]:
-    """What is wrong with a capacity; only devices with several allocations have policies."""
+    """Validate a capacity; only devices with multiple allocations have policies."""
     policy = capacity.request_policy
     if policy is None:
         return []
@@ -100,5 +100,4 @@ def _step(
 
 
 def _milli(value: Quantity, less: Quantity | None = None) -> int:
-    """In thousandths; a difference is taken before it is rounded."""
     return (value - less if less is not None else value).scaled_value(MILLI)

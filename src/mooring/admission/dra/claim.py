@@ -1,6 +1,6 @@
-"""ResourceClaims and the templates that pods get theirs from. What a claim asks for cannot be changed.
+"""ResourceClaims and ResourceClaimTemplates. The spec is immutable.
 
-The status tells what was allocated. An allocation is written once, by the scheduler, and stays until it is taken back.
+The status holds the allocation. The scheduler writes it once; it stays until it is deallocated.
 """
 
 import ipaddress
@@ -64,8 +64,6 @@ Device = tuple[str, str, str, str | None]
 
 
 class ResourceClaimStrategy(RuleStrategy[ResourceClaim]):
-    """Asks for devices."""
-
     object_type = ResourceClaim
     group = "resource.k8s.io"
     kind = "ResourceClaim"
@@ -93,18 +91,14 @@ class ResourceClaimStrategy(RuleStrategy[ResourceClaim]):
 
 
 class ResourceClaimStatusStrategy(RuleStatusStrategy[ResourceClaim]):
-    """What a claim was given."""
-
     def prepare_for_update(self, new: ResourceClaim, old: ResourceClaim, request: Request) -> None:
         super().prepare_for_update(new, old, request)
-        if old.status.allocation is not None:  # what drivers said about devices goes with the devices
+        if old.status.allocation is not None:  # device statuses are removed with the allocation
             held, had = _devices(new.status.allocation), _devices(old.status.allocation)
             new.status.devices = [each for each in new.status.devices if _id(each) in held or _id(each) not in had]
 
 
 class ResourceClaimTemplateStrategy(RuleStrategy[ResourceClaimTemplate]):
-    """Makes a claim for every pod that refers to it."""
-
     object_type = ResourceClaimTemplate
     group = "resource.k8s.io"
     kind = "ResourceClaimTemplate"
@@ -126,15 +120,16 @@ class ResourceClaimTemplateStrategy(RuleStrategy[ResourceClaimTemplate]):
         here, metadata = _SPEC.child("metadata"), obj.spec.metadata
         errors = meta.validate_annotations(metadata.annotations, here.child("annotations"))
         errors += names.validate_labels(metadata.labels, here.child("labels"))
+        empty = type(metadata)()
+        shown = zip(metadata.__struct_fields__, metadata.__struct_encode_fields__, strict=True)
+        for name, field in shown:
+            if name not in ("annotations", "labels") and getattr(metadata, name) != getattr(empty, name):
+                errors.append(field_errors.forbidden(here.child(field), "cannot be set"))
         return errors + validate_device_claim(obj.spec.spec.devices, _SPEC.child("spec", "devices"), request.options)
 
 
 def _same_spec(new: object, old: object) -> list[FieldError]:
-    """Stored requests are not judged again: the only thing to say about them is that they must stay."""
     return [] if new == old else [field_errors.invalid(_SPEC, new, meta.IMMUTABLE)]
-
-
-# -- the status
 
 
 def _validate_status(new: ResourceClaim, old: ResourceClaim, request: Request) -> list[FieldError]:
@@ -210,7 +205,7 @@ def _result(
     errors += validate_pool_name(result.pool, path.child("pool"))
     errors += validate_label(result.device, path.child("device"))
     errors += validate_binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
-    # The scheduler repeats what the request tolerates, which is stored already, whatever has become of its gate.
+    # The scheduler copies the request's tolerations, which are stored already, whatever the state of the gate.
     numeric = request.options.comparison_operators
     errors += validate_tolerations(result.tolerations, path.child("tolerations"), numeric=numeric, stored=stored)
     return errors + _share(result.share_id, path)
@@ -272,7 +267,7 @@ def _interface_address(address: str, path: Path) -> list[FieldError]:
 
 
 def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path) -> list[FieldError]:
-    """The conditions that binding waits for, and those that make it fail: some of both, or of neither."""
+    """Validate the conditions that binding waits for and those that fail it: both or neither must be set."""
     success, failure = path.child("bindingConditions"), path.child("bindingFailureConditions")
     errors = validate_set(wanted, _MAX_BINDING_CONDITIONS, success, names.validate_label_key)
     errors += validate_set(failed, _MAX_BINDING_CONDITIONS, failure, names.validate_label_key)

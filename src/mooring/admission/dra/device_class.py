@@ -14,8 +14,6 @@ _SPEC = Path("spec")
 
 
 class DeviceClassStrategy(RuleStrategy[DeviceClass]):
-    """A sort of devices. Selectors and configuration that stay as they were are not judged again."""
-
     object_type = DeviceClass
     group = "resource.k8s.io"
     kind = "DeviceClass"

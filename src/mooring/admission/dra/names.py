@@ -1,4 +1,4 @@
-"""Names of drivers, pools and attributes, lists with a limit, and node selectors: what all DRA kinds are made of."""
+"""Rules that all DRA kinds share: names of drivers, pools and attributes, bounded lists, node selectors."""
 
 import json
 from collections.abc import Callable, Hashable
@@ -24,14 +24,14 @@ validate_driver_name = validate_csi_driver_name
 
 NODE_SELECTOR_RULES = NodeSelectorRules(
     semver_operators=False,
-    judge=None,
+    check_expression=None,
     cel_refusal="CEL expressions are not supported in the node selectors of devices",
 )
-"""The node selectors of devices know neither versions nor CEL (KEP-5500)."""
+"""Node selectors of devices support neither versions nor CEL (KEP-5500)."""
 
 
 def validate_list(items: list[T], limit: int, path: Path, check: Check[T]) -> list[FieldError]:
-    """Each item by itself, unless there are too many."""
+    """Validate each item, unless there are too many."""
     if len(items) > limit:
         return [field_errors.too_many(path, len(items), limit)]
     return [error for index, item in enumerate(items) for error in check(item, path.index(index))]
@@ -40,7 +40,6 @@ def validate_list(items: list[T], limit: int, path: Path, check: Check[T]) -> li
 def validate_set(
     items: list[T], limit: int, path: Path, check: Check[T], key: Callable[[T], Hashable] = lambda item: item
 ) -> list[FieldError]:
-    """The same, and no two items with the same key."""
     errors = validate_list(items, limit, path, check)
     if len(items) > limit:
         return errors
@@ -53,12 +52,10 @@ def validate_set(
 
 
 def validate_label(name: str, path: Path) -> list[FieldError]:
-    """The name of a device, request or counter."""
     return names.validate(path, name, names.dns1123_label(name))
 
 
 def validate_pool_name(name: str, path: Path) -> list[FieldError]:
-    """Subdomains with slashes between them."""
     if not name:
         return [field_errors.required(path)]
     errors = (
@@ -72,12 +69,11 @@ def validate_pool_name(name: str, path: Path) -> list[FieldError]:
 
 
 def validate_node_name(name: str, path: Path) -> list[FieldError]:
-    """The name of a node."""
     return names.validate(path, name, names.dns1123_subdomain(name))
 
 
 def validate_qualified_name(name: str, path: Path) -> list[FieldError]:
-    """The name of an attribute or capacity: an identifier, with a domain before it or not."""
+    """Validate the name of an attribute or capacity: an identifier with an optional domain."""
     parts = name.split("/")
     if len(parts) == 1:
         return _identifier(name, path)
@@ -95,7 +91,6 @@ def validate_qualified_name(name: str, path: Path) -> list[FieldError]:
 
 
 def validate_fully_qualified_name(name: str, path: Path) -> list[FieldError]:
-    """The same, with a domain."""
     errors = validate_qualified_name(name, path)
     if "/" not in name:
         detail = "a fully qualified name must be a domain and a name separated by a slash"
@@ -111,7 +106,6 @@ def _identifier(name: str, path: Path) -> list[FieldError]:
 
 
 def validate_parameters(parameters: dict[str, Any] | None, path: Path) -> list[FieldError]:
-    """JSON that only a driver understands."""
     if not parameters:
         return [field_errors.required(path)] if parameters is None else []
     if len(json.dumps(parameters).encode(errors="surrogatepass")) > MAX_PARAMETERS_BYTES:

@@ -1,4 +1,4 @@
-"""What a claim asks for: requests, constraints between them, and configuration for the drivers."""
+"""Validate device requests of a claim, their constraints and driver configuration."""
 
 from collections.abc import Mapping
 
@@ -60,7 +60,7 @@ def default_claim_requests(claim: DeviceClaim) -> None:
 
 
 def drop_disabled_fields(claim: DeviceClaim) -> None:
-    """Derived attributes are behind a gate of Kubernetes that Mooring does not have: they are left out, as there."""
+    """Drop derived attributes, which are behind a gate that Mooring does not have."""
     for request in claim.requests:
         for each in (request.exactly, *request.first_available):
             if each is not None:
@@ -68,18 +68,16 @@ def drop_disabled_fields(claim: DeviceClaim) -> None:
 
 
 def request_names(claim: DeviceClaim) -> RequestNames:
-    """The names that constraints, configuration and allocations may refer to."""
+    """Return the names that constraints, configuration and allocations may refer to."""
     return {request.name: frozenset(each.name for each in request.first_available) for request in claim.requests}
 
 
 def claim_tolerations(claim: DeviceClaim) -> list[DeviceToleration]:
-    """What the requests of a claim tolerate."""
     ways = (each for request in claim.requests for each in (request.exactly, *request.first_available))
     return [toleration for each in ways if each is not None for toleration in each.tolerations]
 
 
 def validate_device_claim(claim: DeviceClaim, path: Path, options: AdmissionOptions) -> list[FieldError]:
-    """What is wrong with what a claim asks for."""
     context = _Context(options, request_names(claim))
     errors = validate_set(
         claim.requests,
@@ -103,18 +101,17 @@ def validate_device_claim(claim: DeviceClaim, path: Path, options: AdmissionOpti
 
 
 def validate_selectors(selectors: list[DeviceSelector], path: Path, options: AdmissionOptions) -> list[FieldError]:
-    """What is wrong with new selectors of devices."""
-
     def check(selector: DeviceSelector, here: Path) -> list[FieldError]:
         if selector.cel is None:
             return [field_errors.required(here.child("cel"))]
-        return expressions.validate(selector.cel.expression, here.child("cel", "expression"), options.judges.new_device)
+        return expressions.validate(
+            selector.cel.expression, here.child("cel", "expression"), options.expression_checks.new_device
+        )
 
     return validate_list(selectors, MAX_SELECTORS, path, check)
 
 
 def validate_opaque(config: OpaqueDeviceConfiguration | None, path: Path) -> list[FieldError]:
-    """What is wrong with configuration for a driver."""
     here = path.child("opaque")
     if config is None:
         return [field_errors.required(here)]
@@ -123,7 +120,7 @@ def validate_opaque(config: OpaqueDeviceConfiguration | None, path: Path) -> lis
 
 
 def validate_request_reference(name: str, path: Path, known: RequestNames) -> list[FieldError]:
-    """What is wrong with a reference to a request (`gpu`) or to one of its alternatives (`gpu/large`)."""
+    """Validate a reference to a request (`gpu`) or to one of its alternatives (`gpu/large`)."""
     parts = name.split("/")
     if len(parts) > 2:
         return [field_errors.invalid(path, name, _NOT_A_REQUEST)]
@@ -134,13 +131,9 @@ def validate_request_reference(name: str, path: Path, known: RequestNames) -> li
 
 
 def validate_references(references: list[str], path: Path, known: RequestNames) -> list[FieldError]:
-    """What is wrong with a list of such references."""
     return validate_set(
         references, MAX_REQUESTS, path, lambda name, here: validate_request_reference(name, here, known)
     )
-
-
-# -- requests
 
 
 def _request(request: DeviceRequest, path: Path, context: _Context) -> list[FieldError]:
@@ -148,19 +141,21 @@ def _request(request: DeviceRequest, path: Path, context: _Context) -> list[Fiel
     if request.exactly is not None and request.first_available:
         return [*errors, field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set")]
     if request.exactly is not None:
-        return errors + _asked(request.exactly, path.child("exactly"), context)
+        return errors + _validate_request(request.exactly, path.child("exactly"), context)
     if not request.first_available:
         return [*errors, field_errors.required(path, _ONE_OF)]
     return errors + validate_set(
         request.first_available,
         MAX_ALTERNATIVES,
         path.child("firstAvailable"),
-        lambda each, here: validate_label(each.name, here.child("name")) + _asked(each, here, context),
+        lambda each, here: validate_label(each.name, here.child("name")) + _validate_request(each, here, context),
         lambda each: each.name,
     )
 
 
-def _asked(request: ExactDeviceRequest | DeviceSubRequest, path: Path, context: _Context) -> list[FieldError]:
+def _validate_request(
+    request: ExactDeviceRequest | DeviceSubRequest, path: Path, context: _Context
+) -> list[FieldError]:
     options, name = context.options, request.device_class_name
     here = path.child("deviceClassName")
     errors = names.validate(here, name, names.dns1123_subdomain(name)) if name else [field_errors.required(here)]
@@ -184,9 +179,6 @@ def _allocation_mode(request: ExactDeviceRequest | DeviceSubRequest, path: Path)
         case mode:
             return [field_errors.not_supported(path.child("allocationMode"), mode, _MODES)]
     return []
-
-
-# -- constraints and configuration
 
 
 def _constraint(constraint: DeviceConstraint, path: Path, known: RequestNames) -> list[FieldError]:

@@ -1,7 +1,7 @@
 """ResourceSlices: the devices that a driver publishes, with their attributes, capacities, counters and taints.
 
-What is behind gates of Kubernetes that Mooring does not have (lists as attributes, resources of the node, operations to
-skip, kinds of partitions) is left out when a slice is written, as Kubernetes does with the gates at their defaults.
+Fields behind gates that Mooring does not have (list attributes, node resources, skipped operations, partition types)
+are dropped, as Kubernetes does with the gates at their defaults.
 """
 
 import re
@@ -61,8 +61,6 @@ _SEMVER = re.compile(
 
 
 class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
-    """Some or all devices of a driver's pool."""
-
     object_type = ResourceSlice
     group = "resource.k8s.io"
     kind = "ResourceSlice"
@@ -118,9 +116,6 @@ def _pool(pool: ResourcePool, path: Path) -> list[FieldError]:
     return errors
 
 
-# -- which nodes have the devices
-
-
 def _nodes(spec: ResourceSliceSpec) -> list[FieldError]:
     chosen, errors = _node_choice(spec, _SPEC, "must be either unset or set to a non-empty string")
     if spec.node_selector is not None and len(spec.node_selector.node_selector_terms) != 1:
@@ -156,7 +151,6 @@ def _device_nodes(device: Device, path: Path, per_device: bool) -> list[FieldErr
 
 
 def _node_choice(of: ResourceSliceSpec | Device, path: Path, when_empty: str) -> tuple[list[str], list[FieldError]]:
-    """Which of the three ways to name nodes are used, and what is wrong with them."""
     chosen: list[str] = []
     errors: list[FieldError] = []
     if of.node_name is not None:
@@ -178,9 +172,6 @@ def _node_choice(of: ResourceSliceSpec | Device, path: Path, when_empty: str) ->
 
 def _only_true(value: bool, path: Path) -> list[FieldError]:
     return [] if value else [field_errors.invalid(path, value, "must be either unset or set to true")]
-
-
-# -- devices and counters
 
 
 def _contents(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> list[FieldError]:

@@ -1,6 +1,6 @@
-"""Taints of devices, the tolerations for them, and DeviceTaintRules (5471.8).
+"""Device taints and tolerations, and DeviceTaintRules (5471.8).
 
-A toleration compares as those of pods do, by `Equal`, `Exists`, `Lt` and `Gt`; versions and CEL are not for devices.
+Tolerations support `Equal`, `Exists`, `Lt` and `Gt`; versions and CEL are not supported for devices.
 """
 
 from collections.abc import Collection
@@ -22,14 +22,14 @@ _MAX_CONDITIONS = 8
 
 
 def stamp(taints: list[DeviceTaint], request: Request) -> None:
-    """A taint that does not say since when it is there is there from now on."""
+    """Set `timeAdded` of taints that have none."""
     for taint in taints:
         if taint.time_added is None:
             taint.time_added = times.to_seconds(request.now)
 
 
 def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = None) -> list[FieldError]:
-    """What is wrong with a taint. An effect that is stored already may stay."""
+    """Validate a taint. A stored effect may stay."""
     errors = names.validate_label_key(taint.key, path.child("key"))
     errors += names.validate(path.child("value"), taint.value, names.label_value(taint.value))
     if old is not None and old.effect == taint.effect:
@@ -48,7 +48,7 @@ def validate_tolerations(
     numeric: bool,
     stored: Collection[DeviceToleration] = (),
 ) -> list[FieldError]:
-    """What is wrong with tolerations; without `numeric`, `Lt` and `Gt` may be written only where they are `stored`."""
+    """Validate tolerations; without `numeric`, only `stored` ones may use `Lt` and `Gt`."""
     if len(tolerations) > MAX_TOLERATIONS:
         return [field_errors.too_many(path, len(tolerations), MAX_TOLERATIONS)]
     return [
@@ -80,8 +80,6 @@ def _toleration(toleration: DeviceToleration, path: Path, numeric: bool) -> list
 
 
 class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
-    """A taint that an administrator gives to devices."""
-
     object_type = DeviceTaintRule
     group = "resource.k8s.io"
     kind = "DeviceTaintRule"
@@ -90,7 +88,7 @@ class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
     has_status = True
 
     def mutate(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> None:
-        """A new effect starts a new time, unless the client gave another one than before."""
+        """Reset `timeAdded` when the effect changes, unless the client set a new time."""
         taint = obj.spec.taint
         if old is not None:
             before = old.spec.taint

@@ -1,5 +1,5 @@
-"""Admission of pods and of the pod templates inside workloads.
+"""Admission of pods and of pod templates in workloads.
 
-``strategy.py`` puts the parts together and is where to begin; ``spec.py`` validates a PodSpec top to bottom and shows
-the order of the rest. Workload kinds use ``template.py`` and nothing else of this package.
+Start with ``strategy.py``; ``spec.py`` validates a PodSpec and shows the order of the rest. Workload kinds use only
+``template.py``.
 """

@@ -1,4 +1,4 @@
-"""The rules of affinity and topology spread constraints, label keys included (KEP-3633)."""
+"""Validate affinity and topology spread constraints, including label keys (KEP-3633)."""
 
 from mooring.admission.node_selector import validate_node_selector, validate_term
 from mooring.admission.pod.rules import PodRules
@@ -24,7 +24,6 @@ IN_BOTH = "exists in both matchLabelKeys and labelSelector"
 
 
 def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> list[FieldError]:
-    """What is wrong with the affinity of a pod."""
     errors: list[FieldError] = []
     if affinity.node_affinity is not None:
         errors += validate_node_affinity(affinity.node_affinity, path.child("nodeAffinity"), rules)
@@ -36,7 +35,6 @@ def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> list[F
 
 
 def validate_node_affinity(affinity: NodeAffinity, path: Path, rules: PodRules) -> list[FieldError]:
-    """What is wrong with the node affinity of a pod."""
     errors: list[FieldError] = []
     selector_rules = rules.node_selector_rules()
     required = affinity.required_during_scheduling_ignored_during_execution
@@ -109,9 +107,9 @@ def _key_names(keys: list[str], selector: LabelSelector | None, path: Path) -> l
 
 
 def _keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> list[FieldError]:
-    """A key that the selector names as well. It has been merged by now, so twice is once too often.
+    """Reject keys that the selector already had before they were merged.
 
-    Kubernetes puts the index of the key behind the term itself; so do we.
+    Like Kubernetes, report the index of the key at the term's own path.
     """
     if selector is None:
         return []
@@ -125,11 +123,7 @@ def _keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Pat
     return errors
 
 
-# -- topology spread
-
-
 def validate_spread(constraints: list[TopologySpreadConstraint], path: Path, rules: PodRules) -> list[FieldError]:
-    """What is wrong with the topology spread constraints of a pod."""
     errors: list[FieldError] = []
     pairs = [(constraint.topology_key, constraint.when_unsatisfiable) for constraint in constraints]
     last = {pair: index for index, pair in enumerate(pairs)}
@@ -179,7 +173,6 @@ def _domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> l
 
 
 def _spread_keys(constraint: TopologySpreadConstraint, path: Path, rules: PodRules) -> list[FieldError]:
-    """Since keys are merged into the selector, as for pod affinity; before, a key must not be in it at all."""
     keys, selector = constraint.match_label_keys, constraint.label_selector
     here = path.child("matchLabelKeys")
     if rules.options.label_keys_in_spread_merge:

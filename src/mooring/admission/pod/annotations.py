@@ -1,4 +1,4 @@
-"""The rules of the annotations that mean something to Kubernetes itself, on pods and pod templates."""
+"""Validate annotations that Kubernetes itself reads, on pods and pod templates."""
 
 from mooring.admission.pod.rules import DELETION_COST, PodRules, deletion_cost_problem
 from mooring.admission.pod.security import containers_of
@@ -18,7 +18,6 @@ _APP_ARMOR_NAMES = ("", "runtime/default", "unconfined")
 
 
 def validate_pod_annotations(metadata: ObjectMeta, spec: PodSpec, path: Path, rules: PodRules) -> list[FieldError]:
-    """What is wrong with annotations that Kubernetes reads."""
     annotations = metadata.annotations
     if not annotations:
         return []
@@ -38,7 +37,7 @@ def validate_pod_annotations(metadata: ObjectMeta, spec: PodSpec, path: Path, ru
 
 
 def validate_annotation_updates(new: ObjectMeta, old: ObjectMeta, path: Path) -> list[FieldError]:
-    """Some annotations stay as they were when the pod was created."""
+    """Reject changes of immutable annotations."""
     errors = []
     for key in {**old.annotations, **new.annotations}:
         if new.annotations.get(key) == old.annotations.get(key):

@@ -1,4 +1,4 @@
-"""Binding: the scheduler gives a pod its node. The API server calls `bind` under the pod's lock."""
+"""Bind a pod to its node. The API server calls `bind` under the pod's lock."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,7 +16,6 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 def validate_binding(binding: Binding) -> list[FieldError]:
-    """What is wrong with a binding itself."""
     problems = []
     target = binding.target
     if target.kind and target.kind != "Node":
@@ -27,7 +26,7 @@ def validate_binding(binding: Binding) -> list[FieldError]:
 
 
 def bind(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str] = _NO_LABELS) -> Pod:
-    """The pod on its node, with further labels; raises a `StatusError` when it cannot go there (any more)."""
+    """Return the pod on its node, with additional labels; raise a `StatusError` if it cannot be bound."""
     name = pod.metadata.name
     problems = validate_binding(binding)
     if problems:
@@ -37,20 +36,19 @@ def bind(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str] = 
         why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {pod.metadata.uid}"
         raise errors.conflict("pods", name, why)
     if pod.metadata.deletion_timestamp is not None:
-        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
+        raise _conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod.spec.node_name:
-        raise _refused(name, f'pod {name} is already assigned to node "{pod.spec.node_name}"')
+        raise _conflict(name, f'pod {name} is already assigned to node "{pod.spec.node_name}"')
     if pod.spec.scheduling_gates:
-        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
-    return _bound(pod, binding, now, labels)
+        raise _conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
+    return _with_node(pod, binding, now, labels)
 
 
-def _refused(name: str, why: str) -> errors.Conflict:
+def _conflict(name: str, why: str) -> errors.Conflict:
     return errors.conflict("pods/binding", name, why)
 
 
-def _bound(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str]) -> Pod:
-    """The pod with its node. Everything that stays the same is shared with the old one: binding is a hot path."""
+def _with_node(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str]) -> Pod:
     scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=times.to_seconds(now))
     others = [condition for condition in pod.status.conditions if condition.type != "PodScheduled"]
     annotations = {**pod.metadata.annotations, **binding.metadata.annotations}

@@ -1,6 +1,6 @@
-"""Validation of constraints in annotations: the rules and texts of the spec, at the annotation's path.
+"""Validate constraints in annotations with the rules and messages of the spec, at the annotation's path.
 
-Called by the bridge (before it releases a pod, and in its webhook) and by `mooring lint`. What the annotations are:
+Called by the bridge (before it releases a pod, and in its webhook) and by `mooring lint`. See
 ``mooring.constraints.annotations``.
 """
 
@@ -15,9 +15,9 @@ from mooring.constraints import annotations as constraints
 
 
 def validate_constraint_annotations(pod: Pod, path: Path, rules: PodRules) -> list[FieldError]:
-    """What is wrong with the constraints in a pod's annotations; `path` is that of its annotations."""
+    """Validate the constraints in a pod's annotations; `path` is that of its annotations."""
     given = pod.metadata.annotations
-    if not constraints.are_in(given):
+    if not constraints.has_constraints(given):
         return []
     try:
         found = constraints.read(given)

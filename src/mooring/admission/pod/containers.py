@@ -1,4 +1,4 @@
-"""The rules of containers: regular, init and ephemeral ones have most in common."""
+"""Validate regular, init and ephemeral containers."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from mooring.admission.pod.probes import Pace, pace_of, validate_probes
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.security import validate_container_security
-from mooring.admission.volume_sources import PULL_POLICIES, local_path, only, pull_policy
+from mooring.admission.volume_sources import PULL_POLICIES, forbid_other_fields, local_path, pull_policy
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, EphemeralContainer, PodSpec, Volume, VolumeDevice, VolumeMount
 from mooring.api.core_v1.container import ContainerResizePolicy, ContainerRestartRule
@@ -48,7 +48,7 @@ _EPHEMERAL_FIELDS = (
 
 
 class _Pod(msgspec.Struct, frozen=True):
-    """What the rules of a container need to know of its pod."""
+    """The properties of the pod that container rules need."""
 
     volumes: dict[str, Volume]
     claims: frozenset[str]
@@ -59,7 +59,7 @@ class _Pod(msgspec.Struct, frozen=True):
 
 
 def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Path, rules: PodRules) -> list[FieldError]:
-    """What is wrong with any container of a pod. `volumes` are those that can be mounted."""
+    """Validate all containers of a pod. `volumes` are those that can be mounted."""
     claims = frozenset(claim.name for claim in spec.resource_claims if claim.name)
     pod = _Pod(volumes, claims, spec.restart_policy, spec.host_users is not False, pace_of(spec), rules)
     errors = _regular(spec.containers, path.child("containers"), pod)
@@ -104,10 +104,18 @@ def _init(spec: PodSpec, path: Path, pod: _Pod) -> list[FieldError]:
             errors += validate_probes(container, here, pod.pace)
         else:
             errors += _not_for_init(container, here)
-            if container.resize_policy:
-                detail = "must not be set for init containers"
-                errors.append(field_errors.invalid(here.child("resizePolicy"), container.resize_policy, detail))
+            if not pod.rules.restarting_init_resize:
+                errors += _resize_of_init(container, here.child("resizePolicy"))
     return errors
+
+
+def _resize_of_init(container: Container, path: Path) -> list[FieldError]:
+    detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+    return [
+        field_errors.invalid(path.index(index).child("restartPolicy"), policy.restart_policy, detail)
+        for index, policy in enumerate(container.resize_policy)
+        if policy.restart_policy == "RestartContainer"
+    ]
 
 
 def _not_for_init(container: Container, path: Path) -> list[FieldError]:
@@ -134,7 +142,7 @@ def _ephemeral(spec: PodSpec, path: Path, pod: _Pod) -> list[FieldError]:
         target = container.target_container_name
         if target and target not in others:
             errors.append(field_errors.not_found(here.child("targetContainerName"), target))
-        errors += only(container, _EPHEMERAL_FIELDS, here, _NOT_FOR_EPHEMERAL)
+        errors += forbid_other_fields(container, _EPHEMERAL_FIELDS, here, _NOT_FOR_EPHEMERAL)
         errors += _ephemeral_mounts(container, here.child("volumeMounts"))
     return errors
 
@@ -149,14 +157,11 @@ def _ephemeral_mounts(container: EphemeralContainer, path: Path) -> list[FieldEr
 
 
 def image_without_spaces(container: Container, path: Path) -> list[FieldError]:
-    """In pods, not in templates: some tools put a blank into a template's image until they know better."""
+    """Reject surrounding spaces in pods, not in templates: some tools put a placeholder there."""
     if container.image == container.image.strip():
         return []
     detail = "must not have leading or trailing whitespace"
     return [field_errors.invalid(path.child("image"), container.image, detail)]
-
-
-# -- what all have in common
 
 
 def _common(container: Container, path: Path, pod: _Pod) -> list[FieldError]:
@@ -209,11 +214,7 @@ def _host_ports(containers: list[Container], path: Path) -> list[FieldError]:
     return errors
 
 
-# -- restarting and resizing
-
-
 def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool = False) -> list[FieldError]:
-    """A policy of its own: sidecars have always had it, the others since `restartPolicyRules` came."""
     policy, here = container.restart_policy, path.child("restartPolicy")
     if not pod.rules.options.container_restart_policy:
         if not init:
@@ -250,7 +251,7 @@ def _restart_rule(rule: ContainerRestartRule, path: Path) -> list[FieldError]:
         errors.append(field_errors.too_many(here.child("values"), len(codes.values), _MAX_EXIT_CODES))
     for index, code in enumerate(codes.values):
         if not 0 <= code <= 255:
-            errors.append(field_errors.invalid(here.child("values").index(index), code, names.outside(0, 255)))
+            errors.append(field_errors.invalid(here.child("values").index(index), code, names.out_of_range(0, 255)))
     return errors
 
 
@@ -270,12 +271,9 @@ def _resize_policy(policies: list[ContainerResizePolicy], path: Path, restart_po
             elif value not in supported:
                 errors.append(field_errors.not_supported(path, value, supported))
         if restart_policy == "Never" and policy.restart_policy != "NotRequired":
-            detail = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             errors.append(field_errors.invalid(path, policy.restart_policy, detail))
     return errors
-
-
-# -- volumes
 
 
 def _mounts(container: Container, volumes: dict[str, Volume], path: Path) -> list[FieldError]:
@@ -307,7 +305,6 @@ def _mounts(container: Container, volumes: dict[str, Volume], path: Path) -> lis
 
 
 def _sub_path(mount: VolumeMount, here: Path, mounts: Path) -> list[FieldError]:
-    """Kubernetes reports the path's shape at the list, not at the mount."""
     errors: list[FieldError] = []
     if mount.sub_path:
         errors += local_path(mount.sub_path, mounts.child("subPath"))

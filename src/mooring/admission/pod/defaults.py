@@ -1,6 +1,4 @@
-"""What a pod gets when its author says nothing. Pods and pod templates share `default_pod_spec`; `default_pod` adds
-what only pods get. Called first in the pipeline, and by the workload kinds for their templates.
-"""
+"""Default pods and pod templates. Both share `default_pod_spec`; `default_pod` adds the defaults of pods only."""
 
 import re
 
@@ -22,7 +20,7 @@ from mooring.api.core_v1 import (
 from mooring.api.core_v1.container import HTTPGetAction
 from mooring.api.core_v1.pod_volume import DownwardAPIVolumeFile, EphemeralVolumeSource
 from mooring.api.quantity import MILLI, Quantity
-from mooring.base.remembering import remembered
+from mooring.base.short_string_cache import cache_short
 from mooring.constraints.requests import is_pod_level
 
 DEFAULT_MODE = 0o644
@@ -41,7 +39,7 @@ _IMAGE = re.compile(
 
 
 def default_pod(pod: Pod) -> None:
-    """Fill in a pod: what its spec gets everywhere, and what only pods get."""
+    """Default a pod, including what only pods get."""
     spec = pod.spec
     default_pod_spec(spec)
     for container in spec.containers:
@@ -50,6 +48,8 @@ def default_pod(pod: Pod) -> None:
         _default_requests(container.resources)
     if spec.resources is not None:
         _default_pod_requests(spec, spec.resources)
+    if spec.termination_grace_period_seconds is not None and spec.termination_grace_period_seconds < 0:
+        spec.termination_grace_period_seconds = 1
     if spec.enable_service_links is None:
         spec.enable_service_links = True
     if spec.host_network:
@@ -59,7 +59,7 @@ def default_pod(pod: Pod) -> None:
 
 
 def default_pod_spec(spec: PodSpec) -> None:
-    """Fill in a PodSpec, in a pod or in a template."""
+    """Default the spec of a pod or template."""
     if not spec.dns_policy:
         spec.dns_policy = "ClusterFirst"
     if not spec.restart_policy:
@@ -86,9 +86,9 @@ def default_pod_spec(spec: PodSpec) -> None:
         _round_requirements(spec.resources)
 
 
-@remembered(1024)
+@cache_short(1024)
 def pull_policy(image: str) -> str:
-    """What the image's tag says about pulling: `latest`, or no tag at all, may have changed since the last time."""
+    """Return the default pull policy: Always for `latest` or no tag."""
     found = _IMAGE.fullmatch(image)
     if found is None:
         return "IfNotPresent"
@@ -97,12 +97,9 @@ def pull_policy(image: str) -> str:
 
 
 def round_to_milli(resources: dict[str, Quantity]) -> None:
-    """Kubernetes keeps nothing smaller than a thousandth of a resource."""
+    """Round amounts up to thousandths, Kubernetes' smallest unit."""
     for name, quantity in resources.items():
         resources[name] = quantity.round_up(MILLI)
-
-
-# -- containers
 
 
 def _default_container(container: Container) -> None:
@@ -157,9 +154,6 @@ def _default_lifecycle(lifecycle: Lifecycle) -> None:
             _default_http_get(handler.http_get)
 
 
-# -- resources
-
-
 def _round_requirements(resources: ResourceRequirements) -> None:
     if resources.limits:
         round_to_milli(resources.limits)
@@ -173,7 +167,6 @@ def _default_requests(resources: ResourceRequirements) -> None:
 
 
 def _default_pod_requests(spec: PodSpec, resources: ResourceRequirements) -> None:
-    """Where a pod as a whole has limits: requests are what its containers ask for together, else the limits."""
     if not resources.limits:
         return
     for name, quantity in aggregate_requests(spec).items():
@@ -182,9 +175,6 @@ def _default_pod_requests(spec: PodSpec, resources: ResourceRequirements) -> Non
     for name, limit in resources.limits.items():
         if is_pod_level(name):
             resources.requests.setdefault(name, limit)
-
-
-# -- volumes
 
 
 def _default_volume(volume: Volume) -> None:
@@ -237,7 +227,6 @@ def _default_ephemeral(ephemeral: EphemeralVolumeSource) -> None:
 
 
 def _default_in_tree(volume: Volume) -> None:
-    """The sources that CSI drivers have replaced."""
     if volume.iscsi is not None:
         volume.iscsi.iscsi_interface = volume.iscsi.iscsi_interface or "default"
     if volume.rbd is not None:

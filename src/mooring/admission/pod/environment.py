@@ -1,4 +1,4 @@
-"""The rules of a container's ports and environment variables."""
+"""Validate ports and environment variables of containers."""
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
@@ -34,7 +34,6 @@ _ONE_SOURCE = "may not have more than one field specified at a time"
 
 
 def validate_ports(ports: list[ContainerPort], path: Path) -> list[FieldError]:
-    """What is wrong with the ports that a container names."""
     errors: list[FieldError] = []
     taken: set[str] = set()
     for index, port in enumerate(ports):
@@ -65,7 +64,6 @@ def _number(number: int, path: Path, name: str) -> list[FieldError]:
 def validate_env(
     variables: list[EnvVar], path: Path, options: AdmissionOptions, volumes: dict[str, Volume]
 ) -> list[FieldError]:
-    """What is wrong with the environment variables of a container."""
     errors: list[FieldError] = []
     for index, variable in enumerate(variables):
         if not variable.name:
@@ -79,7 +77,6 @@ def validate_env(
 
 
 def validate_env_from(sources: list[EnvFromSource], path: Path, options: AdmissionOptions) -> list[FieldError]:
-    """What is wrong with the ConfigMaps and Secrets whose keys become environment variables."""
     errors: list[FieldError] = []
     for index, source in enumerate(sources):
         here = path.index(index)
@@ -104,7 +101,7 @@ def _name(name: str, options: AdmissionOptions) -> names.Messages:
 def _reference(name: str, path: Path) -> list[FieldError]:
     if not name:
         return [field_errors.required(path.child("name"))]
-    wrong = names.dns1123_subdomain(names.generated(name))
+    wrong = names.dns1123_subdomain(names.as_generated_name(name))
     return names.validate(path.child("name"), name, wrong)
 
 

@@ -1,8 +1,7 @@
-"""Remembers the PodSpecs in which nothing was wrong, because pods of one template have the same.
+"""Cache valid PodSpecs by digest, because pods of one template have the same spec.
 
-Telling that a spec is one of them takes its JSON and a lookup, a small part of the time that all its rules take.
-What is to be warned about in new ones is remembered too. Servers and simulations have one each, and hand it in with
-every `Request`. Called by ``strategy.py``; the rules are in ``spec.py``.
+Encoding and a lookup take a small part of the time of full validation. Warnings about new specs are cached too. Servers
+and simulations have one each and pass it with every `Request`.
 """
 
 import hashlib
@@ -17,36 +16,36 @@ from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ObjectMeta
 
-_SPECS = 4096
+_MAX_SPECS = 4096
 
 
 class KnownSpecs:
-    """New pods and changed ones apart, as they have other rules."""
+    """Separate caches for new and updated pods, which have different rules."""
 
     def __init__(self) -> None:
-        self._new = _SoundSpecs(pod_spec_warnings)
-        self._changed = _SoundSpecs(lambda _spec, _path: [])
+        self._new = _ValidSpecs(pod_spec_warnings)
+        self._changed = _ValidSpecs(lambda _spec, _path: [])
         self._last: tuple[PodSpec | None, bytes] = (None, b"")
 
     def validate(self, spec: PodSpec, metadata: ObjectMeta, path: Path, rules: PodRules) -> list[FieldError]:
-        """As `validate_pod_spec`, for a new pod."""
-        content = _content(spec)
+        """Validate the spec of a new pod, using the cache."""
+        content = _digest(spec)
         self._last = (spec, content)
         return self._new.validate(spec, content, metadata, path, rules)
 
     def validate_changed(self, spec: PodSpec, metadata: ObjectMeta, path: Path, rules: PodRules) -> list[FieldError]:
-        """As `validate_pod_spec`, for what a pod was changed to."""
-        return self._changed.validate(spec, _content(spec), metadata, path, rules)
+        """Validate the spec of an updated pod, using the cache."""
+        return self._changed.validate(spec, _digest(spec), metadata, path, rules)
 
     def warnings(self, spec: PodSpec, path: Path) -> list[str]:
-        """As `pod_spec_warnings`; without work for the spec that was validated last."""
+        """Return the warnings about a spec; free for the spec that was validated last."""
         last, content = self._last
         known = self._new.warnings.get(content) if last is spec else None
         return pod_spec_warnings(spec, path) if known is None else known
 
 
-class _SoundSpecs:
-    """By content. Its owner has the same rules for most; other rules begin anew."""
+class _ValidSpecs:
+    """Valid specs by digest, for one set of rules; other rules clear it."""
 
     def __init__(self, warnings_of: Callable[[PodSpec, Path], list[str]]) -> None:
         self.warnings: dict[bytes, list[str]] = {}
@@ -62,17 +61,16 @@ class _SoundSpecs:
             return []
         errors = validate_pod_spec(spec, metadata, path, rules)
         if content and not errors:
-            if len(self.warnings) >= _SPECS:
+            if len(self.warnings) >= _MAX_SPECS:
                 self.warnings.clear()
             self.warnings[content] = self._warnings_of(spec, path)
         return errors
 
 
-def _content(spec: PodSpec) -> bytes:
-    """A digest of all that the rules look at; empty if that is more than the spec."""
+def _digest(spec: PodSpec) -> bytes:
     if any(volume.ephemeral is not None for volume in spec.volumes):
         return b""  # the claim is named after the pod
     try:
         return hashlib.sha256(codec.encode(spec)).digest()
-    except UnicodeEncodeError:  # text that no JSON can say; the rules tell where
+    except UnicodeEncodeError:  # not encodable as JSON; validation reports where
         return b""

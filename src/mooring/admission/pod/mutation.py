@@ -1,4 +1,4 @@
-"""What the server changes in a pod that is created: priority, default tolerations, merged label keys, gated fields."""
+"""Mutate new pods: priority, default tolerations, merged label keys, gated fields."""
 
 from collections.abc import Callable
 
@@ -15,11 +15,8 @@ DEFAULT_TOLERATION_SECONDS = 300
 _NO_PRIORITY = Priority("", 0)
 
 
-# -- what admission plugins do
-
-
 def resolve_priority(pod: Pod, old: Pod | None, request: Request) -> None:
-    """Give the pod the number of its PriorityClass; it must not say another one."""
+    """Set the pod's priority from its PriorityClass; another explicit priority is rejected."""
     spec = pod.spec
     if old is not None:
         if spec.priority is None:
@@ -54,10 +51,14 @@ def _forbidden(pod: Pod, why: str) -> errors.Forbidden:
     return errors.forbidden("pods", pod.metadata.name, why)
 
 
-def add_default_tolerations(spec: PodSpec) -> None:
-    """Let a pod stay five minutes on a node that is not ready or cannot be reached, unless it says otherwise.
+_MAX_LABEL_KEYS = 5_000
+"""Each becomes a requirement of a selector, which costs much more than its name."""
 
-    A toleration with an expression has an empty key and is no wildcard: it never stands for these two.
+
+def add_default_tolerations(spec: PodSpec) -> None:
+    """Add the tolerations of five minutes for not-ready and unreachable nodes, unless the pod has its own.
+
+    A toleration with an expression has an empty key but is not a wildcard.
     """
     missing = [NOT_READY, UNREACHABLE]
     for toleration in spec.tolerations:
@@ -72,12 +73,13 @@ def add_default_tolerations(spec: PodSpec) -> None:
         )
 
 
-# -- label keys (KEP-3633)
-
-
 def merge_label_keys(pod: Pod, options: AdmissionOptions) -> None:
-    """Put what the label keys stand for into the selectors; on create only."""
+    """Merge the label keys into the selectors, on create only; raise RequestEntityTooLarge."""
     labels, spec = pod.metadata.labels, pod.spec
+    keys = sum(len(term.match_label_keys) + len(term.mismatch_label_keys) for term in pod_affinity_terms(spec))
+    keys += sum(len(constraint.match_label_keys) for constraint in spec.topology_spread_constraints)
+    if keys > _MAX_LABEL_KEYS:
+        raise errors.request_entity_too_large(f"limit is {_MAX_LABEL_KEYS} label keys in the affinity of one pod")
     if options.label_keys_in_pod_affinity:
         for term in pod_affinity_terms(spec):
             if term.label_selector is not None:
@@ -95,13 +97,10 @@ def _merge(selector: LabelSelector, operator: str, keys: list[str], labels: dict
     ]
 
 
-# -- fields behind a gate that is off
-
-
 def drop_disabled_fields(
     spec: PodSpec, old: PodSpec | None, options: AdmissionOptions, warn: Callable[[str], None]
 ) -> None:
-    """Drop what a gate hides, unless the old object has it already, and say so."""
+    """Drop fields whose gate is off, with a warning, unless the old object has them."""
     if not options.label_keys_in_pod_affinity and uses_label_keys(spec) and not (old and uses_label_keys(old)):
         for term in pod_affinity_terms(spec):
             term.match_label_keys, term.mismatch_label_keys = [], []

@@ -1,4 +1,4 @@
-"""The rules of probes and lifecycle hooks."""
+"""Validate probes and lifecycle hooks."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ _WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """What probes and hooks need to know of their pod."""
+    """The properties of the pod that probes and hooks need."""
 
     grace_period: int | None
     os: str
@@ -38,7 +38,6 @@ def pace_of(spec: PodSpec) -> Pace:
 
 
 def validate_probes(container: Container, path: Path, pace: Pace) -> list[FieldError]:
-    """What is wrong with the hooks and probes of a container that may have them."""
     errors: list[FieldError] = []
     if container.lifecycle is not None:
         errors += _lifecycle(container.lifecycle, path.child("lifecycle"), pace)

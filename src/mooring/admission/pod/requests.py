@@ -1,23 +1,21 @@
-"""What a pod asks for in all: its containers together, and the quality of service that follows from it."""
+"""Total requests and limits of a pod, and its QoS class."""
 
 from collections.abc import Iterable, Mapping
 
 from mooring.api.core_v1 import PodSpec
 from mooring.api.quantity import Quantity
-from mooring.constraints.requests import aggregated
+from mooring.constraints.requests import sum_containers
 
 Resources = Mapping[str, Quantity]
 _QOS_RESOURCES = ("cpu", "memory")
 
 
 def aggregate_requests(spec: PodSpec) -> dict[str, Quantity]:
-    """What the containers of a pod ask for together."""
-    return aggregated(spec, lambda container: container.resources.requests)
+    return sum_containers(spec, lambda container: container.resources.requests)
 
 
 def aggregate_limits(spec: PodSpec) -> dict[str, Quantity]:
-    """What the containers of a pod may use together, as far as they are limited."""
-    return aggregated(spec, lambda container: container.resources.limits)
+    return sum_containers(spec, lambda container: container.resources.limits)
 
 
 def qos_class(spec: PodSpec) -> str:

@@ -1,4 +1,4 @@
-"""The subresource `resize`: other cpu and memory for the containers of a pod that exists."""
+"""The subresource `resize`: change cpu and memory of a running pod's containers."""
 
 from mooring.admission import meta
 from mooring.admission.pod.annotations import MIRROR
@@ -16,7 +16,7 @@ _RESIZABLE = ("cpu", "memory")
 
 
 def with_new_resources(new: PodSpec, old: PodSpec) -> PodSpec:
-    """The old spec with the resources and resize policies that the new one has for containers of the same name."""
+    """Return the old spec with the new spec's resources and resize policies, by container name."""
     spec = copy_of(old)
     wanted = {container.name: container for container in (*new.containers, *new.init_containers)}
     for container in (*spec.containers, *spec.init_containers):
@@ -27,7 +27,7 @@ def with_new_resources(new: PodSpec, old: PodSpec) -> PodSpec:
 
 
 def validate_resize(new: Pod, old: Pod) -> list[FieldError]:
-    """What is wrong with a change of resources; the rules of the spec as a whole have been checked."""
+    """Validate a change of resources; the spec as a whole is validated already."""
     for refused, why in (
         (_has_pod_level_resources(new) or _has_pod_level_resources(old), "pods with pod-level resources"),
         (MIRROR in old.metadata.annotations, "static pods"),

@@ -1,4 +1,4 @@
-"""The rules of resource requests and limits: of containers, of a pod as a whole, and its overhead."""
+"""Validate resource requests and limits: of containers, of a pod as a whole, and overhead."""
 
 from mooring.admission.pod.requests import aggregate_requests
 from mooring.api import field_errors, names
@@ -7,11 +7,12 @@ from mooring.api.core_v1.container import ResourceClaim
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity, QuantityError
-from mooring.base.remembering import remembered
+from mooring.base.short_string_cache import cache_short
 from mooring.constraints.requests import is_extended, is_native, is_pod_level
 
 NEGATIVE = "must be greater than or equal to 0"
 _HUGE_PAGES = "hugepages-"
+_QUOTA_HUGE_PAGES = (_HUGE_PAGES, "requests.hugepages-")
 _CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _STANDARD_RESOURCES = _CONTAINER_RESOURCES | {
     "configmaps",
@@ -43,7 +44,7 @@ def validate_resources(
     indivisible_huge_pages: bool = False,
     pod_level: bool = False,
 ) -> list[FieldError]:
-    """What is wrong with requests and limits. `claims` are the names in `spec.resourceClaims`."""
+    """Validate requests and limits. `claims` are the names in `spec.resourceClaims`."""
     if not (resources.limits or resources.requests or resources.claims):
         return []
     errors: list[FieldError] = []
@@ -62,10 +63,9 @@ def validate_resources(
 
 
 def validate_pod_resources(spec: PodSpec, resources: ResourceRequirements, path: Path) -> list[FieldError]:
-    """What is wrong with the requests and limits of a pod as a whole."""
     errors: list[FieldError] = []
     if resources.claims:
-        errors.append(field_errors.forbidden(path.child("claims"), "claims cannot be set for Resources at pod-level"))
+        errors.append(field_errors.forbidden(path.child("claims"), "claims may not be set for Resources at pod-level"))
     errors += validate_resources(resources, frozenset(), path, pod_level=True)
     for name, total in aggregate_requests(spec).items():
         own = resources.requests.get(name)
@@ -137,15 +137,16 @@ def _unknown_claim(name: str, known: frozenset[str], path: Path) -> FieldError:
     return field_errors.FieldError(field_errors.ErrorType.NOT_FOUND, path, name, detail)
 
 
-# -- the names of resources
-
-
-@remembered(1024)
-def container_resource_problems(name: str) -> tuple[str, ...]:
-    """What is wrong with the name of a resource in a container."""
+def resource_problems(name: str) -> tuple[str, ...]:
     problems = names.label_key(name)
-    if not problems and "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith(_HUGE_PAGES):
+    if not problems and "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith(_QUOTA_HUGE_PAGES):
         problems = ("must be a standard resource type or fully qualified",)
+    return problems
+
+
+@cache_short(1024)
+def container_resource_problems(name: str) -> tuple[str, ...]:
+    problems = resource_problems(name)
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not name.startswith(_HUGE_PAGES):
             problems += ("must be a standard resource for containers",)

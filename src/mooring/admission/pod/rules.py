@@ -1,7 +1,7 @@
-"""What is allowed in one pod or pod template: the options of the server, widened by what the old object uses already.
+"""The rules for one pod or pod template: the server's options, widened by what the old object uses already.
 
-A rule that was tightened, or a gate that was switched off, must not make stored objects unchangeable. So the rules are
-made per object: `rules_for_create` for a new one, `rules_for_update` after looking at the old PodSpec (ratcheting).
+A stricter rule or a disabled gate must not make stored objects immutable. So there are rules per object:
+`rules_for_create` for a new one, `rules_for_update` for an update of an old PodSpec (ratcheting).
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from mooring.admission.expressions import Complaint
+from mooring.admission.expressions import ExpressionError
 from mooring.admission.node_selector import NodeSelectorRules
 from mooring.admission.options import AdmissionOptions
 from mooring.api import label_selector, names
@@ -25,60 +25,58 @@ _OLD = Path("old")
 
 
 class PodRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What one pod or template may contain."""
+    """The rules for one pod or template."""
 
     options: AdmissionOptions
     is_pod: bool
-    """A pod, not a template: a few rules hold only for pods."""
+    """A pod, not a template: a few rules apply only to pods."""
     invalid_selector_values: bool = False
-    """Label selectors of pod affinity may compare with what cannot be a label's value."""
+    """Pod affinity selectors may have invalid label values."""
     invalid_spread_selectors: bool = False
-    """Label selectors of topology spread constraints are not checked."""
+    """Topology spread selectors are not validated."""
     invalid_required_values: bool = False
-    """Required node affinity may compare with what cannot be a label's value."""
+    """Required node affinity may have invalid label values."""
     invalid_deletion_cost: bool = False
     indivisible_huge_pages: bool = False
     nonlocal_token_paths: bool = False
+    restarting_init_resize: bool = False
+    """Init containers may restart on resize."""
     taint_expressions: frozenset[str] = msgspec.field(default_factory=frozenset)
-    """Expressions over taints that are stored already."""
+    """Stored expressions over taints."""
     node_expressions: frozenset[str] = msgspec.field(default_factory=frozenset)
-    """Expressions over nodes that are stored already."""
+    """Stored expressions over nodes."""
     young_fields: frozenset[tuple[str, ...]] = msgspec.field(default_factory=frozenset)
-    """Fields that are newer than the minimum compatibility version and stored already."""
+    """Stored fields that are newer than the minimum compatibility version."""
 
-    def judge_of_taints(self, expression: str) -> Complaint | None:
-        """What is wrong with an expression in a toleration."""
-        judges = self.options.judges
-        judge = judges.stored_taint if expression in self.taint_expressions else judges.new_taint
-        return judge(expression)
+    def check_taint_expression(self, expression: str) -> ExpressionError | None:
+        checks = self.options.expression_checks
+        check = checks.stored_taint if expression in self.taint_expressions else checks.new_taint
+        return check(expression)
 
-    def judge_of_nodes(self, expression: str) -> Complaint | None:
-        """What is wrong with an expression in a node selector term."""
-        judges = self.options.judges
-        judge = judges.stored_node if expression in self.node_expressions else judges.new_node
-        return judge(expression)
+    def check_node_expression(self, expression: str) -> ExpressionError | None:
+        checks = self.options.expression_checks
+        check = checks.stored_node if expression in self.node_expressions else checks.new_node
+        return check(expression)
 
     def node_selector_rules(self) -> NodeSelectorRules:
-        """The same rules, as node selectors are checked by."""
         return NodeSelectorRules(
             semver_operators=self.options.semver_operators,
-            judge=self.judge_of_nodes if self.options.cel else None,
+            check_expression=self.check_node_expression if self.options.cel else None,
             invalid_label_values=self.invalid_required_values,
         )
 
 
 @lru_cache(maxsize=16)
 def rules_for_create(options: AdmissionOptions, *, is_pod: bool) -> PodRules:
-    """The rules for a new pod or template."""
     return PodRules(options=options, is_pod=is_pod)
 
 
 def rules_for_update(
     options: AdmissionOptions, old: PodSpec, old_metadata: ObjectMeta | None = None, *, is_pod: bool
 ) -> PodRules:
-    """The rules for a change of `old`: what it uses already stays allowed, each gate and each rule by itself."""
+    """Return the rules for an update of `old`: what it uses already stays allowed, each gate independently."""
     return PodRules(
-        options=_widened(options, old),
+        options=_widen_options(options, old),
         is_pod=is_pod,
         invalid_selector_values=_has_invalid_selector_values(old),
         invalid_spread_selectors=any(
@@ -88,6 +86,12 @@ def rules_for_update(
         invalid_deletion_cost=old_metadata is not None and deletion_cost_problem(old_metadata) is not None,
         indivisible_huge_pages=True,
         nonlocal_token_paths=True,
+        restarting_init_resize=any(
+            policy.restart_policy == "RestartContainer"
+            for container in old.init_containers
+            if container.restart_policy != "Always"
+            for policy in container.resize_policy
+        ),
         taint_expressions=frozenset(item.expression for item in old.tolerations if item.expression),
         node_expressions=frozenset(
             expression for term in node_selector_terms(old) for expression in term.match_cel_expressions
@@ -96,8 +100,7 @@ def rules_for_update(
     )
 
 
-def _widened(options: AdmissionOptions, old: PodSpec) -> AdmissionOptions:
-    """The options with what an old spec uses; the same object where that is nothing more, as for nearly all."""
+def _widen_options(options: AdmissionOptions, old: PodSpec) -> AdmissionOptions:
     allowed: dict[str, Any] = {
         "comparison_operators": options.comparison_operators or uses_operators(old, NUMERIC_OPERATORS),
         "semver_operators": options.semver_operators or uses_operators(old, SEMVER_OPERATORS),
@@ -113,11 +116,8 @@ def _widened(options: AdmissionOptions, old: PodSpec) -> AdmissionOptions:
     return replace(options, **allowed)
 
 
-# -- what a PodSpec uses
-
-
 def node_selector_terms(spec: PodSpec) -> Iterator[NodeSelectorTerm]:
-    """The terms of node affinity, required and preferred."""
+    """Yield the required and preferred terms of node affinity."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if affinity is None:
         return
@@ -128,7 +128,7 @@ def node_selector_terms(spec: PodSpec) -> Iterator[NodeSelectorTerm]:
 
 
 def pod_affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
-    """The terms of pod affinity and anti-affinity, required and preferred."""
+    """Yield the required and preferred terms of pod affinity and anti-affinity."""
     if spec.affinity is None:
         return
     for affinity in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
@@ -139,7 +139,7 @@ def pod_affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
 
 
 def uses_operators(spec: PodSpec, operators: frozenset[str]) -> bool:
-    """Whether tolerations use any of these operators, or node affinity any of the semver ones among them."""
+    """Whether tolerations use one of these operators, or node affinity one of the semver operators among them."""
     if any(toleration.operator in operators for toleration in spec.tolerations):
         return True
     semver_operators = operators & SEMVER_OPERATORS
@@ -163,7 +163,7 @@ def uses_label_keys(spec: PodSpec) -> bool:
 
 
 def deletion_cost_problem(metadata: ObjectMeta) -> str | None:
-    """The annotation's value if it is there and no 32-bit integer in its canonical form."""
+    """Return the annotation's value if it is not a canonical 32-bit integer."""
     value = metadata.annotations.get(DELETION_COST)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""The rules of security contexts, of pods and of containers, and of what an operating system rules out."""
+"""Validate security contexts of pods and containers, and fields that an operating system does not support."""
 
 import re
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ _WINDOWS_CONTAINER = (
 
 
 def containers_of(spec: PodSpec, path: Path) -> Iterator[tuple[Container, Path]]:
-    """All containers with their paths, in Kubernetes' order: init, regular, ephemeral."""
+    """Yield all containers with their paths, in Kubernetes' order: init, regular, ephemeral."""
     for name, containers in (
         ("initContainers", spec.init_containers),
         ("containers", spec.containers),
@@ -59,11 +59,7 @@ def containers_of(spec: PodSpec, path: Path) -> Iterator[tuple[Container, Path]]
             yield container, path.child(name).index(index)
 
 
-# -- pods
-
-
 def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path) -> list[FieldError]:
-    """What is wrong with the security context of a pod."""
     errors: list[FieldError] = []
     for name, number in (
         ("fsGroup", context.fs_group),
@@ -125,11 +121,7 @@ def _sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> list[FieldErro
     return errors
 
 
-# -- containers
-
-
 def validate_container_security(context: SecurityContext, path: Path, *, host_users: bool) -> list[FieldError]:
-    """What is wrong with the security context of a container."""
     errors: list[FieldError] = []
     for name, number in (("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)):
         errors += _id(number, path.child(name)) if number is not None else []
@@ -152,9 +144,6 @@ def validate_container_security(context: SecurityContext, path: Path, *, host_us
     if context.app_armor_profile is not None:
         errors += _app_armor(context.app_armor_profile, path.child("appArmorProfile"))
     return errors
-
-
-# -- profiles
 
 
 def _seccomp(profile: SeccompProfile, path: Path) -> list[FieldError]:
@@ -191,9 +180,6 @@ def _app_armor(profile: AppArmorProfile, path: Path) -> list[FieldError]:
     if given is not None and len(given.encode(errors="surrogatepass")) > _MAX_PROFILE_BYTES:
         errors.append(field_errors.too_long(here, _MAX_PROFILE_BYTES))
     return errors
-
-
-# -- operating systems
 
 
 def _windows_options(options: WindowsSecurityContextOptions, path: Path) -> list[FieldError]:
@@ -239,7 +225,7 @@ def _user_problems(name: str) -> list[str]:
 
 
 def validate_host_process(spec: PodSpec, path: Path) -> list[FieldError]:
-    """Windows' host processes: all containers are, or none."""
+    """Validate Windows host processes: all containers or none."""
     own = _host_process(spec.security_context)
     containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
     if own is None and all(container.security_context is None for container in containers):
@@ -271,7 +257,7 @@ def _host_process(context: PodSecurityContext | SecurityContext | None) -> bool 
 
 
 def validate_os(spec: PodSpec, name: str, path: Path) -> list[FieldError]:
-    """What the pod's operating system does not have."""
+    """Reject fields that the pod's operating system does not support."""
     if not name:
         return [field_errors.required(path.child("os", "name"), "cannot be empty")]
     if name not in ("linux", "windows"):

@@ -1,4 +1,4 @@
-"""The rules for selecting a field or a resource of the pod itself: in environment variables and downward API files."""
+"""Validate references to fields or resources of the pod itself: in environment variables and downward API files."""
 
 import re
 
@@ -47,7 +47,6 @@ _BYTES_DETAIL = "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi,
 
 
 def validate_field_ref(selector: ObjectFieldSelector, path: Path, supported: tuple[str, ...]) -> list[FieldError]:
-    """What is wrong with the choice of one of the pod's fields."""
     for name, value in (("apiVersion", selector.api_version), ("fieldPath", selector.field_path)):
         if not value:
             return [field_errors.required(path.child(name))]
@@ -71,7 +70,6 @@ def _not_a_field(path: Path, chosen: str, why: str) -> FieldError:
 
 
 def validate_resource_field_ref(selector: ResourceFieldSelector, path: Path, *, in_volume: bool) -> list[FieldError]:
-    """What is wrong with the choice of one of a container's resources."""
     errors = []
     if in_volume and not selector.container_name:
         errors.append(field_errors.required(path.child("containerName")))

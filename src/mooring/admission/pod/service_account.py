@@ -1,7 +1,7 @@
-"""Gives a new pod its service account: the name, a volume with a token for the API, and secrets to pull images with.
+"""Set the service account of a new pod: its name, a projected token volume, and image pull secrets.
 
-Called by ``strategy.py`` before a pod is validated, because a projected token needs the account's name. Where a
-namespace has no account `default`, nobody keeps accounts (a server without controllers), and pods stay as they are.
+Called before validation, because a projected token needs the account's name. If a namespace has no account `default` (a
+server without controllers), pods are not changed.
 """
 
 import hashlib
@@ -32,13 +32,13 @@ MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 ROOT_CA = "kube-root-ca.crt"
 _VOLUME_PREFIX = "kube-api-access-"
 _TOKEN_SECONDS = 3607
-"""An hour, and seven seconds by which such tokens are told from those that people ask for."""
+"""An hour plus seven seconds, by which such tokens are distinguished from requested ones."""
 _FILE_MODE = 0o644
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
-def give_service_account(pod: Pod, request: Request) -> None:
-    """Do what Kubernetes' admission plugin ServiceAccount does to a new pod. Raises Forbidden."""
+def set_service_account(pod: Pod, request: Request) -> None:
+    """Apply Kubernetes' admission plugin ServiceAccount to a new pod. Raise Forbidden."""
     accounts = request.lookups.service_accounts(request.namespace)
     spec = pod.spec
     if accounts is None:
@@ -67,7 +67,6 @@ def _find(pod: Pod, accounts: Mapping[str, ServiceAccount], namespace: str) -> S
 
 
 def _check_mirror(pod: Pod) -> None:
-    """A mirror pod stands for a pod of a kubelet's own, which knows neither accounts nor secrets."""
     why = ""
     if pod.spec.service_account_name:
         why = "a mirror pod may not reference service accounts"
@@ -99,7 +98,6 @@ def _projections(spec: PodSpec) -> list[VolumeProjection]:
 
 
 def _mount_token(spec: PodSpec, account: ServiceAccount) -> None:
-    """Mount the token in every container that has nothing at that place."""
     known = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME_PREFIX)), "")
     name = known or _volume_name(account)
     bare = [container for container in (*spec.init_containers, *spec.containers) if not _has_mount(container)]
@@ -115,13 +113,12 @@ def _has_mount(container: Container) -> bool:
 
 
 def _volume_name(account: ServiceAccount) -> str:
-    """Kubernetes makes one up for every pod. One for each account does as well, and pods of a template stay alike."""
     digest = hashlib.sha256(account.metadata.uid.encode()).digest()
     return _VOLUME_PREFIX + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:5])
 
 
 def token_volume(name: str) -> Volume:
-    """The volume with the token, the certificate of the server and the name of the namespace."""
+    """Return the volume with the token, the CA certificate and the namespace."""
     namespace = ObjectFieldSelector(api_version="v1", field_path="metadata.namespace")
     certificate = KeyToPath(key="ca.crt", path="ca.crt")
     sources = [

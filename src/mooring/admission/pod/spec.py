@@ -1,7 +1,7 @@
 """Validation of a PodSpec from top to bottom, in the order in which Kubernetes reports.
 
-Pods and pod templates share it; `PodRules.is_pod` tells them apart. ``strategy.py`` adds what concerns only pods,
-``update.py`` what may change.
+Shared by pods and pod templates (`PodRules.is_pod`). ``strategy.py`` adds rules for pods only, ``update.py`` those for
+updates.
 """
 
 from mooring.admission.addresses import validate_ip
@@ -31,7 +31,7 @@ _NO_CONTEXT = PodSecurityContext()
 
 
 def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> list[FieldError]:
-    """What is wrong with a PodSpec. `metadata` is the pod's; a template has no name, so it gives none."""
+    """Validate a PodSpec. `metadata` is the pod's; None for a template."""
     errors = _what_runs(spec, metadata, path, rules)
     errors += _how_and_where(spec, path, rules)
     errors += _names_and_numbers(spec, path)
@@ -162,7 +162,7 @@ def _names_and_numbers(spec: PodSpec, path: Path) -> list[FieldError]:
             errors += names.validate(path.child(name), value, wrong)
     deadline = spec.active_deadline_seconds
     if deadline is not None and not 1 <= deadline <= _MAX_DEADLINE:
-        detail = names.outside(1, _MAX_DEADLINE)
+        detail = names.out_of_range(1, _MAX_DEADLINE)
         errors.append(field_errors.invalid(path.child("activeDeadlineSeconds"), deadline, detail))
     for name, value in (("hostname", spec.hostname), ("subdomain", spec.subdomain)):
         if value:
@@ -194,9 +194,6 @@ def _hostname_override(spec: PodSpec, name: str, path: Path) -> list[FieldError]
     if spec.set_hostname_as_fqdn:
         errors.append(field_errors.forbidden(here, "may not be specified when setHostnameAsFQDN is true"))
     return errors
-
-
-# -- names of hosts
 
 
 def _dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: PodRules) -> list[FieldError]:

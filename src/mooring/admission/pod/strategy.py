@@ -1,9 +1,11 @@
 """The strategies of pods and of their subresources `status`, `ephemeralcontainers` and `resize`.
 
-Binding, which is no update of a client's making, is in ``binding.py``.
+Binding is in ``binding.py``.
 """
 
 from collections.abc import Callable
+
+from msgspec.structs import replace
 
 from mooring.admission import limit_range, meta
 from mooring.admission.pod.annotations import MIRROR, validate_annotation_updates, validate_pod_annotations
@@ -18,7 +20,7 @@ from mooring.admission.pod.mutation import (
 from mooring.admission.pod.requests import qos_class
 from mooring.admission.pod.resize import validate_resize, with_new_resources
 from mooring.admission.pod.rules import PodRules, rules_for_create, rules_for_update
-from mooring.admission.pod.service_account import give_service_account
+from mooring.admission.pod.service_account import set_service_account
 from mooring.admission.pod.spec import validate_pod_spec
 from mooring.admission.pod.update import (
     SPEC,
@@ -27,10 +29,10 @@ from mooring.admission.pod.update import (
     validate_status_update,
 )
 from mooring.admission.pod.warnings import pod_spec_warnings
-from mooring.admission.pod_security import judging as pod_security
+from mooring.admission.pod_security import enforcement as pod_security
 from mooring.admission.runtime_class import apply_runtime_class
 from mooring.admission.strategy import Request, StatusStrategy, Strategy, keep_status
-from mooring.api import field_errors
+from mooring.api import field_errors, times
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodCondition, PodSpec, PodStatus
 from mooring.api.field_errors import FieldError
@@ -48,8 +50,6 @@ GATED = PodCondition(
 
 
 class PodStrategy(Strategy[Pod]):
-    """Pods."""
-
     object_type = Pod
     kind = "Pod"
     resource = "pods"
@@ -69,7 +69,7 @@ class PodStrategy(Strategy[Pod]):
     def mutate(self, obj: Pod, old: Pod | None, request: Request) -> None:
         if old is None:
             limit_range.set_defaults(obj, request)
-            give_service_account(obj, request)
+            set_service_account(obj, request)
         resolve_priority(obj, old, request)
         add_default_tolerations(obj.spec)
         if old is None:
@@ -82,7 +82,7 @@ class PodStrategy(Strategy[Pod]):
         obj.status = PodStatus(phase="Pending", qos_class=qos_class(obj.spec))
         drop_disabled_fields(obj.spec, None, request.options, request.warn)
         if obj.spec.scheduling_gates:
-            obj.status.conditions.append(copy_of(GATED))
+            obj.status.conditions.append(replace(GATED, last_transition_time=times.to_seconds(request.now)))
         merge_label_keys(obj, request.options)
 
     def validate_create(self, obj: Pod, request: Request) -> list[FieldError]:
@@ -115,19 +115,17 @@ class PodStrategy(Strategy[Pod]):
         known = request.known_specs
         return pod_spec_warnings(new.spec, SPEC) if known is None else known.warnings(new.spec, SPEC)
 
-    def judge(self, new: Pod, old: Pod | None, request: Request) -> None:
-        """An update of the main resource cannot change what containers ask for."""
+    def admit(self, new: Pod, old: Pod | None, request: Request) -> None:
+        """Check LimitRanges on create only, because an update cannot change resources, and Pod Security."""
         if old is None:
             limit_range.check_pod(new, request)
         pod_security.check_pod(new, old, request)
 
 
 class PodStatusStrategy(StatusStrategy[Pod]):
-    """The status of a pod, which kubelets and the scheduler write."""
-
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         super().prepare_for_update(new, old, request)
-        # A client that does not know of it must not reset it.
+        # An old client that does not know the field must not reset it.
         new.status.qos_class = new.status.qos_class or old.status.qos_class
 
     def validate_update(self, new: Pod, old: Pod, request: Request) -> list[FieldError]:
@@ -137,8 +135,6 @@ class PodStatusStrategy(StatusStrategy[Pod]):
 
 
 class EphemeralContainersStrategy(Strategy[Pod]):
-    """Adding ephemeral containers to a pod."""
-
     def __init__(self, main: PodStrategy) -> None:
         super().__init__()
         self.main = main
@@ -162,13 +158,11 @@ class EphemeralContainersStrategy(Strategy[Pod]):
         errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
         return errors + validate_ephemeral_update(new.spec.ephemeral_containers, old.spec.ephemeral_containers)
 
-    def judge(self, new: Pod, old: Pod | None, request: Request) -> None:
+    def admit(self, new: Pod, old: Pod | None, request: Request) -> None:
         pod_security.check_pod(new, old, request)
 
 
 class ResizeStrategy(Strategy[Pod]):
-    """Giving the containers of a pod other cpu and memory."""
-
     def __init__(self, main: PodStrategy) -> None:
         super().__init__()
         self.main = main
@@ -190,13 +184,12 @@ class ResizeStrategy(Strategy[Pod]):
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         return errors + _validate_pod(new, rules) + validate_resize(new, old)
 
-    def judge(self, new: Pod, old: Pod | None, request: Request) -> None:
+    def admit(self, new: Pod, old: Pod | None, request: Request) -> None:
         if old is None or old.metadata.deletion_timestamp is None:
             limit_range.check_pod(new, request)
 
 
 def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate_pod_spec) -> list[FieldError]:
-    """The rules that hold for new and for changed pods."""
     errors = meta.validate_object_meta(pod.metadata)
     errors += validate_pod_annotations(pod.metadata, pod.spec, _ANNOTATIONS, rules)
     errors += validate_spec(pod.spec, pod.metadata, SPEC, rules)

@@ -5,7 +5,7 @@
     validate_template(obj.spec.template, old_template_or_none, path, request)   in validate_*
     template_warnings(obj.spec.template, old_template_or_none, path)            in warnings
 
-Label keys are not merged and tolerations are not added in templates: that happens when a pod is made from one.
+Label keys are merged and tolerations added only when a pod is created from the template.
 """
 
 from mooring.admission import meta
@@ -23,19 +23,18 @@ from mooring.api.field_path import Path
 
 
 def default_template(template: PodTemplateSpec) -> None:
-    """Fill in what a template leaves out."""
     default_pod_spec(template.spec)
 
 
 def prepare_template(template: PodTemplateSpec, old: PodTemplateSpec | None, request: Request) -> None:
-    """Drop what gates hide, unless the old template has it."""
+    """Drop fields whose gate is off, unless the old template has them."""
     drop_disabled_fields(template.spec, old.spec if old is not None else None, request.options, request.warn)
 
 
 def validate_template(
     template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, request: Request
 ) -> list[FieldError]:
-    """What is wrong with a template. What the old one uses already stays allowed."""
+    """Validate a template. What the old one uses already stays allowed."""
     rules = template_rules(old, request)
     errors = names.validate_labels(template.metadata.labels, path.child("labels"))
     errors += meta.validate_annotations(template.metadata.annotations, path.child("annotations"))
@@ -48,14 +47,12 @@ def validate_template(
 
 
 def template_rules(old: PodTemplateSpec | None, request: Request) -> PodRules:
-    """The rules that a template is judged by."""
     if old is None:
         return rules_for_create(request.options, is_pod=False)
     return rules_for_update(request.options, old.spec, old.metadata, is_pod=False)
 
 
 def template_warnings(template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path) -> list[str]:
-    """What is worth telling about a template."""
     if old is not None and old == template:
         return []
     return warnings.pod_spec_warnings(template.spec, path.child("spec"))

@@ -1,6 +1,6 @@
-"""The rules of tolerations: `Equal` and `Exists`, numbers (KEP-5471), versions (KEP-5721) and CEL (KEP-5500).
+"""Validate tolerations: `Equal` and `Exists`, numbers (KEP-5471), versions (KEP-5721) and CEL (KEP-5500).
 
-What a toleration matches is in ``mooring.constraints.tolerations``.
+``mooring.constraints.tolerations`` matches them.
 """
 
 import re
@@ -12,7 +12,7 @@ from mooring.api import field_errors, names
 from mooring.api.core_v1 import Toleration
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.constraints import semver
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -26,7 +26,6 @@ _MAX_DIGITS = 19 + 1
 
 
 def validate_tolerations(tolerations: list[Toleration], path: Path, rules: PodRules) -> list[FieldError]:
-    """What is wrong with the tolerations of a pod."""
     errors: list[FieldError] = []
     for index, toleration in enumerate(tolerations):
         if _is_plain(toleration):
@@ -40,18 +39,17 @@ def validate_tolerations(tolerations: list[Toleration], path: Path, rules: PodRu
 
 
 def _is_plain(toleration: Toleration) -> bool:
-    """Whether a toleration is one of those that most are, with nothing wrong in it."""
     return (
         toleration.operator in _EQUAL
         and toleration.effect in _PLAIN_EFFECTS
         and toleration.toleration_seconds is None
         and not toleration.expression
-        and names.is_sound_label(toleration.key, toleration.value)
+        and names.is_valid_label(toleration.key, toleration.value)
     )
 
 
 def supported_operators(options: AdmissionOptions) -> tuple[str, ...]:
-    """The operators that may be written, in the order in which errors list them."""
+    """Return the allowed operators, in the order in which errors list them."""
     numeric = ("Lt", "Gt") if options.comparison_operators else ()
     versions = ("SemverLt", "SemverGt", "SemverEq") if options.semver_operators else ()
     return ("Equal", "Exists", *numeric, *versions)
@@ -62,7 +60,7 @@ def _expression(toleration: Toleration, path: Path, rules: PodRules) -> list[Fie
         return [field_errors.forbidden(path, CEL_IS_OFF)]
     if toleration.key or toleration.value or toleration.operator or toleration.effect:
         return [field_errors.invalid(path, toleration.expression, NOT_ALONE)]
-    return expressions.validate(toleration.expression, path, rules.judge_of_taints)
+    return expressions.validate(toleration.expression, path, rules.check_taint_expression)
 
 
 def _toleration(toleration: Toleration, path: Path, options: AdmissionOptions) -> list[FieldError]:
@@ -100,14 +98,14 @@ def _operator(toleration: Toleration, path: Path, options: AdmissionOptions) -> 
 
 
 def number_problems(value: str) -> list[str]:
-    """Why `value` is not the canonical form of a signed 64-bit integer: its form and its range are told apart."""
+    """Return why `value` is not a canonical signed 64-bit integer: separate messages for syntax and range."""
     problems = []
     if not _CANONICAL.fullmatch(value):
         problems.append("must be a valid decimal integer in canonical form" if value else "must be non-empty")
     if not _INTEGER.fullmatch(value):
-        problems.append(f"strconv.ParseInt: parsing {quoted(value)}: invalid syntax")
+        problems.append(f"strconv.ParseInt: parsing {go_quote(value)}: invalid syntax")
     elif not _fits(value):
-        problems.append(f"strconv.ParseInt: parsing {quoted(value)}: value out of range")
+        problems.append(f"strconv.ParseInt: parsing {go_quote(value)}: value out of range")
     return problems
 
 

@@ -1,4 +1,6 @@
-"""What may change in a pod: little. Images, deadlines, more tolerations; and a gated pod may be narrowed."""
+"""Validate pod updates. Mutable: images, deadlines, additional tolerations; node constraints of a gated pod may be
+narrowed.
+"""
 
 import json
 from collections.abc import Iterator
@@ -7,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from mooring.admission.addresses import validate_status_ips
 from mooring.admission.pod.containers import image_without_spaces
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import (
@@ -44,7 +47,6 @@ _EPHEMERAL = STATUS.child("ephemeralContainerStatuses")
 
 
 def validate_spec_update(new: PodSpec, old: PodSpec) -> list[FieldError]:
-    """What is wrong with a change of a pod's spec through the pod itself."""
     errors: list[FieldError] = []
     for name, now, before in (
         ("containers", new.containers, old.containers),
@@ -63,7 +65,7 @@ def validate_spec_update(new: PodSpec, old: PodSpec) -> list[FieldError]:
         return errors
     masked = _with_mutable_fields_of(old, new)
     if old.scheduling_gates:
-        errors += _narrowed(new, old)
+        errors += _validate_narrowing(new, old)
         _mask_node_placement(masked, old)
     if masked != old:
         detail = f"pod updates may not change fields other than {_MUTABLE}\n{difference(old, masked)}"
@@ -83,13 +85,12 @@ def _images(new: list[Container], old: list[Container], path: Path) -> list[Fiel
 
 
 def _deadline(new: int | None, old: int | None) -> tuple[list[FieldError], bool]:
-    """A deadline may be set, and may be brought forward. The second value says whether to look no further."""
     path = SPEC.child("activeDeadlineSeconds")
     if new is None:
         detail = "must not update from a positive integer to nil value"
         return ([] if old is None else [field_errors.invalid(path, None, detail)]), False
     if not 0 <= new <= _MAX_DEADLINE:
-        return [field_errors.invalid(path, new, names.outside(0, _MAX_DEADLINE))], True
+        return [field_errors.invalid(path, new, names.out_of_range(0, _MAX_DEADLINE))], True
     if old is not None and old < new:
         return [field_errors.invalid(path, new, "must be less than or equal to previous value")], True
     return [], False
@@ -122,7 +123,6 @@ def _removed_gates(new: list[PodSchedulingGate], old: list[PodSchedulingGate]) -
 
 
 def _with_mutable_fields_of(old: PodSpec, new: PodSpec) -> PodSpec:
-    """The new spec with the old value in every field that may change: what still differs may not."""
     masked = structs.replace(
         new,
         containers=_with_images_of(old.containers, new.containers),
@@ -141,11 +141,7 @@ def _with_images_of(old: list[Container], new: list[Container]) -> list[Containe
     return [structs.replace(now, image=before.image) for now, before in zip(new, old, strict=True)]
 
 
-# -- pods with scheduling gates
-
-
-def _narrowed(new: PodSpec, old: PodSpec) -> list[FieldError]:
-    """Until its gates are gone, a pod may get more conditions on its node, never fewer or others."""
+def _validate_narrowing(new: PodSpec, old: PodSpec) -> list[FieldError]:
     errors: list[FieldError] = []
     if any(new.node_selector.get(key) != value for key, value in old.node_selector.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -175,7 +171,6 @@ def _required_terms(spec: PodSpec) -> list[NodeSelectorTerm]:
 
 
 def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
-    """Whether the conditions of `old` come first in `new`. An empty term matches no node: it must stay empty."""
     pairs: list[tuple[list[Any], list[Any]]] = [
         (new.match_expressions, old.match_expressions),
         (new.match_fields, old.match_fields),
@@ -187,7 +182,6 @@ def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
 
 
 def _mask_node_placement(masked: PodSpec, old: PodSpec) -> None:
-    """Node selector and node affinity have been judged by `_narrowed`."""
     masked.node_selector = old.node_selector
     before = _node_affinity(old)
     if masked.affinity is None:
@@ -199,11 +193,8 @@ def _mask_node_placement(masked: PodSpec, old: PodSpec) -> None:
         masked.affinity = structs.replace(masked.affinity, node_affinity=before)
 
 
-# -- ephemeral containers
-
-
 def validate_ephemeral_update(new: list[EphemeralContainer], old: list[EphemeralContainer]) -> list[FieldError]:
-    """Ephemeral containers may be added; those that are there stay as they are."""
+    """Check that ephemeral containers are only added."""
     path = SPEC.child("ephemeralContainers")
     now = {container.name: container for container in new}
     errors = []
@@ -218,11 +209,7 @@ def validate_ephemeral_update(new: list[EphemeralContainer], old: list[Ephemeral
     return errors
 
 
-# -- status
-
-
 def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
-    """What is wrong with a change of a pod's status."""
     errors: list[FieldError] = []
     for index, condition in enumerate(new.status.conditions):
         if condition.type not in _SYSTEM_CONDITIONS and (wrong := names.label_key(condition.type)):
@@ -231,6 +218,10 @@ def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
     nominated = new.status.nominated_node_name
     if nominated and nominated != old.status.nominated_node_name:
         errors += names.validate(STATUS.child("nominatedNodeName"), nominated, names.dns1123_subdomain(nominated))
+    if _pod_ips(new) != _pod_ips(old):
+        errors += validate_status_ips(_pod_ips(new), _pod_ips(old), STATUS.child("podIPs"))
+    if new.status.host_ips != old.status.host_ips:
+        errors += _host_ip_errors(new, old)
     if new.status.qos_class != old.status.qos_class:
         errors.append(field_errors.invalid(STATUS.child("qosClass"), new.status.qos_class, "field is immutable"))
     policy = old.spec.restart_policy
@@ -252,10 +243,22 @@ def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
     return errors
 
 
+def _pod_ips(pod: Pod) -> list[str]:
+    found, single = [each.ip for each in pod.status.pod_ips], pod.status.pod_ip
+    return found if not single or found[:1] == [single] else [single]
+
+
+def _host_ip_errors(new: Pod, old: Pod) -> list[FieldError]:
+    path, found = STATUS.child("hostIPs"), [each.ip for each in new.status.host_ips]
+    errors = []
+    if found and found[0] != new.status.host_ip:
+        errors.append(field_errors.invalid(path.index(0).child("ip"), found[0], "must be equal to `hostIP`"))
+    return errors + validate_status_ips(found, [each.ip for each in old.status.host_ips], path)
+
+
 def _transitions(
     new: list[ContainerStatus], old: list[ContainerStatus], path: Path, restart_policy: str, skipped: set[str]
 ) -> list[FieldError]:
-    """A container that has ended for good does not start again."""
     running = {status.name for status in new if status.state.terminated is None}
     errors = []
     for index, status in enumerate(old):
@@ -268,18 +271,15 @@ def _transitions(
     return errors
 
 
-# -- showing what differs
-
-
 def difference(old: Any, new: Any) -> str:
-    """The fields in which two objects differ, a line for each value, shortened."""
+    """Format the fields in which two objects differ, shortened."""
     lines = []
     for path, before, after in _differences(
         msgspec.to_builtins(old, enc_hook=str), msgspec.to_builtins(new, enc_hook=str), ""
     ):
         lines += [
-            f"- {path}: {_shown(before)}" if before is not None else "",
-            f"+ {path}: {_shown(after)}" if after is not None else "",
+            f"- {path}: {_format_value(before)}" if before is not None else "",
+            f"+ {path}: {_format_value(after)}" if after is not None else "",
         ]
         if len(lines) > 2 * _MAX_SHOWN:
             lines.append("…")
@@ -287,7 +287,7 @@ def difference(old: Any, new: Any) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -1,6 +1,6 @@
-"""The rules of a pod's volumes. Each source has a small function; `_SOURCES` names them in Kubernetes' order.
+"""Validate a pod's volumes. Each source has a small function; `_SOURCES` lists them in Kubernetes' order.
 
-The sources that PersistentVolumes share are in ``admission/volume_sources.py``.
+Sources shared with PersistentVolumes are in ``admission/volume_sources.py``.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,13 @@ from mooring.admission import meta
 from mooring.admission.persistent_volume_claim import validate_claim_spec
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
+from mooring.admission.signer_names import validate_signer_name
 from mooring.admission.volume_sources import (
     ONE_TYPE,
     file_mode,
+    forbid_other_fields,
     local_path,
     non_reserved_path,
-    only,
     pull_policy,
     required_fields,
     validate_aws,
@@ -63,7 +64,7 @@ class _Context(msgspec.Struct, frozen=True):
 def validate_volumes(
     volumes: list[Volume], metadata: ObjectMeta | None, path: Path, rules: PodRules
 ) -> tuple[dict[str, Volume], list[FieldError]]:
-    """The volumes that containers can mount, by name, and what is wrong with the others."""
+    """Return the volumes that containers can mount, by name, and the errors of the others."""
     pod = metadata.name if metadata is not None else ""
     created = {f"{pod}-{volume.name}" for volume in volumes if pod and volume.ephemeral is not None}
     usable: dict[str, Volume] = {}
@@ -110,9 +111,6 @@ def _source(volume: Volume, path: Path, context: _Context) -> list[FieldError]:
     if volume.iscsi is not None:
         errors += _iscsi_name(volume.iscsi, path, context)
     return errors
-
-
-# -- sources of every cluster
 
 
 def _empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context) -> list[FieldError]:
@@ -202,16 +200,13 @@ def _claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> list
     metadata = template.metadata
     errors = meta.validate_annotations(metadata.annotations, path.child("metadata", "annotations"))
     errors += names.validate_labels(metadata.labels, path.child("metadata", "labels"))
-    errors += only(metadata, _CLAIM_METADATA, path.child("metadata"), "cannot be set")
+    errors += forbid_other_fields(metadata, _CLAIM_METADATA, path.child("metadata"), "cannot be set")
     return errors + validate_claim_spec(template.spec, path.child("spec"))
 
 
 def _image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> list[FieldError]:
     errors = required_fields(source, path, "reference") if context.rules.is_pod else []
     return errors + pull_policy(source.pull_policy, path.child("pullPolicy"))
-
-
-# -- projections
 
 
 def _projected(source: pv.ProjectedVolumeSource, path: Path, context: _Context) -> list[FieldError]:
@@ -294,7 +289,7 @@ def _trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> list[F
         if not bundle.signer_name:
             errors.append(field_errors.required(path.child("signerName"), "must be a valid signer name"))
         else:
-            errors += names.validate_domain_prefixed_path(bundle.signer_name, path.child("signerName"))
+            errors += validate_signer_name(bundle.signer_name, path.child("signerName"))
         errors += label_selector.validate(bundle.label_selector, path.child("labelSelector"))
     else:
         errors.append(field_errors.required(path, "either name or signerName must be specified"))
@@ -309,7 +304,8 @@ _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25
 def _certificate(
     certificate: pv.PodCertificateProjection, path: Path, volume: Path, paths: set[str]
 ) -> list[FieldError]:
-    errors = names.validate_domain_prefixed_path(certificate.signer_name, path.child("signerName"))
+    errors = validate_signer_name(certificate.signer_name, path.child("signerName"))
+    errors += meta.validate_annotations(certificate.user_annotations, path.child("userAnnotations"), need_domain=True)
     if certificate.key_type not in _KEY_TYPES:
         errors.append(field_errors.not_supported(path.child("keyType"), certificate.key_type, _KEY_TYPES))
     errors += _certificate_life(certificate, path.child("maxExpirationSeconds"))
@@ -380,7 +376,7 @@ def _plain(check: Callable[[Any, Path], list[FieldError]]) -> _Check:
 
 
 # By attribute: the name in "more than one" errors, the name in the source's own errors, and the check. The order, and
-# the slips in names, are Kubernetes'.
+# the inconsistent names, are Kubernetes'.
 _SOURCES: dict[str, tuple[str, str, _Check]] = {
     "empty_dir": ("emptyDir", "emptyDir", _empty_dir),
     "host_path": ("hostPath", "hostPath", _plain(validate_host_path)),

@@ -1,4 +1,4 @@
-"""What the server tells about a pod or template that it accepts: deprecated names, duplicates, what cannot work."""
+"""Warnings about accepted pods and templates: deprecated names, duplicates, fields without effect."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from mooring.admission.pod.security import containers_of
 from mooring.api import names
 from mooring.api.core_v1 import Container, NodeSelectorTerm, PodAffinityTerm, PodSpec
 from mooring.api.field_path import Path
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 
 _NULL_SELECTOR = "a null labelSelector results in matching no pod"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -21,7 +21,6 @@ DEPRECATED_LABELS = {
 
 
 def pod_spec_warnings(spec: PodSpec, path: Path) -> list[str]:
-    """All warnings about a PodSpec."""
     return [
         *_node_selector(spec, path),
         *_affinity(spec, path),
@@ -95,15 +94,15 @@ def _host_aliases(spec: PodSpec, path: Path) -> Iterator[str]:
     seen: set[str] = set()
     for index, alias in enumerate(spec.host_aliases):
         if alias.ip in seen:
-            yield f"{path.child('hostAliases').index(index).child('ip')}: duplicate ip {quoted(alias.ip)}"
+            yield f"{path.child('hostAliases').index(index).child('ip')}: duplicate ip {go_quote(alias.ip)}"
         seen.add(alias.ip)
     secrets: set[str] = set()
     for index, secret in enumerate(spec.image_pull_secrets):
         here = path.child("imagePullSecrets").index(index)
         if not secret.name:
-            yield f"{here.child('name')}: invalid empty name {quoted(secret.name)}"
+            yield f"{here.child('name')}: invalid empty name {go_quote(secret.name)}"
         elif secret.name in secrets:
-            yield f"{here.child('name')}: duplicate name {quoted(secret.name)}"
+            yield f"{here.child('name')}: duplicate name {go_quote(secret.name)}"
         secrets.add(secret.name)
 
 
@@ -120,7 +119,7 @@ def _variables(container: Container, path: Path) -> Iterator[str]:
         if variable.name in values and not own_reference:
             here = path.child("env").index(index)
             yield (
-                f"{here}: hides previous definition of {quoted(variable.name)}, which may be dropped when using apply"
+                f"{here}: hides previous definition of {go_quote(variable.name)}, which may be dropped when using apply"
             )
         values[variable.name] = variable.value
 

@@ -1,5 +1,5 @@
-"""Pod Security by labels of the namespace: Kubernetes' standards `baseline` and `restricted`, in its words.
+"""Pod Security admission by namespace labels: Kubernetes' standards `baseline` and `restricted`.
 
-``policy.py`` reads the labels, ``checks.py`` has what the standards forbid and since which version, ``judging.py`` is
-what the strategies of pods, workloads and namespaces call. Namespaces without such labels cost a lookup.
+``policy.py`` parses the labels, ``checks.py`` has the checks by version, ``enforcement.py`` is called by the strategies
+of pods, workloads and namespaces. Namespaces without such labels cost a lookup.
 """

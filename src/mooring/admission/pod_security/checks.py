@@ -1,7 +1,7 @@
-"""What the standards forbid: every check with the versions of its rules. Called by ``judging.py``.
+"""The checks of the standards, with the versions of their rules.
 
-A rule looks at a pod, or at the template of one, and returns the text of what is wrong with it, or nothing. The checks
-of a level are in the order in which Kubernetes tells of them: by name, those of `baseline` before the others.
+A rule takes a pod or pod template and returns a violation or None. The checks of a level are in the order of
+Kubernetes' messages: by name, those of `baseline` first.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from mooring.api.core_v1 import Container, Pod, PodSpec, PodTemplateSpec
 from mooring.api.core_v1.container import LifecycleHandler, Probe, SecurityContext
 from mooring.api.core_v1.pod import PodSecurityContext
 from mooring.api.core_v1.pod_volume import Volume
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 
 Subject = Pod | PodTemplateSpec
 Context = SecurityContext | PodSecurityContext
@@ -78,7 +78,7 @@ _VOLUME_FIELDS = [(each.name, each.encode_name) for each in msgspec.structs.fiel
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """What a check has against a pod, in short and in full."""
+    """A violated check: short reason and detail."""
 
     reason: str
     detail: str
@@ -88,9 +88,6 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 Rule = Callable[[Subject], Violation | None]
-
-
-# -- words
 
 
 def _quoted_list(items: list[str]) -> str:
@@ -109,9 +106,6 @@ def _use(items: list[str]) -> str:
     return "uses" if len(items) == 1 else "use"
 
 
-# -- what to look at
-
-
 def _containers(spec: PodSpec) -> Iterator[tuple[Container, SecurityContext]]:
     for container in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers):
         yield container, container.security_context or _NO_CONTEXT
@@ -126,7 +120,6 @@ def _pod_context(spec: PodSpec) -> PodSecurityContext:
 
 
 def _setters(spec: PodSpec, is_bad: Callable[[Context], bool]) -> list[str]:
-    """Who sets something bad: the pod, and its containers by name."""
     setters = ["pod"] if is_bad(_pod_context(spec)) else []
     containers = _named(spec, is_bad)
     return [*setters, _counted("container", containers)] if containers else setters
@@ -137,16 +130,11 @@ def _contexts(spec: PodSpec) -> list[Context]:
 
 
 def _not_on_windows(rule: Rule) -> Rule:
-    """Windows has none of it, which `spec.os` says since 1.25."""
     return lambda pod: None if pod.spec.os is not None and pod.spec.os.name == "windows" else rule(pod)
 
 
 def _not_in_user_namespace(rule: Rule) -> Rule:
-    """Root of a user namespace is nobody on the host."""
     return lambda pod: None if pod.spec.host_users is False else rule(pod)
-
-
-# -- baseline
 
 
 def _app_armor(pod: Subject) -> Violation | None:
@@ -158,7 +146,7 @@ def _app_armor(pod: Subject) -> Violation | None:
         {each.app_armor_profile.type for each in _contexts(pod.spec) if each.app_armor_profile and is_bad(each)}
     )
     annotations = sorted(
-        f"{key}={quoted(value)}"
+        f"{key}={go_quote(value)}"
         for key, value in pod.metadata.annotations.items()
         if key.startswith(_APP_ARMOR) and value not in ("", "runtime/default") and not value.startswith("localhost/")
     )
@@ -176,8 +164,6 @@ def _default_capabilities(pod: Subject) -> Violation | None:
 
 
 def _added(spec: PodSpec, allowed: frozenset[str], reason: str) -> Violation | None:
-    """Capabilities that containers add and must not."""
-
     def forbidden(context: SecurityContext) -> set[str]:
         return set() if context.capabilities is None else set(context.capabilities.add) - allowed
 
@@ -221,7 +207,6 @@ def _other_hosts(pod: Subject) -> Violation | None:
 
 
 def _hosts(container: Container) -> set[str]:
-    """The hosts that probes and handlers of a container name."""
     handlers: list[Probe | LifecycleHandler | None] = [
         container.liveness_probe,
         container.readiness_probe,
@@ -275,7 +260,7 @@ def _seccomp_annotations(pod: Subject) -> Violation | None:
     keys = [_SECCOMP_OF_POD, *(_SECCOMP_OF_CONTAINER + container.name for container, _ in _containers(pod.spec))]
     given = [(key, pod.metadata.annotations[key]) for key in keys if key in pod.metadata.annotations]
     found = sorted(
-        f"{key}={quoted(value)}"
+        f"{key}={go_quote(value)}"
         for key, value in given
         if value not in ("runtime/default", "docker/default") and not value.startswith("localhost/")
     )
@@ -307,9 +292,6 @@ def _host_process(pod: Subject) -> Violation | None:
     setters = _setters(pod.spec, is_bad)
     detail = f"{' and '.join(setters)} must not set securityContext.windowsOptions.hostProcess=true"
     return Violation("hostProcess", detail) if setters else None
-
-
-# -- restricted
 
 
 def _escalation(pod: Subject) -> Violation | None:
@@ -365,11 +347,8 @@ def _seccomp_set(pod: Subject) -> Violation | None:
     return Violation("seccompProfile", f"pod or {_counted('container', names)} must set {what}") if names else None
 
 
-# -- levels and versions
-
-
 class Check(msgspec.Struct, frozen=True):
-    """A check: its rules by the minor version that each came with, and the baseline check that it makes needless."""
+    """A check: its rules by the minor version that introduced them, and the baseline check that it replaces."""
 
     name: str
     rules: dict[int, Rule]
@@ -424,12 +403,12 @@ _RESTRICTED = (
     ),
 )
 NEWEST = max(version for check in (*_BASELINE, *_RESTRICTED) for version in check.rules)
-"""The newest version that has a rule of its own."""
+"""The newest version that changed a rule."""
 
 
 @lru_cache(maxsize=2 * (NEWEST + 1))
 def rules_of(level: str, minor: int) -> tuple[Rule, ...]:
-    """The rules of a level in a version, in the order in which they are told of."""
+    """Return the rules of a level at a version, in message order."""
     if level not in (BASELINE, RESTRICTED):
         return ()
     stricter = [check for check in _RESTRICTED if level == RESTRICTED and check.rule(minor)]

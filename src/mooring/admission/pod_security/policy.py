@@ -1,4 +1,4 @@
-"""What the labels of a namespace say about the security of its pods: a level and a version for each of three modes."""
+"""Parse the Pod Security labels of a namespace: a level and a version for each of three modes."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from mooring.api.field_path import Path
 
 PREFIX = "pod-security.kubernetes.io/"
 PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")
-"""From the laxest to the strictest."""
+"""From the least to the most restrictive."""
 _LATEST = "latest"
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
 _LARGEST_MINOR = 2**63 - 1
@@ -19,7 +19,7 @@ _LABELS = Path("metadata", "labels")
 
 
 class Standard(msgspec.Struct, frozen=True):
-    """A level in one of its versions."""
+    """A level at a version."""
 
     level: str = PRIVILEGED
     version: str = _LATEST
@@ -32,17 +32,17 @@ class Standard(msgspec.Struct, frozen=True):
         return LEVELS.index(self.level)
 
     def minor(self, newest: int) -> int:
-        """The minor version that it means where `newest` is the newest one known."""
+        """Return the minor version, where `newest` is the newest known."""
         return newest if self.version == _LATEST else min(int(self.version.removeprefix("v1.")), newest)
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """What is refused and what is warned of. What is to be audited is checked, and noted nowhere."""
+    """The enforce and warn standards. The audit labels are validated but have no effect."""
 
     enforce: Standard
     warn: Standard
     errors: tuple[FieldError, ...]
-    """Labels that cannot be read: a pod is then judged by the strictest level."""
+    """Invalid labels: pods are then checked against the most restrictive level."""
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:
@@ -50,7 +50,7 @@ def policy_of(labels: Mapping[str, str]) -> Policy:
     errors: list[FieldError] = []
 
     def read(name: str, is_known: Callable[[str], bool], rule: str, otherwise: str) -> str | None:
-        """The value of a label; `otherwise` where it is wrong, None where it is not there."""
+        """Return the value of a label; `otherwise` if it is invalid, None if it is absent."""
         value = labels.get(PREFIX + name)
         if value is None or is_known(value):
             return value

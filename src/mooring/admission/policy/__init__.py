@@ -1,5 +1,5 @@
-"""Admission policies in CEL: which requests they concern, what they allow, and what they change. All of it is pure.
+"""Admission policies in CEL: matching, validation and mutation, as pure functions.
 
-`attributes` is a request as rules see it, `matching` decides whom a policy or webhook concerns, `conditions` what else
-must hold. Read next: ``attributes.py``.
+`attributes` is the request as policies see it, `matching` decides which requests a policy or webhook matches,
+`conditions` evaluates match conditions. Read next: ``attributes.py``.
 """

@@ -1,8 +1,8 @@
-"""A write on its way through admission, as policies and webhooks see it.
+"""A write request as policies and webhooks see it.
 
-`Attributes` says what is done to which object, by whom; it shows the object in the version that a rule asks for, each
-version converted once. Objects are structs of the newest version, as everywhere in admission. Who changes the object
-says so with `replace_object`.
+`Attributes` holds the operation, the object and the user; it converts the object to the version that a rule names, each
+version once. Objects are structs of the newest version, as everywhere in admission. Code that changes the object calls
+`replace_object`.
 """
 
 from collections.abc import Mapping
@@ -29,17 +29,13 @@ POLICIES = frozenset(
         "ValidatingAdmissionPolicyBinding",
     }
 )
-"""Kinds that no policy and no webhook concerns, so that nobody locks themselves out."""
+"""Kinds that no policy or webhook matches, so that users cannot lock themselves out."""
 EXEMPT = POLICIES | {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
-"""Kinds that no webhook concerns."""
-
-
-OWN = frozenset({"name", "uid", "creationTimestamp", "managedFields"})
-"""The metadata in which objects differ that are otherwise alike."""
+"""Kinds that no webhook matches."""
 
 
 class GroupVersionKind(NamedTuple):
-    """What an object says of itself."""
+    """The group, version and kind of an object."""
 
     group: str
     version: str
@@ -50,7 +46,7 @@ class GroupVersionKind(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def tree(self) -> Tree:
-        """As JSON. It is shared: do not change it."""
+        """Return it as JSON. Shared: do not modify."""
         return _tree_of(self)
 
     @classmethod
@@ -60,14 +56,14 @@ class GroupVersionKind(NamedTuple):
 
 
 class GroupVersionResource(NamedTuple):
-    """Where an object is written to."""
+    """The group, version and resource of a URL."""
 
     group: str
     version: str
     resource: str
 
     def tree(self) -> Tree:
-        """As JSON. It is shared: do not change it."""
+        """Return it as JSON. Shared: do not modify."""
         return _tree_of(self)
 
     @classmethod
@@ -76,8 +72,8 @@ class GroupVersionResource(NamedTuple):
         return cls(kind.group, kind.version, kind.plural)
 
 
-class Sort(NamedTuple):
-    """What rules look at, besides names: requests that have it in common concern the same policies and webhooks."""
+class MatchKey(NamedTuple):
+    """The attributes that rules match besides names: requests with equal ones match the same policies and webhooks."""
 
     kind: Kind
     subresource: str
@@ -91,78 +87,76 @@ def _tree_of(names: "GroupVersionKind | GroupVersionResource") -> Tree:
 
 
 class Attributes(msgspec.Struct, kw_only=True):
-    """One write."""
+    """One write request."""
 
     scheme: Scheme
     operation: str
     """CREATE, UPDATE, DELETE or CONNECT."""
     resource_kind: Kind
-    """The kind behind the URL, in the version of the URL."""
+    """The kind of the URL, in the version of the URL."""
     kind: GroupVersionKind
-    """The kind of the object that was sent: that of the URL, or another for subresources such as `scale`."""
+    """The kind of the request object: that of the URL, or another for subresources such as `scale`."""
     resource: GroupVersionResource
     subresource: str = ""
     namespace: str = ""
-    """Where the object is. Writes of a namespace are in it."""
+    """The object's namespace. For a Namespace object, its own name."""
     name: str = ""
     obj: Resource | None = None
-    """None when something is deleted."""
+    """None for a delete."""
     old: Resource | None = None
-    """None when something is created."""
+    """None for a create."""
     user: UserInfo = msgspec.field(default_factory=UserInfo)
     dry_run: bool = False
     options: Mapping[str, Any] | None = None
     """CreateOptions and the like, as JSON."""
     connect_options: Tree | None = None
-    """What CONNECT asks for, as JSON: such options are no objects with metadata."""
+    """The options of a CONNECT request, as JSON: they have no metadata."""
     audit_annotations: dict[str, str] = {}
-    """What goes into the audit log beside the request."""
+    """Annotations for the audit log."""
     warnings: list[str] = []
     _trees: dict[tuple[bool, GroupVersionKind], Tree] = {}
-    kept: dict[Any, Any] = {}
-    """What those who look at it have made of it, until the object is changed: the same for all policies."""
-    alike: dict[Any, Any] | None = None
-    """What is kept about objects that differ in nothing but `OWN` and come from the same user with the same options."""
-    sort: Sort = None  # type: ignore[assignment] # is worked out at once
+    derived: dict[Any, Any] = {}
+    """Values derived from the object, shared by all policies; cleared when the object changes."""
+    match_key: MatchKey = None  # type: ignore[assignment] # is worked out at once
 
     def __post_init__(self) -> None:
-        self.sort = Sort(self.resource_kind, self.subresource, self.operation, bool(self.namespace))
+        self.match_key = MatchKey(self.resource_kind, self.subresource, self.operation, bool(self.namespace))
 
     @property
     def is_policy(self) -> bool:
-        """Whether no policy concerns it, because it is one."""
+        """Whether it is a policy, which no policy matches."""
         return self.kind.group == GROUP and self.kind.kind in POLICIES
 
     @property
     def is_exempt(self) -> bool:
-        """Whether no webhook concerns it."""
+        """Whether no webhook matches it."""
         return self.kind.group == GROUP and self.kind.kind in EXEMPT
 
     @property
     def is_of_namespace(self) -> bool:
-        """Whether a namespace itself is written, and not something in one."""
+        """Whether the object is a Namespace itself."""
         return self.resource.group == "" and self.resource.resource == "namespaces"
 
     def replace_object(self, obj: Resource) -> None:
-        """Somebody has changed the object."""
+        """Replace the object after a mutation and drop derived values."""
         self.obj = obj
-        self.kept.clear()
+        self.derived.clear()
         for place in [place for place in self._trees if not place[0]]:
             del self._trees[place]
 
-    def show(self, tree: Tree) -> None:
-        """Show the object as this tree: for kinds that nobody has declared, of which only the metadata is known."""
+    def set_object_tree(self, tree: Tree) -> None:
+        """Set the object's JSON, for undeclared kinds of which only the metadata is known."""
         self._trees[False, self.kind] = tree
 
     def object_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
-        """The object as JSON of a version, None where there is none. It is shared: do not change it.
+        """Return the object as JSON in a version; None if there is none. Shared: do not modify.
 
-        Who reads only an `excerpt` of it need not care for the rest, which may be missing.
+        With `excerpt`, other parts may be missing.
         """
         return self.connect_options if self.obj is None else self._tree(self.obj, kind, excerpt, old=False)
 
     def old_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
-        """The same of the object as it was."""
+        """Return the old object as JSON in a version."""
         return None if self.old is None else self._tree(self.old, kind, excerpt, old=True)
 
     def _tree(self, obj: Resource, kind: GroupVersionKind, excerpt: Excerpt | None, *, old: bool) -> Tree:
@@ -178,13 +172,13 @@ class Attributes(msgspec.Struct, kw_only=True):
         return found
 
     def equivalents(self) -> list[Kind]:
-        """The kind behind the URL in all versions and groups in which it is served."""
+        """Return the kind of the URL in all versions and groups in which it is served."""
         if not self.scheme.is_served(self.resource_kind):
             return [self.resource_kind]
         return [each for each in self.scheme.family(self.resource_kind) if self.scheme.is_served(each)]
 
     def kind_in(self, equivalent: Kind) -> GroupVersionKind:
-        """The kind of the object when it is shown as an equivalent one."""
+        """Return the object's kind when converted to an equivalent one."""
         if self.kind.kind != self.resource_kind.kind:
-            return self.kind  # a Scale is a Scale, whatever it scales
+            return self.kind  # a Scale has the same kind for every resource
         return GroupVersionKind.of(equivalent)

@@ -1,7 +1,7 @@
-"""A policy with its bindings, as both sorts of policies have them: whom it concerns, where, and with which parameters.
+"""A policy with its bindings and parameters, common to validating and mutating policies.
 
-`Bound.invocations` goes through the bindings that concern a request, and through the parameters of each. What is wrong
-with a policy or binding itself becomes a `Problem`.
+`Bound.invocations` yields the matching bindings for a request, each with its parameters. Configuration errors of a
+policy or binding become a `Problem`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,9 +11,9 @@ import msgspec
 
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import Attributes, Tree
-from mooring.admission.policy.compiling import Compiled, compiled
-from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, Seen, values_for
-from mooring.admission.policy.matching import Match, Matcher
+from mooring.admission.policy.compiling import Compiled, compile_expression
+from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, ReadSet, values_for
+from mooring.admission.policy.matching import Matcher, RequestView
 from mooring.admission.policy.params import Cluster, ConfigurationError, check_kind, params_for
 from mooring.admission.policy.strategy import declared_type
 from mooring.api.admissionregistration_v1 import (
@@ -35,7 +35,7 @@ B = TypeVar("B", bound=Binding)
 
 
 class BoundBinding(msgspec.Struct, Generic[B], frozen=True):
-    """A binding, and whom it concerns beside its policy."""
+    """A binding and its matcher."""
 
     binding: B
     matcher: Matcher | None
@@ -47,28 +47,28 @@ class BoundBinding(msgspec.Struct, Generic[B], frozen=True):
 
 
 class Problem(NamedTuple):
-    """Something is wrong with a policy, or with one of its bindings."""
+    """A configuration error of a policy or binding."""
 
     policy: str
     binding: str
-    """Empty where the policy itself is meant."""
+    """Empty if the policy itself is meant."""
     message: str
 
 
 class Check(NamedTuple):
-    """An expression that was judged, as metrics count it; those that hold are not counted one by one."""
+    """An evaluated expression, for metrics; successful ones are not counted individually."""
 
     policy: str
     binding: str
     action: str
-    """What came of it: `allow`, `deny`, `warn` or `audit`; empty for mutations."""
+    """The action: `allow`, `deny`, `warn` or `audit`; empty for mutations."""
     message: str
-    """Why it is not met; empty where nothing is wrong."""
+    """Why it failed; empty if it did not."""
     seconds: float
 
     @property
     def error_type(self) -> str:
-        """In Kubernetes' words. One that is plainly not met is an `invalid_error` there."""
+        """The error type in Kubernetes' metrics; a failed validation is an `invalid_error` there."""
         if not self.message:
             return "no_error"
         if self.message.startswith("compilation"):
@@ -77,9 +77,9 @@ class Check(NamedTuple):
 
 
 class Invocation(NamedTuple, Generic[B]):
-    """A question for a policy: as what it sees the request, for which binding, with which parameters."""
+    """One evaluation of a policy: the request view, the binding and the parameters."""
 
-    match: Match
+    match: RequestView
     binding: B
     params: Tree | None
 
@@ -102,15 +102,15 @@ class Bound(Generic[P, B]):
         """Whether its rules alone decide about whom it concerns."""
 
     def is_of(self, policy: Policy, bindings: Sequence[Binding]) -> bool:
-        """Whether it was made of these very objects."""
+        """Whether it was built from these very objects."""
         if self.policy is not policy or len(self.bindings) != len(bindings):
             return False
         return all(mine.binding is other for mine, other in zip(self.bindings, bindings, strict=True))
 
     def invocations(
-        self, attributes: Attributes, cluster: Cluster, problems: list[Problem], by_rules: Match | None = None
+        self, attributes: Attributes, cluster: Cluster, problems: list[Problem], by_rules: RequestView | None = None
     ) -> Iterator[Invocation[B]]:
-        """All questions that a request makes for the policy; what is wrong goes to `problems`."""
+        """Yield all invocations for a request; add configuration errors to `problems`."""
 
         def labels(namespace: str) -> Mapping[str, str]:
             found: Mapping[str, str] = cluster.namespace(namespace)["metadata"].get("labels") or {}
@@ -144,8 +144,8 @@ class Bound(Generic[P, B]):
 K = TypeVar("K", bound=Bound[Any, Any])
 
 
-def bound(policies: Iterable[P], bindings: Iterable[B]) -> Iterator[tuple[P, list[B]]]:
-    """The policies that have bindings, by name, each with its own."""
+def group_bindings(policies: Iterable[P], bindings: Iterable[B]) -> Iterator[tuple[P, list[B]]]:
+    """Yield the policies that have bindings, by name, each with its bindings."""
     by_policy: dict[str, list[B]] = {}
     for binding in sorted(bindings, key=lambda each: each.metadata.name):
         by_policy.setdefault(binding.spec.policy_name, []).append(binding)
@@ -155,8 +155,8 @@ def bound(policies: Iterable[P], bindings: Iterable[B]) -> Iterator[tuple[P, lis
             yield policy, own
 
 
-def kept_or_made(before: Iterable[K], pairs: Iterable[tuple[P, list[B]]], make: Callable[[P, list[B]], K]) -> list[K]:
-    """Policies with their bindings; those that are as they were keep what they have compiled."""
+def reuse_or_build(before: Iterable[K], pairs: Iterable[tuple[P, list[B]]], make: Callable[[P, list[B]], K]) -> list[K]:
+    """Build bound policies, reusing the compiled expressions of unchanged ones."""
     known = {each.name: each for each in before}
     made = []
     for policy, bindings in pairs:
@@ -166,56 +166,56 @@ def kept_or_made(before: Iterable[K], pairs: Iterable[tuple[P, list[B]]], make: 
 
 
 class Compiler:
-    """Compiles the expressions of one stored policy, its variables first."""
+    """Compile the expressions of one stored policy, its variables first."""
 
     def __init__(self, *, params: bool, variables: Iterable[Variable]) -> None:
         self._params = params
         self._types: dict[str, Type] = {}
         self.variables: dict[str, Compiled] = {}
         for each in variables:
-            found = compiled(self.environment(each.expression), each.expression)
+            found = compile_expression(self.environment(each.expression), each.expression)
             self.variables[each.name] = found
             self._types[each.name] = DYN if found.error else declared_type(found.program.output_type)
         self._environment = self.environment()
 
     def environment(self, text: str | None = None, *, authorizer: bool = True, patches: bool = False) -> Environment:
-        """For one expression, or for all."""
+        """Return the environment for one expression, or for all."""
         made = stored_policies(params=self._params, authorizer=authorizer, patches=patches)
         return with_variables(made, self._types, text)
 
     def compile(self, expression: str, results: Sequence[str], **environment: Any) -> Compiled:
         made = self.environment(**environment) if environment else self._environment
-        return compiled(made, expression, results)
+        return compile_expression(made, expression, results)
 
 
 def values_of(
-    invocation: Invocation[B], attributes: Attributes, cluster: Cluster, seen: Seen = EVERYTHING
+    invocation: Invocation[B], attributes: Attributes, cluster: Cluster, seen: ReadSet = EVERYTHING
 ) -> dict[str, Any]:
-    """The variables of an invocation."""
+    """Return the CEL variables of an invocation."""
     kept = variables_of(invocation.match, attributes, cluster, seen)
     return kept if invocation.params is None else {**kept, "params": invocation.params}
 
 
-def variables_of(match: Match, attributes: Attributes, cluster: Cluster, seen: Seen) -> dict[str, Any]:
-    """The variables that are the same for all policies that see a request alike."""
+def variables_of(match: RequestView, attributes: Attributes, cluster: Cluster, seen: ReadSet) -> dict[str, Any]:
+    """Return the CEL variables that all policies with the same request view share."""
     place = (match, seen)
-    kept: dict[str, Any] | None = attributes.kept.get(place)
+    kept: dict[str, Any] | None = attributes.derived.get(place)
     if kept is None:
         namespace = namespace_of(attributes, cluster)
         kept = values_for(attributes, match, namespace=namespace, decide=cluster.decide, seen=seen)
-        attributes.kept[place] = kept
+        attributes.derived[place] = kept
     return kept
 
 
 def namespace_of(attributes: Attributes, cluster: Cluster) -> Tree | None:
-    """The variable `namespaceObject`; None for what is in no namespace, and for namespaces."""
+    """Return the variable `namespaceObject`; None for cluster-scoped objects and for namespaces."""
     if not attributes.namespace or attributes.kind == ("", "v1", "Namespace"):
         return None
     return cluster.namespace(attributes.namespace)
 
 
 def namespace_tree(tree: Tree) -> Tree:
-    """Of a namespace what policies see."""
+    """Return the fields of a namespace that policies may read."""
     metadata = {key: value for key, value in tree["metadata"].items() if key in _SEEN}
     return {"metadata": metadata, **{key: tree[key] for key in ("spec", "status") if key in tree}}
 

@@ -1,7 +1,7 @@
-"""Compiling the expressions of policies and match conditions: `Compiled` is one that can be evaluated, or why not.
+"""Compile expressions of policies and match conditions: `Compiled` holds the program or the error.
 
-This module knows no environment, so that those who only store policies do not load Kubernetes' libraries. Read next:
-``evaluation.py``.
+This module imports no environment, so that code that only stores policies does not load Kubernetes' CEL libraries. Read
+next: ``evaluation.py``.
 """
 
 from collections.abc import Sequence
@@ -16,33 +16,33 @@ _GO_NAMES = {
     "null": "null_type",
     "timestamp": "google.protobuf.Timestamp",
 }
-"""What cel-go calls types where the checker does not write."""
+"""cel-go's names of types outside the checker."""
 ANYTHING: tuple[str, ...] = ()
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """An expression that can be evaluated, or why it cannot."""
+    """A compiled expression, or why it cannot be evaluated."""
 
     expression: str
     program: Program
     error: str = ""
 
 
-def compiled(environment: Environment, expression: str, results: Sequence[str] = ANYTHING) -> Compiled:
-    """Compile an expression whose value must be of one of some types; without any, of any."""
+def compile_expression(environment: Environment, expression: str, results: Sequence[str] = ANYTHING) -> Compiled:
+    """Compile an expression whose result must have one of some types; by default any."""
     program = environment.compile(expression)
     if program.issues:
-        if not program.issues[0].line:  # no place in the text: folding constants failed
+        if not program.issues[0].line:  # without a position: constant folding failed
             detail = program.issues[0].message.removeprefix("program: ")
             return Compiled(expression, program, f"program instantiation failed: {detail}")
         return Compiled(expression, program, "compilation failed: " + "\n".join(map(str, program.issues)))
     if results and str(program.output_type) not in results:
         named = [_GO_NAMES.get(each, each) for each in results]
         wanted = named[0] if len(named) == 1 else f"one of [{' '.join(named)}]"
-        return Compiled(expression, program, f"must evaluate to {wanted} but got {_shown(program.output_type)}")
+        return Compiled(expression, program, f"must evaluate to {wanted} but got {_format_type(program.output_type)}")
     return Compiled(expression, program)
 
 
-def _shown(found: Type) -> str:
+def _format_type(found: Type) -> str:
     name = _GO_NAMES.get(found.name, found.name)
-    return f"{name}({', '.join(map(_shown, found.params))})" if found.params else name
+    return f"{name}({', '.join(map(_format_type, found.params))})" if found.params else name

@@ -1,12 +1,12 @@
-"""Match conditions of policies and webhooks: expressions that all must hold of a request that they concern.
+"""Match conditions of policies and webhooks: expressions that must all be true for a request to match.
 
-One that is false ends the matter. Where none is false and one could not be evaluated, the failure policy decides.
+If one is false, the request does not match. If none is false and one failed, the failure policy decides.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mooring.admission.policy.compiling import Compiled, compiled
+from mooring.admission.policy.compiling import Compiled, compile_expression
 from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
 from mooring.api.admissionregistration_v1 import IGNORE, MatchCondition
 from mooring.cel.environment import Environment
@@ -16,7 +16,7 @@ BOOL = ("bool",)
 
 
 class ConditionError(Exception):
-    """Conditions could not be evaluated, and the failure policy is `Fail`; the message is Kubernetes'."""
+    """Conditions failed and the failure policy is `Fail`; the message is Kubernetes'."""
 
 
 class Conditions:
@@ -29,18 +29,20 @@ class Conditions:
         environment: Environment | None = None,
         variables: Mapping[str, Compiled] | None = None,
     ) -> None:
-        """Webhooks give no environment, and have no variables of their own."""
+        """Compile the conditions. Webhooks pass no environment and have no variables."""
         self._ignored = failure_policy == IGNORE
         self._variables = variables
         if conditions:
             environment = environment or admission_environment(None)
-        self.compiled = [compiled(environment, each.expression, BOOL) for each in conditions] if environment else []
+        self.compiled = (
+            [compile_expression(environment, each.expression, BOOL) for each in conditions] if environment else []
+        )
 
     def __bool__(self) -> bool:
         return bool(self.compiled)
 
     def hold(self, values: Mapping[str, Any]) -> bool:
-        """Whether a request is concerned, by its variables (see `values_for`); raises ConditionError."""
+        """Whether a request matches, by its variables (see `values_for`); raise ConditionError."""
         if not self.compiled:
             return True
         activation = Activation({**values, "namespaceObject": None}, self._variables)
@@ -48,13 +50,13 @@ class Conditions:
         try:
             outcomes = [budget.evaluate(each, activation) for each in self.compiled]
         except OutOfBudgetError as error:
-            return self._failed([str(error)])
+            return self._handle_failure([str(error)])
         problems = [outcome.error for outcome in outcomes if outcome.error]
         if any(outcome.value is False for outcome in outcomes if not outcome.error):
             return False
-        return self._failed(problems) if problems else True
+        return self._handle_failure(problems) if problems else True
 
-    def _failed(self, problems: list[str]) -> bool:
+    def _handle_failure(self, problems: list[str]) -> bool:
         if self._ignored:
             return False
         distinct = [*dict.fromkeys(problems)]

@@ -1,43 +1,42 @@
-"""Expressions of policies and match conditions, evaluated within Kubernetes' budgets.
+"""Evaluate expressions of policies and match conditions within Kubernetes' cost budgets.
 
-An `Activation` is the values of the variables for one request and one set of parameters; `Budget.evaluate` counts what
-an expression costs, together with the variables that it was the first to need. Called by ``conditions.py``,
-``validating.py`` and ``mutating.py``.
+An `Activation` holds the variables of one request and one set of parameters; `Budget.evaluate` charges the cost of an
+expression and of the composed variables that it evaluates first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mooring.admission.policy.attributes import OWN, Attributes, Tree
+from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.compiling import Compiled
-from mooring.admission.policy.matching import Match
+from mooring.admission.policy.matching import RequestView
 from mooring.api.excerpt import Excerpt
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.cel.environment import Program
 from mooring.cel.errors import CostLimitExceeded, EvaluationError
 from mooring.constraints.celenv.admission import PER_CALL
-from mooring.constraints.celenv.authorizer import Action, AuthorizerValue, Decide, ResourceCheck, nobody_may
+from mooring.constraints.celenv.authorizer import Action, AuthorizerValue, Decide, ResourceCheck, deny_all
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget"
 _TOO_EXPENSIVE = "operation cancelled: actual cost limit exceeded"
 
 
 class OutOfBudgetError(Exception):
-    """The expressions of a policy cost more than they may together; the message is Kubernetes'."""
+    """The expressions of a policy exceed the total budget; the message is Kubernetes'."""
 
     def __init__(self) -> None:
         super().__init__(f"{OUT_OF_BUDGET}, no further validation rules will be run")
 
 
 class Outcome(NamedTuple):
-    """A value, or why there is none."""
+    """A value, or an error."""
 
     value: Any = None
     error: str = ""
 
 
 class Budget:
-    """What some expressions may cost together."""
+    """The cost budget of several expressions."""
 
     __slots__ = ("left",)
 
@@ -45,7 +44,7 @@ class Budget:
         self.left = amount
 
     def evaluate(self, each: Compiled, activation: "Activation") -> Outcome:
-        """The value of an expression; raises OutOfBudgetError."""
+        """Evaluate an expression; raise OutOfBudgetError."""
         if each.error:
             return Outcome(error=f"compilation error: {each.error}")
         outcome, cost = run(each.program, activation)
@@ -61,7 +60,7 @@ class Budget:
 
 
 def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
-    """Evaluate within the limit of one call; the value or error, and the cost."""
+    """Evaluate within the limit of one call; return the outcome and the cost."""
     try:
         value, cost = program.evaluate_counted(bindings, PER_CALL)
     except CostLimitExceeded:
@@ -86,13 +85,13 @@ class Activation(dict[str, Any]):
         self._cost += cost
 
     def take_cost(self) -> int:
-        """What variables have cost since the last time."""
+        """Return and reset the accumulated cost of composed variables."""
         cost, self._cost = self._cost, 0
         return cost
 
 
 class _Variables(Mapping[str, Any]):
-    """`variables.x`: each is computed when it is first read, and its error kept like a value."""
+    """`variables.x`: each is evaluated on first access; errors are kept like values."""
 
     __slots__ = ("_activation", "_compiled", "_known")
 
@@ -104,18 +103,18 @@ class _Variables(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         found = self._known.get(name)
         if found is None:
-            found = self._known[name] = self._computed(name, self._compiled[name])
+            found = self._known[name] = self._compute(name, self._compiled[name])
         if found.error:
             raise EvaluationError(found.error)
         return found.value
 
-    def _computed(self, name: str, each: Compiled) -> Outcome:
+    def _compute(self, name: str, each: Compiled) -> Outcome:
         if each.error:
-            return Outcome(error=f"composited variable {quoted(name)} fails to compile: {each.error}")
+            return Outcome(error=f"composited variable {go_quote(name)} fails to compile: {each.error}")
         outcome, cost = run(each.program, self._activation)
         self._activation.add_cost(cost)
         if outcome.error:
-            return Outcome(error=f"composited variable {quoted(name)} fails to evaluate: {outcome.error}")
+            return Outcome(error=f"composited variable {go_quote(name)} fails to evaluate: {outcome.error}")
         return outcome
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -128,21 +127,21 @@ class _Variables(Mapping[str, Any]):
         return len(self._compiled)
 
 
-class Seen(NamedTuple):
-    """What expressions read: of the object that is written, and of the one that was there; None for all of it."""
+class ReadSet(NamedTuple):
+    """The parts of the object and old object that expressions read; None for all."""
 
     object: Excerpt | None = None
     old: Excerpt | None = None
     request: bool = True
     authorizer: bool = True
-    """Whether they ask what somebody may do."""
+    """Whether they use the authorizer."""
 
 
-EVERYTHING = Seen()
+EVERYTHING = ReadSet()
 
 
-def seen_by(expressions: Iterable[Compiled]) -> Seen:
-    """What some expressions read together."""
+def find_reads(expressions: Iterable[Compiled]) -> ReadSet:
+    """Return what several expressions read."""
     new, old, others = Excerpt(), Excerpt(), set()
     for each in expressions:
         for (variable, *path), keys in each.program.reads.items():
@@ -152,7 +151,7 @@ def seen_by(expressions: Iterable[Compiled]) -> Seen:
                 old.add(path, keys)
             else:
                 others.add(variable)
-    return Seen(
+    return ReadSet(
         None if new.is_whole else new,
         None if old.is_whole else old,
         "request" in others,
@@ -160,29 +159,16 @@ def seen_by(expressions: Iterable[Compiled]) -> Seen:
     )
 
 
-def is_alike_for(expressions: Iterable[Compiled]) -> bool:
-    """Whether some expressions read nothing in which objects differ that are otherwise alike (see `Attributes`)."""
-    for each in expressions:
-        for variable, *path in each.program.reads:
-            if variable == "object" and (not path or (path[0] == "metadata" and (len(path) == 1 or path[1] in OWN))):
-                return False
-            if variable == "request" and (not path or path[0] == "name"):
-                return False
-            if variable.startswith("authorizer"):
-                return False  # whose answers may change
-    return True
-
-
 def values_for(
     attributes: Attributes,
-    match: Match,
+    match: RequestView,
     *,
     params: Tree | None = None,
     namespace: Tree | None = None,
-    decide: Decide = nobody_may,
-    seen: Seen = EVERYTHING,
+    decide: Decide = deny_all,
+    seen: ReadSet = EVERYTHING,
 ) -> dict[str, Any]:
-    """The variables that expressions have for a request, seen as `match` says."""
+    """Return the CEL variables of a request for a request view."""
     values: dict[str, Any] = {
         "object": attributes.object_tree(match.kind, seen.object),
         "oldObject": attributes.old_tree(match.kind, seen.old),
@@ -205,17 +191,17 @@ def values_for(
     return values
 
 
-def request_tree(attributes: Attributes, match: Match) -> Tree:
-    """The variable `request`: what a webhook is told too, without the objects and the id."""
+def request_tree(attributes: Attributes, match: RequestView) -> Tree:
+    """Return the variable `request`: an AdmissionReview request without objects and uid."""
     user = attributes.user
-    told = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
+    user_info = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
     tree: Tree = {
         "kind": match.kind.tree(),
         "resource": match.resource.tree(),
         "requestKind": attributes.kind.tree(),
         "requestResource": attributes.resource.tree(),
         "operation": attributes.operation,
-        "userInfo": {key: value for key, value in told.items() if value},
+        "userInfo": {key: value for key, value in user_info.items() if value},
         "dryRun": attributes.dry_run,
     }
     for key, value in (

@@ -1,12 +1,12 @@
-"""Which requests a policy, a binding or a webhook concerns.
+"""Match requests against the rules and selectors of policies, bindings and webhooks.
 
     matcher = Matcher.of(policy.spec.match_constraints)
-    match = matcher.match(attributes, namespace_labels)    # the kind and resource that it sees, None if none of its own
+    view = matcher.match(attributes, namespace_labels)     # the matched kind and resource, None if it does not match
 
 Rules name operations, groups, versions, resources with subresources, a scope and names. With the match policy
-`Equivalent` a rule for one version concerns the same object written in another, and sees it in its own. Selectors look
-at the labels of the namespace, and of the object as it was or will be. `Index` finds among thousands of matchers those
-whose rules can match at all.
+`Equivalent` a rule for one version also matches the object written in another version, converted to its own. Selectors
+match the labels of the namespace, and of the old or new object. `Index` finds the candidates among thousands of
+matchers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource, Sort
+from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource, MatchKey
 from mooring.api import label_selector
 from mooring.api.admissionregistration_v1 import (
     CREATE,
@@ -28,21 +28,21 @@ from mooring.api.label_selector import EVERYTHING, Selector
 from mooring.api.meta_v1 import LabelSelector
 
 ANY = "*"
-REMEMBERED = 1024
-"""Of how many sorts of requests is kept what was found out about them."""
+MAX_CACHED_KEYS = 1024
+"""Cached match keys."""
 NamespaceLabels = Callable[[str], Mapping[str, str]]
-"""The labels of a namespace; raises NotFound where there is none."""
+"""Return the labels of a namespace; raise NotFound."""
 
 
-class Match(NamedTuple):
-    """As what a request is seen by whom it concerns."""
+class RequestView(NamedTuple):
+    """The kind and resource in which a policy or webhook sees a request: those of the request or equivalent ones."""
 
     kind: GroupVersionKind
     resource: GroupVersionResource
 
 
 def rule_matches(rule: RuleWithOperations, attributes: Attributes, resource: GroupVersionResource) -> bool:
-    """Whether a rule covers a request, taken as one for `resource`; names do not count here."""
+    """Whether a rule matches a request for `resource`, ignoring names."""
     return (
         _among(rule.operations, attributes.operation)
         and _among(rule.api_groups, resource.group)
@@ -68,11 +68,13 @@ def _resource_matches(wanted: str, resource: str, subresource: str) -> bool:
     return name in (ANY, resource) and below in (ANY, subresource)
 
 
-def matched(rules: Sequence[RuleWithOperations], match_policy: str | None, attributes: Attributes) -> Match | None:
-    """As what the rules see a request; None if they do not cover it."""
+def match_any_rule(
+    rules: Sequence[RuleWithOperations], match_policy: str | None, attributes: Attributes
+) -> RequestView | None:
+    """Match rules against a request; return its view, or None."""
     for rule in rules:
         if rule_matches(rule, attributes, attributes.resource) and _name_matches(rule, attributes.name):
-            return Match(attributes.kind, attributes.resource)
+            return RequestView(attributes.kind, attributes.resource)
     if match_policy != EQUIVALENT:
         return None
     others = [each for each in attributes.equivalents() if each is not attributes.resource_kind]
@@ -80,7 +82,7 @@ def matched(rules: Sequence[RuleWithOperations], match_policy: str | None, attri
         for each in others:
             resource = GroupVersionResource.of(each)
             if rule_matches(rule, attributes, resource) and _name_matches(rule, attributes.name):
-                return Match(attributes.kind_in(each), resource)
+                return RequestView(attributes.kind_in(each), resource)
     return None
 
 
@@ -91,10 +93,10 @@ def _name_matches(rule: RuleWithOperations, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Matcher:
-    """What a policy, a binding or a webhook says about whom it concerns."""
+    """The rules and selectors of a policy, binding or webhook."""
 
     rules: Sequence[RuleWithOperations] = ()
-    """Without any, everything is covered: bindings say nothing more than their policy then."""
+    """Without rules everything matches: a binding then adds no restriction to its policy."""
     excluded: Sequence[RuleWithOperations] = ()
     match_policy: str | None = EQUIVALENT
     namespace_selector: LabelSelector | None = None
@@ -111,33 +113,33 @@ class Matcher:
         )
 
     def match(
-        self, attributes: Attributes, namespace_labels: NamespaceLabels, by_rules: Match | None = None
-    ) -> Match | None:
-        """As what a request is seen; None if it is not concerned. Raises NotFound for a namespace that is not there.
+        self, attributes: Attributes, namespace_labels: NamespaceLabels, by_rules: RequestView | None = None
+    ) -> RequestView | None:
+        """Match a request; return its view, or None. Raise NotFound for a missing namespace.
 
-        `by_rules` is what the rules alone say, where that is known already (see `Index`).
+        `by_rules` is the cached result of the rules alone (see `Index`).
         """
         found = by_rules or self.match_rules(attributes)
         if found is None or not self._object_matches(attributes):
             return None
         return found if self._namespace_matches(attributes, namespace_labels) else None
 
-    def match_rules(self, attributes: Attributes) -> Match | None:
-        """The same by the rules alone."""
-        if self.excluded and matched(self.excluded, self.match_policy, attributes):
+    def match_rules(self, attributes: Attributes) -> RequestView | None:
+        """RequestView by the rules alone."""
+        if self.excluded and match_any_rule(self.excluded, self.match_policy, attributes):
             return None
         if self.rules:
-            return matched(self.rules, self.match_policy, attributes)
-        return Match(attributes.kind, attributes.resource)
+            return match_any_rule(self.rules, self.match_policy, attributes)
+        return RequestView(attributes.kind, attributes.resource)
 
     @property
     def selects_all(self) -> bool:
-        """Whether no label keeps anything out."""
+        """Whether there are no label selectors."""
         return self._namespaces is EVERYTHING and self._objects is EVERYTHING
 
     @cached_property
     def has_names(self) -> bool:
-        """Whether its rules look at the name of an object, so that they have to be asked every time."""
+        """Whether its rules match object names, so that results cannot be cached by match key."""
         named = (each for each in (*self.rules, *self.excluded) if isinstance(each, NamedRuleWithOperations))
         return any(each.resource_names for each in named)
 
@@ -160,7 +162,7 @@ class Matcher:
     def _namespace_matches(self, attributes: Attributes, namespace_labels: NamespaceLabels) -> bool:
         selector = self._namespaces
         if selector is EVERYTHING or (not attributes.namespace and not attributes.is_of_namespace):
-            return True  # what is in no namespace is never spared
+            return True  # cluster-scoped objects are never excluded
         if attributes.is_of_namespace and not attributes.subresource and attributes.operation in (CREATE, UPDATE):
             return attributes.obj is not None and selector.matches(attributes.obj.metadata.labels)
         return selector.matches(namespace_labels(attributes.namespace))
@@ -170,49 +172,49 @@ def _selector(selector: LabelSelector | None) -> Selector:
     return EVERYTHING if selector is None else label_selector.from_label_selector(selector)
 
 
-class Concerned(Protocol):
-    """Something that has a matcher."""
+class HasMatcher(Protocol):
+    """Something with a matcher."""
 
     @property
     def matcher(self) -> Matcher: ...
 
 
-C = TypeVar("C", bound=Concerned)
+C = TypeVar("C", bound=HasMatcher)
 
 
 class Index(Generic[C]):
-    """Finds those whose rules can cover a request, whatever it is called and labelled; each sort of request once."""
+    """Find the matchers whose rules can match a request, regardless of names and labels; cached by match key."""
 
     def __init__(self, everyone: Iterable[C]) -> None:
-        self._everyone = [*everyone]
-        self._known: dict[Sort, list[tuple[C, Match | None]]] = {}
+        self._all = [*everyone]
+        self._known: dict[MatchKey, list[tuple[C, RequestView | None]]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._everyone)
+        return bool(self._all)
 
-    def spares(self, sort: Sort) -> bool:
-        """Whether a sort of request is known to concern nobody."""
-        return not self._everyone or self._known.get(sort) == []
+    def matches_nothing(self, sort: MatchKey) -> bool:
+        """Whether a match key is known to match nothing."""
+        return not self._all or self._known.get(sort) == []
 
-    def concerned(self, attributes: Attributes) -> list[C]:
-        """In their order."""
-        return [each for each, _ in self.matching(attributes)]
+    def candidates(self, attributes: Attributes) -> list[C]:
+        """Return the candidates in order."""
+        return [each for each, _ in self.candidates_with_views(attributes)]
 
-    def matching(self, attributes: Attributes) -> list[tuple[C, Match | None]]:
-        """The same, each with what its rules say; None where that depends on the object's name."""
-        if not self._everyone:
+    def candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:
+        """Return the candidates with the result of their rules; None if it depends on the object's name."""
+        if not self._all:
             return []
-        sort = attributes.sort
+        sort = attributes.match_key
         found = self._known.get(sort)
         if found is None:
-            if len(self._known) >= REMEMBERED:
+            if len(self._known) >= MAX_CACHED_KEYS:
                 self._known.clear()
-            found = self._known[sort] = [*self._found(attributes)]
+            found = self._known[sort] = [*self._find(attributes)]
         return found
 
-    def _found(self, attributes: Attributes) -> Iterator[tuple[C, Match | None]]:
-        same: dict[Match, Match] = {}  # one object for all that see the request alike
-        for each in self._everyone:
+    def _find(self, attributes: Attributes) -> Iterator[tuple[C, RequestView | None]]:
+        same: dict[RequestView, RequestView] = {}  # one shared object per distinct view
+        for each in self._all:
             if not each.matcher.has_names:
                 match = each.matcher.match_rules(attributes)
                 if match is not None:
@@ -222,7 +224,6 @@ class Index(Generic[C]):
 
 
 def _may_match(matcher: Matcher, attributes: Attributes) -> bool:
-    """Whether rules with names cover a request, whatever its object is called."""
     kinds = [attributes.resource]
     if matcher.match_policy == EQUIVALENT:
         kinds += [GroupVersionResource.of(each) for each in attributes.equivalents()]

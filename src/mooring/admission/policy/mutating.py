@@ -1,8 +1,8 @@
-"""MutatingAdmissionPolicies: how they change an object, one after the other.
+"""Apply MutatingAdmissionPolicies to an object, one after the other.
 
-A mutation is an expression that makes an `Object{…}`, which is merged as server-side apply merges, or a list of
-`JSONPatch{…}`. How trees are merged, patched and decoded is handed in as `Patching`. A mistake of a policy refuses the
-request, in Kubernetes' words, unless its failure policy is `Ignore`.
+A mutation is an expression that returns an `Object{…}`, which is merged like server-side apply, or a list of
+`JSONPatch{…}`. `Patching` merges, patches and decodes trees. A failure of a policy rejects the request with Kubernetes'
+message, unless its failure policy is `Ignore`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,16 @@ from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, Tree
-from mooring.admission.policy.bound import Bound, Check, Compiler, Invocation, Problem, bound, kept_or_made, values_of
+from mooring.admission.policy.bound import (
+    Bound,
+    Check,
+    Compiler,
+    Invocation,
+    Problem,
+    group_bindings,
+    reuse_or_build,
+    values_of,
+)
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
@@ -27,7 +36,7 @@ from mooring.api.admissionregistration_v1 import (
     MutatingAdmissionPolicyBinding,
 )
 from mooring.api.meta_v1 import Resource, StatusCause
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.cel.values import Duration, Struct, Timestamp
 from mooring.constraints.celenv.admission import BUDGET
 
@@ -35,22 +44,22 @@ _OBJECT, _PATCHES = "Object", "list(JSONPatch)"
 
 
 class MutationError(Exception):
-    """A mutation cannot be made; the message is Kubernetes'."""
+    """A mutation failed; the message is Kubernetes'."""
 
 
 class Patching(Protocol):
-    """What is done to trees outside of this layer. All of it raises MutationError."""
+    """Operations on JSON trees that the caller provides. All raise MutationError."""
 
     def merge(self, tree: Tree, config: Tree, kind: GroupVersionKind) -> Tree:
-        """A tree with a configuration applied."""
+        """Return a tree with a configuration applied."""
         ...
 
     def patch(self, tree: Tree, operations: Sequence[Tree]) -> Tree | None:
-        """A tree after JSON patch operations; None where one of its tests fails."""
+        """Apply JSON patch operations; return None if a test operation fails."""
         ...
 
     def decode(self, tree: Tree, kind: GroupVersionKind) -> Resource:
-        """The object that a tree says, in the newest version and with defaults; raises StatusError."""
+        """Decode a tree into the newest version with defaults; raise StatusError."""
         ...
 
 
@@ -59,20 +68,20 @@ class _Mutation(NamedTuple):
     program: Compiled
 
 
-class _Question(NamedTuple):
+class _Invocation(NamedTuple):
     policy: "MutatingPolicy"
     invocation: Invocation[MutatingAdmissionPolicyBinding]
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from other questions of the same request."""
+        """Identifies the invocation within its request."""
         metadata = (self.invocation.params or {}).get("metadata", {})
         param = (metadata.get("namespace", ""), metadata.get("name", ""))
         return (self.policy.name, self.invocation.binding.metadata.name, *param)
 
 
 class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding]):
-    """A policy with its bindings; expressions are compiled when the first request comes that it concerns."""
+    """A policy with its bindings; expressions are compiled on the first match."""
 
     @property
     def ignores_errors(self) -> bool:
@@ -80,7 +89,6 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
 
     @cached_property
     def program(self) -> tuple[Conditions, list[_Mutation], Mapping[str, Compiled]]:
-        """Compiled, which takes a while the first time."""
         spec = self.policy.spec
         compiler = Compiler(params=spec.param_kind is not None, variables=spec.variables)
         conditions = Conditions(spec.match_conditions, spec.failure_policy, compiler.environment(), compiler.variables)
@@ -95,7 +103,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
 
     def mutate(
         self,
-        question: _Question,
+        question: _Invocation,
         attributes: Attributes,
         cluster: Cluster,
         patching: Patching,
@@ -103,7 +111,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         *,
         checks: list[Check],
     ) -> Iterator[str]:
-        """Change the object as one binding wants it; yields what goes wrong."""
+        """Apply one binding to the object; yield errors."""
         conditions, mutations, variables = self.program
         invocation = question.invocation
         try:
@@ -122,7 +130,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
             activation = Activation(values_of(invocation, attributes, cluster), variables)
             began, problem, made = perf_counter(), "", None
             try:
-                made = _mutated(mutation, activation, tree, kind, patching)
+                made = _apply_mutation(mutation, activation, tree, kind, patching)
             except (MutationError, OutOfBudgetError) as error:
                 problem = str(error)
             seconds = perf_counter() - began
@@ -139,7 +147,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
             reinvocation.invoked(question.key)
 
 
-def _mutated(
+def _apply_mutation(
     mutation: _Mutation, activation: Activation, tree: Tree, kind: GroupVersionKind, patching: Patching
 ) -> Tree | None:
     if mutation.program.error:
@@ -150,18 +158,17 @@ def _mutated(
     value = outcome.value
     if mutation.is_apply:
         _check_names(value, _OBJECT)
-        config = {**plain(value), "apiVersion": kind.api_version, "kind": kind.kind}
+        config = {**to_json(value), "apiVersion": kind.api_version, "kind": kind.kind}
         return patching.merge(tree, config, kind)
     operations = []
     for each in value:
         if isinstance(each.get("value"), Struct):
             _check_names(each["value"], each["value"].cel_type.name)
-        operations.append({key: part if key != "value" else plain(part) for key, part in each.items()})
+        operations.append({key: part if key != "value" else to_json(part) for key, part in each.items()})
     return patching.patch(tree, operations)
 
 
 def _check_names(value: Any, path: str) -> None:
-    """`Object.spec{…}` may only stand in the field `spec`, and so on."""
     wrong = [*_wrong_names(value, path)]
     if wrong:
         raise MutationError("type mismatch: " + "\n".join(wrong))
@@ -172,7 +179,7 @@ def _wrong_names(value: Any, path: str) -> Iterator[str]:
         name = value.cel_type.name
         if name != path:
             where = "which matches field name path from root Object type"
-            yield f"unexpected type name {quoted(name)}, expected {quoted(path)}, {where}"
+            yield f"unexpected type name {go_quote(name)}, expected {go_quote(path)}, {where}"
         for key, each in value.items():
             yield from _wrong_names(each, f"{path}.{key}")
     elif isinstance(value, Mapping):
@@ -183,15 +190,15 @@ def _wrong_names(value: Any, path: str) -> Iterator[str]:
             yield from _wrong_names(each, path)
 
 
-def plain(value: Any) -> Any:
-    """A CEL value as JSON."""
+def to_json(value: Any) -> Any:
+    """Convert a CEL value to JSON."""
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise MutationError(f"map key {quoted(str(key))} is of type {type(key).__name__}, not string")
-        return {key: plain(each) for key, each in value.items()}
+                raise MutationError(f"map key {go_quote(str(key))} is of type {type(key).__name__}, not string")
+        return {key: to_json(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [to_json(each) for each in value]
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
@@ -204,7 +211,7 @@ def plain(value: Any) -> Any:
 
 
 class MutatingPolicies:
-    """All policies that are bound."""
+    """All policies that have bindings."""
 
     def __init__(
         self,
@@ -212,18 +219,20 @@ class MutatingPolicies:
         bindings: Iterable[MutatingAdmissionPolicyBinding] = (),
         before: "MutatingPolicies | None" = None,
     ) -> None:
-        """Those of `before` that are still the same objects are taken over."""
+        """Reuse those of `before` whose objects are unchanged."""
         known = before.policies if before is not None else ()
-        self.policies: Sequence[MutatingPolicy] = kept_or_made(known, bound(policies, bindings), MutatingPolicy)
+        self.policies: Sequence[MutatingPolicy] = reuse_or_build(
+            known, group_bindings(policies, bindings), MutatingPolicy
+        )
         self._index = Index(self.policies)
-        self.spares = self._index.spares
+        self.spares = self._index.matches_nothing
 
     def __bool__(self) -> bool:
         return bool(self.policies)
 
     def compile(self, attributes: Attributes) -> Iterator[None]:
-        """Compile those that concern a request, step by step."""
-        for policy in self._index.concerned(attributes):
+        """Compile the policies that match a request, step by step."""
+        for policy in self._index.candidates(attributes):
             _ = policy.program
             yield
 
@@ -237,37 +246,39 @@ class MutatingPolicies:
         *,
         checks: list[Check] | None = None,
     ) -> None:
-        """Let all policies that concern a request change its object; raises a `StatusError` for their mistakes.
+        """Apply all matching policies to the object; raise a `StatusError` for their failures.
 
-        `asked` gets the policies and bindings that concerned it, `checks` what metrics count.
+        `asked` collects the matching policies and bindings, `checks` the metrics.
         """
         reinvocation = reinvocation or Reinvocation()
         checks = [] if checks is None else checks
         problems: list[tuple[MutatingPolicy, Problem]] = []
-        questions: list[_Question] = []
-        for policy, match in self._index.matching(attributes):
+        questions: list[_Invocation] = []
+        for policy, match in self._index.candidates_with_views(attributes):
             own: list[Problem] = []
-            questions += [_Question(policy, each) for each in policy.invocations(attributes, cluster, own, match)]
+            questions += [_Invocation(policy, each) for each in policy.invocations(attributes, cluster, own, match)]
             problems += [(policy, each) for each in own]
-        failed: list[tuple[str, str]] = [(_denied(each), "") for policy, each in problems if not policy.ignores_errors]
+        failed: list[tuple[str, str]] = [
+            (_format_problem(each), "") for policy, each in problems if not policy.ignores_errors
+        ]
         for question in questions:
             policy, binding = question.policy, question.invocation.binding.metadata.name
             if asked is not None:
                 asked.append((policy.name, binding))
             messages = [*policy.mutate(question, attributes, cluster, patching, reinvocation, checks=checks)]
             if not policy.ignores_errors:
-                failed += [(_denied(Problem(policy.name, binding, each)), "Invalid") for each in messages]
+                failed += [(_format_problem(Problem(policy.name, binding, each)), "Invalid") for each in messages]
         if failed:
-            raise _refused(attributes, failed)
+            raise _rejection(attributes, failed)
 
 
-def _denied(problem: Problem) -> str:
+def _format_problem(problem: Problem) -> str:
     if problem.binding:
         return f"policy '{problem.policy}' with binding '{problem.binding}' denied request: {problem.message}"
-    return f"policy {quoted(problem.policy)} denied request: {problem.message}"
+    return f"policy {go_quote(problem.policy)} denied request: {problem.message}"
 
 
-def _refused(attributes: Attributes, failed: Sequence[tuple[str, str]]) -> errors.StatusError:
+def _rejection(attributes: Attributes, failed: Sequence[tuple[str, str]]) -> errors.StatusError:
     where = attributes.resource
     refused = errors.forbidden(where.resource, attributes.name, "", group=where.group)
     status = refused.status

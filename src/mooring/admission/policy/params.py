@@ -1,7 +1,7 @@
-"""The parameters of a policy: which objects a binding means, for one request.
+"""Resolve the parameters of a policy: the objects that a binding selects for one request.
 
-What the cluster has is asked of a `Cluster`, which knows namespaces, objects of any kind and what somebody may do.
-Problems have Kubernetes' words and are the policy's own: the failure policy decides what becomes of the request.
+`Cluster` provides namespaces, objects of any kind and authorization. Errors have Kubernetes' messages; the failure
+policy decides the request.
 """
 
 from collections.abc import Sequence
@@ -16,40 +16,38 @@ from mooring.constraints.celenv.authorizer import Decide
 
 
 class ConfigurationError(Exception):
-    """A policy or binding asks for something that there is not; the message is Kubernetes'."""
+    """A policy or binding refers to something that does not exist; the message is Kubernetes'."""
 
 
 class Cluster(Protocol):
-    """What policies may know of the cluster beside the request."""
+    """What policies may read of the cluster."""
 
     @property
     def decide(self) -> Decide:
-        """Says what somebody may do."""
+        """Authorize an action."""
         ...
 
     def namespace(self, name: str) -> Tree:
-        """A namespace as JSON; raises NotFound."""
+        """Return a namespace as JSON; raise NotFound."""
         ...
 
     def param_kind(self, api_version: str, kind: str) -> Kind | None:
-        """A kind that is served here."""
+        """Return a served kind."""
         ...
 
-    def named(self, kind: Kind, namespace: str, name: str) -> Tree | None:
-        """One object of a kind."""
-        ...
+    def named(self, kind: Kind, namespace: str, name: str) -> Tree | None: ...
 
     def selected(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
-        """The objects of a kind that have certain labels."""
+        """Return the objects of a kind with matching labels."""
         ...
 
 
 NONE: Sequence[Tree | None] = (None,)
-"""No parameters, which is one way to be asked."""
+"""A single evaluation without parameters."""
 
 
 def params_for(kind: ParamKind | None, ref: ParamRef | None, namespace: str, cluster: Cluster) -> Sequence[Tree | None]:
-    """The parameters for a request in a namespace: each is a question of its own. Raises ConfigurationError."""
+    """Return the parameters for a request in a namespace, one evaluation each. Raise ConfigurationError."""
     if kind is None or ref is None:
         return NONE
     known = check_kind(kind, cluster)
@@ -65,10 +63,10 @@ def params_for(kind: ParamKind | None, ref: ParamRef | None, namespace: str, clu
 
 
 def check_kind(kind: ParamKind, cluster: Cluster) -> Kind:
-    """The kind of a policy's parameters; raises ConfigurationError where there is none."""
+    """Return the kind of a policy's parameters; raise ConfigurationError if it is not served."""
     known = cluster.param_kind(kind.api_version, kind.kind)
     if known is None:
-        problem = f"failed to find resource referenced by paramKind: '{_shown(kind)}'"
+        problem = f"failed to find resource referenced by paramKind: '{_format_kind(kind)}'"
         raise ConfigurationError(problem)
     return known
 
@@ -85,7 +83,6 @@ def _namespace(kind: Kind, ref: ParamRef, namespace: str) -> str:
     return ref.namespace or namespace
 
 
-def _shown(kind: ParamKind) -> str:
-    """As Go writes a GroupVersionKind."""
+def _format_kind(kind: ParamKind) -> str:
     group, _, version = kind.api_version.rpartition("/")
     return f"{group}/{version}, Kind={kind.kind}"

@@ -1,12 +1,12 @@
-"""What those who change one write know of each other: whether it is the second round, and who is asked again."""
+"""Track reinvocation: whether this is the second round of mutation, and which policies and webhooks run again."""
 
 import msgspec
 
 
 class Reinvocation(msgspec.Struct):
-    """Whoever changes the object says so with `changed`.
+    """Record invocations and changes of the object.
 
-    Then those who were asked before, and wish it (`IfNeeded`), are asked once more, in a second round.
+    After a change, earlier policies and webhooks with reinvocation policy `IfNeeded` run once more, in a second round.
     """
 
     is_second: bool = False
@@ -15,15 +15,15 @@ class Reinvocation(msgspec.Struct):
     _again: set[object] = msgspec.field(default_factory=set)
 
     def invoked(self, who: object) -> None:
-        """Somebody was asked who wants to be asked again if something is changed after that."""
+        """Record an invocation that wants to run again after later changes."""
         self._invoked.add(who)
 
     def changed(self) -> None:
-        """The object was changed: those who were asked before want to see it."""
+        """Record a change of the object: earlier invocations run again."""
         self.wanted = True
         self._again |= self._invoked
         self._invoked = set()
 
     def skips(self, who: object) -> bool:
-        """Whether somebody is not asked in this round."""
+        """Whether an invocation does not run in this round."""
         return self.is_second and who not in self._again

@@ -1,11 +1,8 @@
-"""What may be written about whom a policy or webhook concerns: rules, selectors and match conditions.
-
-Validation in Kubernetes' words, and defaults. Called by the strategies of policies (``strategy.py``) and of webhooks.
-"""
+"""Default and validate rules, selectors and match conditions of policies and webhooks."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from mooring.admission.policy.compiling import compiled
+from mooring.admission.policy.compiling import compile_expression
 from mooring.api import field_errors, label_selector, names
 from mooring.api.admissionregistration_v1 import (
     EQUIVALENT,
@@ -27,12 +24,12 @@ MATCH_POLICIES = (EQUIVALENT, EXACT)
 _SCOPES = ("*", "Cluster", "Namespaced")
 _ANY = "*"
 _COMPILING, _EACH_CHARACTER = 400, 4
-"""What compiling an expression takes of the budget of a validation, in microseconds."""
+"""The validation budget charged for compiling an expression, in microseconds: fixed, and per character."""
 Environments = Callable[[], Environment]
 
 
 def default_rules(rules: Iterable[RuleWithOperations]) -> None:
-    """Rules are about all scopes unless they say otherwise."""
+    """Default the scope of rules to all."""
     for rule in rules:
         if rule.scope is None:
             rule.scope = _ANY
@@ -48,14 +45,13 @@ def default_match(match: MatchResources) -> None:
 
 
 def one_of(value: str | None, choices: Collection[str], path: Path) -> list[FieldError]:
-    """A value that must be there, and one of some."""
+    """Validate a required enum value."""
     if value is None:
         return [field_errors.required(path)]
     return [] if value in choices else [field_errors.not_supported(path, value, choices)]
 
 
 def match_resources(match: MatchResources, path: Path) -> list[FieldError]:
-    """What is wrong with constraints."""
     errors = one_of(match.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
     for name, selector in (
         ("namespaceSelector", match.namespace_selector),
@@ -86,7 +82,6 @@ def _named_rule(rule: NamedRuleWithOperations, path: Path) -> list[FieldError]:
 
 
 def rule_with_operations(rule: RuleWithOperations, path: Path) -> list[FieldError]:
-    """What is wrong with a rule."""
     errors: list[FieldError] = []
     operations, here = rule.operations, path.child("operations")
     if not operations:
@@ -153,7 +148,7 @@ def _resources(resources: Sequence[str], path: Path) -> list[FieldError]:
 def match_conditions(
     conditions: Sequence[MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
 ) -> list[FieldError]:
-    """What is wrong with match conditions; expressions that are `known` already are judged as stored ones."""
+    """Validate match conditions; `known` expressions are checked as stored ones."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     if len(conditions) > MAX_CONDITIONS:
@@ -179,9 +174,8 @@ def match_conditions(
 def expression(
     environment: Environment, text: str, path: Path, results: Sequence[str], *, shown: str | None = None
 ) -> list[FieldError]:
-    """Why an expression is refused."""
     field_errors.spend(_COMPILING + _EACH_CHARACTER * len(text), path)
-    problem = compiled(environment, text, results).error
+    problem = compile_expression(environment, text, results).error
     if not problem:
         return []
     if problem.startswith("program instantiation failed"):

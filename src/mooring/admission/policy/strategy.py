@@ -1,7 +1,7 @@
-"""Policies and bindings as objects: their defaults, and what may be written in them, in Kubernetes' words.
+"""Default and validate policies and bindings, with Kubernetes' messages.
 
-Expressions are compiled: new ones as the minimum compatibility version understands CEL, those that an update leaves as
-they were with all that this release knows. What policies do is in ``validating.py`` and ``mutating.py``.
+New expressions are compiled at the minimum compatibility version, unchanged ones with every library of this release.
+``validating.py`` and ``mutating.py`` evaluate policies.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from mooring.admission.conditions import validate_conditions
 from mooring.admission.options import PolicyEnvironment, stored_policies
 from mooring.admission.policy import rules
-from mooring.admission.policy.compiling import compiled
+from mooring.admission.policy.compiling import compile_expression
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, label_selector, names
@@ -46,14 +46,16 @@ _PATCH_TYPES = (APPLY_CONFIGURATION, JSON_PATCH)
 _MAX_ANNOTATIONS = 20
 _MAX_VALUE_EXPRESSION = 5 * 1024
 _IDENTIFIER = re.compile("[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
-_WORDS = "true false null in as break const continue else for function if import let loop package namespace return var"
-_RESERVED = frozenset({*_WORDS.split(), "void", "while"})
+_RESERVED_WORDS = (
+    "true false null in as break const continue else for function if import let loop package namespace return var"
+)
+_RESERVED = frozenset({*_RESERVED_WORDS.split(), "void", "while"})
 _DECLARABLE = frozenset({"bool", "bytes", "double", "duration", "int", "null", "string", "timestamp", "uint"})
 _NONE_AT_ALL = "validations or auditAnnotations must contain at least one item"
 
 
 class _Compiler:
-    """Compiles the expressions of one policy, each after the variables that it may use."""
+    """Compile the expressions of one policy, each after the variables that it may use."""
 
     def __init__(self, new: PolicyEnvironment, *, params: bool, variables: bool, known: Collection[str]) -> None:
         self._makers = {False: new, True: stored_policies}
@@ -71,7 +73,7 @@ class _Compiler:
         return with_variables(made, self._variables, text)
 
     def plain(self, *, stored: bool) -> Environment:
-        """The environment of match conditions, which know no variables."""
+        """Return the environment of match conditions, which have no variables."""
         return self._makers[stored](params=self._params)
 
     def declare(self, name: str, found: Type) -> None:
@@ -83,8 +85,6 @@ class _Compiler:
 
 
 class ValidatingAdmissionPolicyStrategy(RuleStrategy[ValidatingAdmissionPolicy]):
-    """Rules about what may be written."""
-
     object_type = ValidatingAdmissionPolicy
     group = GROUP
     kind = "ValidatingAdmissionPolicy"
@@ -135,8 +135,6 @@ class ValidatingAdmissionPolicyStrategy(RuleStrategy[ValidatingAdmissionPolicy])
 
 
 class MutatingAdmissionPolicyStrategy(RuleStrategy[MutatingAdmissionPolicy]):
-    """Changes of what is written."""
-
     object_type = MutatingAdmissionPolicy
     group = GROUP
     kind = "MutatingAdmissionPolicy"
@@ -159,7 +157,7 @@ class MutatingAdmissionPolicyStrategy(RuleStrategy[MutatingAdmissionPolicy]):
         errors = rules.one_of(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
         errors += _param_kind(spec.param_kind)
         errors += _constraints(spec.match_constraints)
-        errors += _changing(spec.match_constraints, _SPEC.child("matchConstraints"))
+        errors += _validate_operations(spec.match_constraints, _SPEC.child("matchConstraints"))
         errors += _conditions(obj, old, compiler)
         errors += _variables(spec.variables, compiler)
         if not spec.mutations:
@@ -173,8 +171,6 @@ class MutatingAdmissionPolicyStrategy(RuleStrategy[MutatingAdmissionPolicy]):
 
 
 class ValidatingAdmissionPolicyBindingStrategy(RuleStrategy[ValidatingAdmissionPolicyBinding]):
-    """Where such rules hold."""
-
     object_type = ValidatingAdmissionPolicyBinding
     group = GROUP
     kind = "ValidatingAdmissionPolicyBinding"
@@ -195,8 +191,6 @@ class ValidatingAdmissionPolicyBindingStrategy(RuleStrategy[ValidatingAdmissionP
 
 
 class MutatingAdmissionPolicyBindingStrategy(RuleStrategy[MutatingAdmissionPolicyBinding]):
-    """Where such changes are made."""
-
     object_type = MutatingAdmissionPolicyBinding
     group = GROUP
     kind = "MutatingAdmissionPolicyBinding"
@@ -213,10 +207,7 @@ class MutatingAdmissionPolicyBindingStrategy(RuleStrategy[MutatingAdmissionPolic
     ) -> list[FieldError]:
         spec = obj.spec
         errors = _binding(spec.policy_name, spec.param_ref, spec.match_resources)
-        return errors + _changing(spec.match_resources, _SPEC.child("matchResources"))
-
-
-# -- what both sorts of policies have
+        return errors + _validate_operations(spec.match_resources, _SPEC.child("matchResources"))
 
 
 def _expressions(validations: Sequence[Validation], annotations: Sequence[AuditAnnotation]) -> set[str]:
@@ -259,8 +250,7 @@ def _constraints(match: MatchResources | None) -> list[FieldError]:
     return errors if match.resource_rules else [*errors, field_errors.required(here.child("resourceRules"))]
 
 
-def _changing(match: MatchResources | None, path: Path) -> list[FieldError]:
-    """What is deleted cannot be changed."""
+def _validate_operations(match: MatchResources | None, path: Path) -> list[FieldError]:
     here = path.child("resourceRules", "operations")
     operations = [each for rule in match.resource_rules for each in rule.operations] if match else []
     return [
@@ -304,13 +294,13 @@ def _variables(variables: Sequence[Variable], compiler: _Compiler) -> list[Field
             continue
         environment = compiler.environment(text)
         errors += rules.expression(environment, text, at, ())
-        found = compiled(environment, text)
+        found = compile_expression(environment, text)
         compiler.declare(each.name, declared_type(found.program.output_type) if not found.error else DYN)
     return errors
 
 
 def declared_type(found: Type) -> Type:
-    """The type of a variable for those who use it: what Kubernetes' declarations cannot say is of any type."""
+    """Return the declared type of a variable; types that Kubernetes cannot declare become dyn."""
     if found.name in _DECLARABLE:
         return found
     if found.kind in (Kind.LIST, Kind.MAP):
@@ -343,7 +333,7 @@ def _annotations(obj: ValidatingAdmissionPolicy, compiler: _Compiler) -> list[Fi
     annotations, path = obj.spec.audit_annotations, _SPEC.child("auditAnnotations")
     if len(annotations) > _MAX_ANNOTATIONS:
         detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
-        return [field_errors.invalid(path, annotations, detail)]  # and does not compile thousands of them
+        return [field_errors.invalid(path, annotations, detail)]  # rejected before compiling thousands of them
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, each in enumerate(annotations):
@@ -395,9 +385,6 @@ def _mutation(each: Mutation, path: Path, compiler: _Compiler) -> list[FieldErro
         detail = f"must not be specified when patchType is {each.patch_type}"
         errors.append(field_errors.invalid(path.child(other), f"{{{other}}}", detail))
     return errors
-
-
-# -- bindings
 
 
 def _binding(policy_name: str, param_ref: ParamRef | None, match: MatchResources | None) -> list[FieldError]:

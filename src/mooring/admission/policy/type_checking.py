@@ -1,8 +1,7 @@
-"""What the types of the kinds that a policy names say about its expressions: warnings for its status.
+"""Type-check a policy's expressions against the kinds that it names, as warnings for its status.
 
-Nothing depends on them: a policy with warnings works as well as one without. Called by the controller that writes the
-status. Kinds behind wildcards are not looked at. The types of custom kinds are those of their schemas, with the
-metadata that all objects have.
+The warnings have no effect on the policy. Wildcards are not checked. The types of custom kinds are those of their
+schemas, plus standard metadata.
 """
 
 from collections.abc import Collection, Iterator
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import GroupVersionKind
-from mooring.admission.policy.compiling import compiled
+from mooring.admission.policy.compiling import compile_expression
 from mooring.admission.policy.strategy import declared_type
 from mooring.api.admissionregistration_v1 import ExpressionWarning, ParamKind, ValidatingAdmissionPolicy
 from mooring.api.apiextensions_v1 import CustomResourceDefinition
@@ -23,18 +22,18 @@ from mooring.constraints.celenv.admission import with_variables
 from mooring.constraints.celenv.schemas import declare
 from mooring.constraints.celenv.structs import declare_struct
 
-_MOST_KINDS = 10
+_MAX_KINDS = 10
 _ANY = "*"
 _Types = tuple[ObjectType, ...]
-"""The type of a kind, and of all that it holds; the first is its own."""
+"""The type of a kind, followed by its nested types."""
 
 
 def expression_warnings(
     policy: ValidatingAdmissionPolicy, scheme: Scheme, definitions: Collection[CustomResourceDefinition] = ()
 ) -> list[ExpressionWarning]:
-    """One for each expression in which something was found, for all kinds together."""
-    known = _Known(scheme, definitions)
-    kinds = sorted(_kinds(policy, known).items())[:_MOST_KINDS]
+    """Return one warning per expression with errors, for all kinds together."""
+    known = _TypeLookup(scheme, definitions)
+    kinds = sorted(_kinds(policy, known).items())[:_MAX_KINDS]
     environments = [(kind, _environment(policy, types, known)) for kind, types in kinds]
     warnings = []
     for index, validation in enumerate(policy.spec.validations):
@@ -43,13 +42,13 @@ def expression_warnings(
             ("expression", validation.expression),
             ("messageExpression", validation.message_expression),
         ):
-            found = [*_found(text, environments)] if text else []
+            found = [*_find_issues(text, environments)] if text else []
             if found:
                 warnings.append(ExpressionWarning(field_ref=f"{place}.{name}", warning="\n".join(found)))
     return warnings
 
 
-def _found(text: str, environments: list[tuple[GroupVersionKind, Environment]]) -> Iterator[str]:
+def _find_issues(text: str, environments: list[tuple[GroupVersionKind, Environment]]) -> Iterator[str]:
     for kind, environment in environments:
         issues = environment.compile(text).issues
         if issues:
@@ -57,8 +56,8 @@ def _found(text: str, environments: list[tuple[GroupVersionKind, Environment]]) 
             yield f"{kind.group}/{kind.version}, Kind={kind.kind}: {said}\n"
 
 
-class _Known(NamedTuple):
-    """Where types are looked up."""
+class _TypeLookup(NamedTuple):
+    """Look up types."""
 
     scheme: Scheme
     definitions: Collection[CustomResourceDefinition]
@@ -88,7 +87,6 @@ class _Known(NamedTuple):
 
 
 def _custom(definition: CustomResourceDefinition, version: str, name: str) -> _Types | None:
-    """The types of a custom kind in one version; None where there is no such version, or no schema."""
     schemas = [each.schema for each in definition.spec.versions if each.name == version and each.served]
     schema = schemas[0].open_api_v3_schema if schemas and schemas[0] is not None else None
     declared = declare(schema, name) if schema is not None else None
@@ -101,8 +99,7 @@ def _custom(definition: CustomResourceDefinition, version: str, name: str) -> _T
     return ObjectType(own.name, {**own.fields, **fields}), *others, *metadata
 
 
-def _kinds(policy: ValidatingAdmissionPolicy, known: _Known) -> dict[GroupVersionKind, _Types]:
-    """The kinds that rules name without wildcards."""
+def _kinds(policy: ValidatingAdmissionPolicy, known: _TypeLookup) -> dict[GroupVersionKind, _Types]:
     constraints = policy.spec.match_constraints
     found: dict[GroupVersionKind, _Types] = {}
     for rule in constraints.resource_rules if constraints else ():
@@ -115,16 +112,15 @@ def _kinds(policy: ValidatingAdmissionPolicy, known: _Known) -> dict[GroupVersio
     return found
 
 
-def _environment(policy: ValidatingAdmissionPolicy, types: _Types, known: _Known) -> Environment:
-    """What the expressions may use where the object is of a kind."""
+def _environment(policy: ValidatingAdmissionPolicy, types: _Types, known: _TypeLookup) -> Environment:
     variables: dict[str, Type] = {"object": types[0].type, "oldObject": types[0].type}
     params = known.params(policy.spec.param_kind)
     if params is not None:
         variables["params"] = params[0].type
         types += params
     base = stored_policies(params=policy.spec.param_kind is not None).extend(variables=variables, types=types)
-    told: dict[str, Type] = {}
+    declared: dict[str, Type] = {}
     for each in policy.spec.variables:
-        found = compiled(with_variables(base, told, each.expression), each.expression)
-        told[each.name] = DYN if found.error else declared_type(found.program.output_type)
-    return with_variables(base, told)
+        found = compile_expression(with_variables(base, declared, each.expression), each.expression)
+        declared[each.name] = DYN if found.error else declared_type(found.program.output_type)
+    return with_variables(base, declared)

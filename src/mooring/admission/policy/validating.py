@@ -1,8 +1,8 @@
-"""ValidatingAdmissionPolicies: what they decide about a request, and what its sender is told.
+"""Evaluate ValidatingAdmissionPolicies on a request.
 
-`ValidatingPolicies.judge` asks every policy that concerns a request, for every binding and every set of parameters, and
-gathers a `Judgement`: who denies, what to warn of, what goes into the audit log. `refusal` makes the error of the first
-denial, in Kubernetes' words. Decisions are pure; ``apiserver/extension/policies.py`` acts on them, and so does advice.
+`ValidatingPolicies.validate` evaluates every matching policy for every binding and set of parameters, and returns a
+`PolicyResult`: denials, warnings and audit annotations. `rejection` builds the error of the first denial, with
+Kubernetes' message. Evaluation is pure; ``apiserver/extension/policies.py`` and advice act on the result.
 """
 
 import json
@@ -13,22 +13,27 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mooring.admission.policy.attributes import Attributes, Sort, Tree
+from mooring.admission.policy.attributes import Attributes, MatchKey, Tree
 from mooring.admission.policy.bound import (
     Bound,
     Check,
     Compiler,
     Problem,
-    bound,
-    kept_or_made,
-    namespace_of,
+    group_bindings,
+    reuse_or_build,
     values_of,
     variables_of,
 )
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
-from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError, Seen, is_alike_for, seen_by
-from mooring.admission.policy.matching import REMEMBERED, Index, Match
+from mooring.admission.policy.evaluation import (
+    Activation,
+    Budget,
+    OutOfBudgetError,
+    ReadSet,
+    find_reads,
+)
+from mooring.admission.policy.matching import MAX_CACHED_KEYS, Index, RequestView
 from mooring.admission.policy.params import Cluster
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
@@ -54,7 +59,7 @@ _STRING_OR_NULL = ("string", "null")
 
 
 class Decision(NamedTuple):
-    """One validation that was not met, or could not be judged."""
+    """A validation that failed or could not be evaluated."""
 
     policy: str
     binding: str
@@ -67,23 +72,23 @@ class Decision(NamedTuple):
         return f"ValidatingAdmissionPolicy '{self.policy}'{where} denied request: {self.message}"
 
 
-class Judgement(msgspec.Struct):
-    """What the policies say about one request."""
+class PolicyResult(msgspec.Struct):
+    """The result of all policies for one request."""
 
     denials: list[Decision] = []
     warnings: list[Decision] = []
     failures: list[Tree] = []
-    """Those that only the audit log is told of."""
+    """Failures for the audit log only."""
     annotations: dict[str, list[str]] = {}
-    """For the audit log, by policy and key."""
+    """Audit annotations by policy and key."""
     asked: list[tuple[str, str]] = []
-    """The policies and bindings that concerned the request."""
+    """The matching policies and bindings."""
     checks: list[Check] = []
     """For metrics."""
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody has to be told of anything."""
+        """Whether there is nothing to report."""
         return not (self.denials or self.warnings or self.failures or self.annotations or self.checks)
 
     @property
@@ -102,8 +107,8 @@ class Judgement(msgspec.Struct):
         return texts
 
 
-def refusal(judgement: Judgement, attributes: Attributes) -> errors.StatusError | None:
-    """What the sender is told; None if nobody denies."""
+def rejection(judgement: PolicyResult, attributes: Attributes) -> errors.StatusError | None:
+    """Return the error of the first denial; None if there is none."""
     if not judgement.denials:
         return None
     first = judgement.denials[0]
@@ -119,7 +124,7 @@ def refusal(judgement: Judgement, attributes: Attributes) -> errors.StatusError 
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """A validation, compiled."""
+    """A compiled validation."""
 
     validation: Validation
     program: Compiled
@@ -127,7 +132,7 @@ class _Rule(msgspec.Struct, frozen=True):
 
 
 class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding]):
-    """A policy with its bindings; expressions are compiled when the first request comes that it concerns."""
+    """A policy with its bindings; expressions are compiled on the first match."""
 
     def __init__(self, policy: ValidatingAdmissionPolicy, bindings: Iterable[ValidatingAdmissionPolicyBinding]) -> None:
         super().__init__(policy, bindings)
@@ -142,16 +147,15 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
 
     @cached_property
     def program(self) -> "_Program":
-        """Compiled, which takes a while the first time."""
         return _Program(self.policy)
 
-    @cached_property
-    def is_alike(self) -> bool:
-        """Whether it says the same of all objects that are alike, in the same namespace."""
-        return self.is_plain and is_alike_for(self.program.expressions)
-
-    def judge(
-        self, attributes: Attributes, cluster: Cluster, seen: Seen, judgement: Judgement, by_rules: Match | None = None
+    def evaluate(
+        self,
+        attributes: Attributes,
+        cluster: Cluster,
+        seen: ReadSet,
+        judgement: PolicyResult,
+        by_rules: RequestView | None = None,
     ) -> None:
         problems: list[Problem] = []
         for invocation in self.invocations(attributes, cluster, problems, by_rules):
@@ -163,8 +167,6 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
 
 
 class _Program:
-    """The expressions of a policy."""
-
     def __init__(self, policy: ValidatingAdmissionPolicy) -> None:
         spec = policy.spec
         compiler = Compiler(params=spec.param_kind is not None, variables=spec.variables)
@@ -184,45 +186,46 @@ class _Program:
             )
             for each in spec.validations
         ]
-        self._questions = None if any(rule.program.error for rule in self._rules) else [*map(_question, self._rules)]
+        self._questions = (
+            None if any(rule.program.error for rule in self._rules) else [*map(_evaluator_of, self._rules)]
+        )
         self._annotations = [
             (each.key, compiler.compile(each.value_expression, _STRING_OR_NULL)) for each in spec.audit_annotations
         ]
 
     @property
     def expressions(self) -> Iterator[Compiled]:
-        """All of them."""
         yield from self._variables.values()
         yield from self._conditions.compiled
         yield from (each for rule in self._rules for each in (rule.program, rule.message) if each is not None)
         yield from (each for _, each in self._annotations)
 
-    def run(self, binding: ValidatingAdmissionPolicyBinding, values: Tree, judgement: Judgement) -> None:
-        """Judge one request with one set of parameters."""
-        told = _Telling(self._name, binding, judgement)
+    def run(self, binding: ValidatingAdmissionPolicyBinding, values: Tree, judgement: PolicyResult) -> None:
+        """Evaluate one request with one set of parameters."""
+        recorder = _ActionRecorder(self._name, binding, judgement)
         budget = Budget(BUDGET)
         activation = Activation(values, self._variables)
         try:
             if not self._conditions.hold(values):
                 return
-            decided = [self._timed(rule, activation, budget) for rule in self._rules]
+            decided = [self._decide_timed(rule, activation, budget) for rule in self._rules]
             annotations = [self._annotation(key, each, values) for key, each in self._annotations]
         except (ConditionError, OutOfBudgetError) as error:
-            told.found(0, _Finding(str(error), is_ignored=self._ignores), 0)
+            recorder.record(0, _Finding(str(error), is_ignored=self._ignores), 0)
             return
         for index, (finding, seconds) in enumerate(decided):
             if finding is not None:
-                told.found(index, finding, seconds)
+                recorder.record(index, finding, seconds)
         for key, value, problem in annotations:
             if problem:
-                told.annotation_failed(problem)
+                recorder.annotation_failed(problem)
             elif value:
                 judgement.annotations.setdefault(f"{self._name}/{key}", [])
                 if value not in judgement.annotations[f"{self._name}/{key}"]:
                     judgement.annotations[f"{self._name}/{key}"].append(value)
 
     def all_hold(self, values: Tree) -> bool:
-        """Whether every validation is met, within all budgets; where not, it takes the long way to say why."""
+        """Whether every validation passes within all budgets; if not, `run` finds out why."""
         if self._questions is None:
             return False
         left = BUDGET
@@ -236,13 +239,12 @@ class _Program:
             return False
         return left >= 0
 
-    def _timed(self, rule: _Rule, activation: Activation, budget: Budget) -> tuple["_Finding | None", float]:
+    def _decide_timed(self, rule: _Rule, activation: Activation, budget: Budget) -> tuple["_Finding | None", float]:
         began = perf_counter()
         finding = self._decide(rule, activation, budget)
         return finding, perf_counter() - began
 
     def _decide(self, rule: _Rule, activation: Activation, budget: Budget) -> "_Finding | None":
-        """What is not met; None if it is."""
         outcome = budget.evaluate(rule.program, activation)
         if outcome.error:
             return _Finding(outcome.error, is_ignored=self._ignores)
@@ -262,7 +264,6 @@ class _Program:
         return said or f"failed expression: {rule.validation.expression.strip()}"
 
     def _annotation(self, key: str, each: Compiled, values: Tree) -> tuple[str, str, str]:
-        """A key with its value, or with what went wrong."""
         outcome = Budget(BUDGET).evaluate(each, Activation(values, self._variables))
         if outcome.error:
             return key, "", "" if self._ignores else outcome.error
@@ -270,11 +271,11 @@ class _Program:
         return key, text.encode(errors="surrogatepass")[:_MAX_ANNOTATION].decode(errors="ignore"), ""
 
 
-def _question(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
-    """What to call for a validation, and what that costs at most; None where it has to be counted.
+def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
+    """Return the function that evaluates a validation and its maximum cost; None if it must be counted.
 
-    The estimate forgets what it costs to read fields of dynamic values, as cel-go's does. Each of them is written in
-    the expression, and none is read more often than the estimate has steps.
+    Like cel-go's, the estimate ignores reading fields of dynamic values. Each of these is in the expression, and none
+    is read more often than the estimate has steps.
     """
     program = rule.program.program
     most = (program.max_cost + 1) * (len(program.expression) + 1)
@@ -282,23 +283,23 @@ def _question(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
 
 
 class _Finding(NamedTuple):
-    """Why a validation is not met."""
+    """Why a validation failed."""
 
     message: str
     reason: str = ""
     is_ignored: bool = False
-    """Whether it could not be evaluated, and nobody minds."""
+    """Whether evaluation failed and the failure policy is Ignore."""
 
 
-class _Telling:
-    """Does what a binding wants done about what is not met."""
+class _ActionRecorder:
+    """Apply a binding's validation actions to failures."""
 
-    def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, judgement: Judgement) -> None:
+    def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, judgement: PolicyResult) -> None:
         self._policy = policy
         self._binding = binding
         self._judgement = judgement
 
-    def found(self, index: int, finding: _Finding, seconds: float) -> None:
+    def record(self, index: int, finding: _Finding, seconds: float) -> None:
         message = finding.message
         if finding.is_ignored:
             self._count("allow", message, seconds)
@@ -323,7 +324,7 @@ class _Telling:
                 )
 
     def annotation_failed(self, problem: str) -> None:
-        """A request is denied for that whatever the binding wants."""
+        """Deny the request, whatever the binding's actions."""
         self._judgement.denials.append(Decision(self._policy, self._binding.metadata.name, problem))
         self._count("deny", problem, 0)
 
@@ -333,7 +334,7 @@ class _Telling:
 
 
 class ValidatingPolicies:
-    """All policies that are bound."""
+    """All policies that have bindings."""
 
     def __init__(
         self,
@@ -341,74 +342,54 @@ class ValidatingPolicies:
         bindings: Iterable[ValidatingAdmissionPolicyBinding] = (),
         before: "ValidatingPolicies | None" = None,
     ) -> None:
-        """Those of `before` that are still the same objects are taken over."""
+        """Reuse those of `before` whose objects are unchanged."""
         known = before.policies if before is not None else ()
-        self.policies: Sequence[ValidatingPolicy] = kept_or_made(known, bound(policies, bindings), ValidatingPolicy)
+        self.policies: Sequence[ValidatingPolicy] = reuse_or_build(
+            known, group_bindings(policies, bindings), ValidatingPolicy
+        )
         self._index = Index(self.policies)
-        self._asked: dict[Sort, _Concerned] = {}
-        self.spares = self._index.spares
+        self._asked: dict[MatchKey, _Candidates] = {}
+        self.spares = self._index.matches_nothing
 
     def __bool__(self) -> bool:
         return bool(self.policies)
 
     def compile(self, attributes: Attributes) -> Iterator[None]:
-        """Compile those that concern a request, step by step."""
-        for policy in self._index.concerned(attributes):
+        """Compile the policies that match a request, step by step."""
+        for policy in self._index.candidates(attributes):
             _ = policy.program
             yield
 
-    def judge(self, attributes: Attributes, cluster: Cluster) -> Judgement:
-        """What all policies that concern a request say about it."""
-        asked = self._asked.get(attributes.sort) or self._asked_about(attributes)
-        alike, namespace = attributes.alike, None
-        if alike is not None:
-            namespace = namespace_of(attributes, cluster)
-            if self in alike and alike[self] is namespace:
-                return self._judge(asked.about_each, attributes, cluster)
-        judgement = self._judge(asked.about_all, attributes, cluster)
-        if alike is not None and judgement.is_quiet:
-            alike.clear()  # of what others had nothing against
-            alike[self] = namespace
-        return judgement
-
-    def _judge(self, asked: "_Asked", attributes: Attributes, cluster: Cluster) -> Judgement:
-        judgement = Judgement()
+    def validate(self, attributes: Attributes, cluster: Cluster) -> PolicyResult:
+        """Evaluate all matching policies."""
+        asked = self._asked.get(attributes.match_key) or self._asked_about(attributes)
+        judgement = PolicyResult()
         seen = asked.seen
-        last: Match | None = None
+        last: RequestView | None = None
         values: Tree = {}
         for policy, match in asked.policies:
-            if match is not None and policy.is_plain:  # the usual case, and usually nothing is wrong
+            if match is not None and policy.is_plain:  # the common case
                 if match is not last:
                     last, values = match, variables_of(match, attributes, cluster, seen)
                 if policy.program.all_hold(values):
                     judgement.asked += policy.asked
                     continue
-            policy.judge(attributes, cluster, seen, judgement, match)
+            policy.evaluate(attributes, cluster, seen, judgement, match)
         return judgement
 
-    def _asked_about(self, attributes: Attributes) -> "_Concerned":
-        if len(self._asked) >= REMEMBERED:
+    def _asked_about(self, attributes: Attributes) -> "_Candidates":
+        if len(self._asked) >= MAX_CACHED_KEYS:
             self._asked.clear()
-        matching = self._index.matching(attributes)
-        each = [pair for pair in matching if pair[1] is None or not pair[0].is_alike]
-        concerned = self._asked[attributes.sort] = _Concerned(_Asked.of(matching), _Asked.of(each))
-        return concerned
+        asked = self._asked[attributes.match_key] = _Candidates.of(self._index.candidates_with_views(attributes))
+        return asked
 
 
-class _Asked(NamedTuple):
-    """Policies, as what each sees a request, and what they read."""
+class _Candidates(NamedTuple):
+    """Policies, how each sees the request, and what they read."""
 
-    policies: Sequence[tuple[ValidatingPolicy, Match | None]]
-    seen: Seen
+    policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]
+    seen: ReadSet
 
     @classmethod
-    def of(cls, policies: Sequence[tuple[ValidatingPolicy, Match | None]]) -> "_Asked":
-        return cls(policies, seen_by(each for policy, _ in policies for each in policy.program.expressions))
-
-
-class _Concerned(NamedTuple):
-    """Who is asked about a sort of requests."""
-
-    about_all: _Asked
-    about_each: _Asked
-    """Those who have to be asked about an object although they have nothing against others like it."""
+    def of(cls, policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]) -> "_Candidates":
+        return cls(policies, find_reads(each for policy, _ in policies for each in policy.program.expressions))

@@ -1,7 +1,7 @@
-"""Judges a write by a ResourceQuota: whether there is room for it, and what is used afterwards.
+"""Check a write against a ResourceQuota and compute the usage after it.
 
-The API server asks for every write in a namespace that has quotas, and advice before somebody tries it. Only limits
-whose usage somebody has counted hold: those of the quota's status.
+The API server calls it for every write in a namespace with quotas, and advice before a write. Only limits with known
+usage, those in the quota's status, are enforced.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from mooring.api.quantity import Quantity
 
 
 class Change(msgspec.Struct):
-    """A write of an object, as admission lets it pass."""
+    """A write of an object, after admission."""
 
     evaluator: Evaluator
     new: Resource | None
@@ -27,9 +27,9 @@ class Change(msgspec.Struct):
     subresource: str = ""
 
     @property
-    def is_judged(self) -> bool:
-        """Whether quotas may refuse it; other changes are only counted."""
-        return self.new is not None and self.evaluator.judges(self.new, self.old, self.subresource)
+    def may_be_rejected(self) -> bool:
+        """Whether quotas may reject it; other changes are only counted."""
+        return self.new is not None and self.evaluator.may_reject(self.new, self.old, self.subresource)
 
     def forbidden(self, why: str) -> errors.Forbidden:
         metadata = (self.new or self.old or Resource()).metadata
@@ -43,28 +43,28 @@ def concerns(quota: ResourceQuota, evaluator: Evaluator) -> bool:
 
 
 def is_counted(quota: ResourceQuota) -> bool:
-    """Whether the status says what is used of everything that the quota limits now."""
+    """Whether the status has the usage of everything that the spec limits."""
     return quota.spec.hard == quota.status.hard
 
 
 def used_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
-    """What is used of a quota after a change of which `used` knows nothing yet; None where it stays the same.
+    """Return the quota's usage after a change; None if it stays the same.
 
-    Raises Forbidden when there is no room for it, or when it does not say what it needs.
+    Raise Forbidden if it exceeds the quota or lacks required requests.
     """
     difference = difference_of(quota, used, change)
     return used_with(quota, used, difference, change) if difference else None
 
 
 def difference_of(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage:
-    """What a change uses more of a quota than was used before; raises Forbidden when it does not say what it needs."""
+    """Return how much a change adds to the usage; raise Forbidden if it lacks required requests."""
     evaluator = change.evaluator
     limited = evaluator.measured(quota.status.hard)
     if not limited:
         return {}
     now = _usage_in(quota, evaluator, change.new)
     before = _usage_in(quota, evaluator, change.old)
-    if now is not None and change.new is not None and change.is_judged:
+    if now is not None and change.new is not None and change.may_be_rejected:
         if missing := evaluator.missing(limited, change.new):
             raise change.forbidden(f"failed quota: {quota.metadata.name}: {missing}")
         if not all(name in used for name in limited):
@@ -74,14 +74,14 @@ def difference_of(quota: ResourceQuota, used: Mapping[str, Quantity], change: Ch
 
 
 def used_with(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change) -> Usage:
-    """What is used with a difference that a change makes; raises Forbidden when there is no room for it."""
+    """Return the usage with an added difference; raise Forbidden if it exceeds the quota."""
     after, hard, exceeded = dict(used), quota.status.hard, []
     for name, quantity in difference.items():
         sum_ = after.get(name, ZERO) + quantity
         after[name] = sum_ if sum_.sign() > 0 else ZERO
         if sum_ > hard[name] and quantity.sign() > 0:
             exceeded.append(name)
-    if exceeded and change.is_judged:
+    if exceeded and change.may_be_rejected:
         texts = (_text(difference, exceeded), _text(used, exceeded), _text(hard, exceeded))
         why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(quota.metadata.name, *texts)
         raise change.forbidden(why)
@@ -89,7 +89,6 @@ def used_with(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Us
 
 
 def _usage_in(quota: ResourceQuota, evaluator: Evaluator, obj: Resource | None) -> Usage | None:
-    """What an object uses that a quota is about; None for one outside of its scopes."""
     if obj is None or not is_in_scope(quota.spec, evaluator, obj):
         return None
     return evaluator.usage(obj)
@@ -103,7 +102,7 @@ def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator, obj: Resource) ->
 
 
 def scopes_of(spec: ResourceQuotaSpec) -> list[ScopedResourceSelectorRequirement]:
-    """All scopes of a quota, which must all hold, as requirements."""
+    """Return all scopes of a quota, which must all match, as requirements."""
     named = [ScopedResourceSelectorRequirement(scope_name=scope, operator="Exists") for scope in spec.scopes]
     return named + (spec.scope_selector.match_expressions if spec.scope_selector else [])
 

@@ -1,7 +1,4 @@
-"""Refuses pods, and warns of pods, templates and namespaces, by the labels of a namespace.
-
-Called by the strategies of pods, of everything with a pod template, and of namespaces, after validation.
-"""
+"""Reject pods, and warn about pods, templates and namespaces, by the labels of a namespace."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -12,31 +9,31 @@ from mooring.admission.strategy import Request
 from mooring.api import errors
 from mooring.api.core_v1 import Namespace, Pod, PodSpec, PodTemplateSpec
 
-MOST_PODS = 500
-"""How many pods of a namespace are looked at when its level changes; Kubernetes stops at 3000, or after a second."""
+MAX_CHECKED_PODS = 500
+"""How many pods of a namespace are checked when its level changes; Kubernetes stops at 3000, or after a second."""
 
 
 def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
-    """Raises Forbidden for a pod that its namespace does not want, or warns of it."""
+    """Raise Forbidden for a pod that violates the enforced level, or warn about it."""
     policy = _policy(request)
     if policy is None or (old is not None and not _has_new_images(pod.spec, old.spec)):
         return
     found = _violations(policy.enforce, pod, request)
     if found:
-        why = f'violates PodSecurity "{policy.enforce}": {_told(found)}'
+        why = f'violates PodSecurity "{policy.enforce}": {_join_violations(found)}'
         raise errors.forbidden("pods", pod.metadata.name, why)
     _warn(policy.warn, pod, request)
 
 
 def check_template(template: PodTemplateSpec, request: Request) -> None:
-    """Warn of a template whose pods would be refused or warned of."""
+    """Warn about a template whose pods would be rejected or warned about."""
     policy = _policy(request)
     if policy is not None:
         _warn(policy.warn, template, request)
 
 
 def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> None:
-    """Raises Invalid for labels that mean nothing, and warns of pods that a stricter level would refuse."""
+    """Raise Invalid for invalid labels, and warn about pods that a stricter level would reject."""
     labels = _security_labels(new)
     before = _security_labels(old) if old is not None else {}
     if labels == before:
@@ -56,7 +53,6 @@ def _policy(request: Request) -> Policy | None:
 
 
 def security_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Those of the labels of a namespace that say something about the security of its pods."""
     return {key: value for key, value in labels.items() if key.startswith(PREFIX)}
 
 
@@ -70,18 +66,17 @@ def _violations(standard: Standard, pod: Subject, request: Request) -> list[Viol
     return [violation for violation in found if violation is not None]
 
 
-def _told(found: Iterable[Violation]) -> str:
+def _join_violations(found: Iterable[Violation]) -> str:
     return ", ".join(map(str, found))
 
 
 def _warn(standard: Standard, pod: Subject, request: Request) -> None:
     found = _violations(standard, pod, request)
     if found:
-        request.warn(f'would violate PodSecurity "{standard}": {_told(found)}')
+        request.warn(f'would violate PodSecurity "{standard}": {_join_violations(found)}')
 
 
 def _has_new_images(new: PodSpec, old: PodSpec) -> bool:
-    """Whether an update changes what Pod Security has a say in: images, and containers that come in addition."""
     if [each.image for each in new.init_containers] != [each.image for each in old.init_containers]:
         return True
     if [each.image for each in new.containers] != [each.image for each in old.containers]:
@@ -93,12 +88,12 @@ def _has_new_images(new: PodSpec, old: PodSpec) -> bool:
 def _warn_of_pods(namespace: str, enforce: Standard, request: Request) -> None:
     total, pods = request.lookups.pods(namespace)
     names: dict[str, list[str]] = {}
-    for pod in islice(pods, MOST_PODS):
+    for pod in islice(pods, MAX_CHECKED_PODS):
         found = _violations(enforce, pod, request)
         if found:
             names.setdefault(", ".join(violation.reason for violation in found), []).append(pod.metadata.name)
-    if total > MOST_PODS:
-        first = f"the first {MOST_PODS} of {total} existing pods"
+    if total > MAX_CHECKED_PODS:
+        first = f"the first {MAX_CHECKED_PODS} of {total} existing pods"
         request.warn(f"new PodSecurity enforce level only checked against {first}")
     if names:
         request.warn(f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforce}"')

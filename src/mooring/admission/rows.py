@@ -1,0 +1,285 @@
+"""Objects of one template: which fields differ between them, and which rules read those fields.
+
+    template, row = split(pod)          # a client: the document with ROW in place of the row's values
+    own = take(stored_pod)              # the server, in place: what is left is equal for pods of one template
+    put(admitted_template, own)         # and back
+
+The API server admits a template once and reuses the outcome for its rows. That is sound because every admission rule
+that reads a per-row field is declared here: `READERS` names the rules that read one and need nothing else of it than
+what `is_valid` checks, `may_share` excludes the templates for which a rule derives something from a row. A rule that
+reads a per-row field and is not named fails ``tests/unit/admission/test_rows.py``. Read next: ``pipeline.py``.
+"""
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from mooring.admission.addresses import validate_status_ips
+from mooring.api import names
+from mooring.api.batch_writes import ROW, Row
+from mooring.api.core_v1 import HostIP, NodeSelectorRequirement, Pod, PodIP, PodSpec, PodStatus
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.base.short_string_cache import cache_short
+
+T = TypeVar("T", bound=Resource)
+
+POD_NAME_LABEL, POD_INDEX_LABEL = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
+_LABELS = ((POD_NAME_LABEL, "pod_name_label"), (POD_INDEX_LABEL, "pod_index_label"))
+_KEYED_ROW = f'k:{{"ip":"{ROW}"}}'
+
+READERS = frozenset(
+    {
+        "mooring.admission.meta.validate_object_meta",
+        "mooring.admission.meta.validate_object_meta_update",
+        "mooring.admission.pipeline._check_name",
+        "mooring.admission.pipeline.generate_name",
+        "mooring.admission.pod.spec._names_and_numbers",
+        "mooring.admission.pod.strategy.mutate",
+        "mooring.admission.pod.strategy.validate_create",
+        "mooring.admission.pod.update._host_ip_errors",
+        "mooring.admission.pod.update._pod_ips",
+        "mooring.admission.pod.update.validate_status_update",
+    }
+)
+"""Functions that read a per-row field, and depend on nothing of it that `is_valid` does not check."""
+
+
+class _Named(msgspec.Struct, rename="camel"):
+    name: str = ""
+    restart_policy: str | None = None
+
+
+class SpecRead(msgspec.Struct, rename="camel"):
+    """The fields of a pod's spec that rules of status updates and deletions read."""
+
+    node_name: str = ""
+    restart_policy: str = ""
+    termination_grace_period_seconds: int | None = None
+    init_containers: list[_Named] = []
+    resource_claims: list[_Named] = []
+
+
+_SPECS = msgspec.json.Decoder(SpecRead)
+
+
+class LeanPod(msgspec.Struct, rename="camel"):
+    """A stored pod whose spec a write leaves as it is; only what rules read of the spec is decoded."""
+
+    kind: str
+    api_version: str
+    metadata: ObjectMeta
+    spec: msgspec.Raw
+    status: PodStatus
+
+
+def spec_read(pod: LeanPod) -> SpecRead:
+    """Return what rules read of a lean pod's spec, without the name of its node."""
+    read = _SPECS.decode(pod.spec)
+    read.node_name = ROW if read.node_name else ""
+    return read
+
+
+def split(obj: T) -> tuple[T, Row]:
+    """Return the template of an object and its row; leave the object as it is."""
+    copied = replace(obj, metadata=_copied_metadata(obj.metadata))
+    if isinstance(copied, Pod):
+        copied.spec, copied.status = _copied_spec(copied.spec), _copied_status(copied.status)
+    return copied, take(copied)
+
+
+def take(obj: Resource | LeanPod) -> Row:
+    """Put ROW in place of the per-row values of an object that the caller owns; return these values."""
+    meta = obj.metadata
+    row = Row(meta.name, meta.uid, meta.resource_version, meta.creation_timestamp or "")
+    meta.name = ROW if row.name else ""
+    meta.uid = ROW if row.uid else ""
+    meta.resource_version = ROW if row.resource_version else ""
+    meta.creation_timestamp = ROW if row.creation_timestamp else None
+    if isinstance(obj, Pod):
+        _take_spec(obj.spec, row)
+    if isinstance(obj, Pod | LeanPod):
+        _take_status(obj, row)
+    return row
+
+
+def put(obj: Resource | LeanPod, row: Row) -> None:
+    """Put the values of a row in place of ROW."""
+    meta = obj.metadata
+    if meta.name == ROW:
+        meta.name = row.name
+    if meta.uid == ROW:
+        meta.uid = row.uid
+    if meta.resource_version == ROW:
+        meta.resource_version = row.resource_version
+    if meta.creation_timestamp == ROW:
+        meta.creation_timestamp = row.creation_timestamp or None
+    if isinstance(obj, Pod):
+        _put_spec(obj.spec, row)
+    if isinstance(obj, Pod | LeanPod):
+        _put_status(obj, row)
+
+
+def filled(template: T, row: Row) -> T:
+    """Return a new object of an admitted template; leave the template as it is."""
+    copied = replace(template, metadata=_copied_metadata(template.metadata))
+    if isinstance(copied, Pod) and (row.hostname or row.target_node):
+        copied.spec = _copied_spec(copied.spec)
+    put(copied, row)
+    return copied
+
+
+def is_valid(row: Row) -> bool:
+    """Whether no rule refuses a value of a row; else the rules say what is wrong with it."""
+    return not (
+        (row.name and names.dns1123_subdomain(row.name))
+        or (row.hostname and names.dns1123_label(row.hostname))
+        or (row.target_node and names.dns1123_subdomain(row.target_node))
+        or (row.pod_name_label and names.label_value(row.pod_name_label))
+        or (row.pod_index_label and names.label_value(row.pod_index_label))
+        or (row.pod_ip and not _is_address(row.pod_ip))
+        or (row.host_ip and not _is_address(row.host_ip))
+    )
+
+
+@cache_short(4096)
+def _is_address(text: str) -> bool:
+    return not validate_status_ips([text], [], Path("status", "podIPs"))
+
+
+def may_share(template: Resource) -> bool:
+    """Whether new objects of a template may share one admission: no rule derives a field from a per-row field."""
+    if not isinstance(template, Pod):
+        return False
+    spec = template.spec
+    return not (
+        spec.node_name  # the labels of the node's zone are added
+        or any(volume.ephemeral is not None for volume in spec.volumes)  # whose claim is named after the pod
+        or (_has_row_label(template.metadata) and _merges_labels(spec))
+    )
+
+
+def _has_row_label(meta: ObjectMeta) -> bool:
+    return any(label in meta.labels for label, _ in _LABELS)
+
+
+def _merges_labels(spec: PodSpec) -> bool:
+    """Whether the values of labels are put into selectors (`matchLabelKeys`)."""
+    if any(each.match_label_keys for each in spec.topology_spread_constraints):
+        return True
+    affinity = spec.affinity
+    return affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
+
+
+def _take_spec(spec: PodSpec, row: Row) -> None:
+    row.node_name, row.hostname = spec.node_name, spec.hostname
+    spec.node_name = ROW if spec.node_name else ""
+    spec.hostname = ROW if spec.hostname else ""
+    if (target := _target(spec)) is not None:
+        row.target_node = target.values[0]
+        target.values = [ROW]
+
+
+def _put_spec(spec: PodSpec, row: Row) -> None:
+    if spec.node_name == ROW:
+        spec.node_name = row.node_name
+    if spec.hostname == ROW:
+        spec.hostname = row.hostname
+    target = _target(spec)
+    if target is not None and target.values[0] == ROW:
+        target.values = [row.target_node]
+
+
+def _take_status(pod: Pod | LeanPod, row: Row) -> None:
+    status, labels = pod.status, pod.metadata.labels
+    for label, field in _LABELS:
+        if label in labels:
+            setattr(row, field, labels[label])
+            labels[label] = ROW
+    if status.pod_ip and len(status.pod_ips) == 1 and status.pod_ips[0].ip == status.pod_ip:
+        row.pod_ip, status.pod_ip, status.pod_ips = status.pod_ip, ROW, []
+        _rename(pod.metadata, "f:podIPs", f'k:{{"ip":"{row.pod_ip}"}}', _KEYED_ROW)
+    if status.host_ip and len(status.host_ips) == 1 and status.host_ips[0].ip == status.host_ip:
+        row.host_ip, status.host_ip, status.host_ips = status.host_ip, ROW, []
+        _rename(pod.metadata, "f:hostIPs", f'k:{{"ip":"{row.host_ip}"}}', _KEYED_ROW)
+    for holder in _with_ids(status):
+        row.container_ids.append(holder.container_id)
+        holder.container_id = ROW
+
+
+def _put_status(pod: Pod | LeanPod, row: Row) -> None:
+    status, labels = pod.status, pod.metadata.labels
+    for label, field in _LABELS:
+        if labels.get(label) == ROW:
+            labels[label] = getattr(row, field)
+    if status.pod_ip == ROW:
+        status.pod_ip, status.pod_ips = row.pod_ip, [PodIP(ip=row.pod_ip)]
+        _rename(pod.metadata, "f:podIPs", _KEYED_ROW, f'k:{{"ip":"{row.pod_ip}"}}')
+    if status.host_ip == ROW:
+        status.host_ip, status.host_ips = row.host_ip, [HostIP(ip=row.host_ip)]
+        _rename(pod.metadata, "f:hostIPs", _KEYED_ROW, f'k:{{"ip":"{row.host_ip}"}}')
+    for holder, container_id in zip(_with_ids(status), row.container_ids, strict=False):
+        holder.container_id = container_id
+
+
+def _with_ids(status: PodStatus) -> Iterator[Any]:
+    for each in status.container_statuses:
+        if each.container_id:
+            yield each
+        for state in (each.state, each.last_state):
+            if state.terminated is not None and state.terminated.container_id:
+                yield state.terminated
+
+
+def _target(spec: PodSpec) -> NodeSelectorRequirement | None:
+    """Return the requirement that names the node which a DaemonSet makes a pod for."""
+    nodes = spec.affinity and spec.affinity.node_affinity
+    required = nodes and nodes.required_during_scheduling_ignored_during_execution
+    if not required or len(required.node_selector_terms) != 1:
+        return None
+    fields = required.node_selector_terms[0].match_fields
+    if len(fields) != 1 or fields[0].key != "metadata.name" or fields[0].operator != "In" or len(fields[0].values) != 1:
+        return None
+    return fields[0]
+
+
+def _rename(meta: ObjectMeta, field: str, before: str, after: str) -> None:
+    """Rename the list item of an address in the managed fields, which name it by its value."""
+    for entry in meta.managed_fields:
+        status = entry.fields_v1.get("f:status") if entry.fields_v1 else None
+        if status and before in (items := status.get(field, ())):
+            status[field] = {after if key == before else key: value for key, value in items.items()}
+
+
+def _copied_metadata(meta: ObjectMeta) -> ObjectMeta:
+    return replace(meta, labels=dict(meta.labels))
+
+
+def _copied_spec(spec: PodSpec) -> PodSpec:
+    if _target(spec) is None:
+        return replace(spec)
+    affinity: Any = spec.affinity
+    nodes = affinity.node_affinity
+    required = nodes.required_during_scheduling_ignored_during_execution
+    (term,) = required.node_selector_terms
+    terms = [replace(term, match_fields=[replace(term.match_fields[0])])]
+    required = replace(required, node_selector_terms=terms)
+    nodes = replace(nodes, required_during_scheduling_ignored_during_execution=required)
+    return replace(spec, affinity=replace(affinity, node_affinity=nodes))
+
+
+def _copied_status(status: PodStatus) -> PodStatus:
+    if not status.container_statuses:
+        return replace(status)
+    return replace(status, container_statuses=[_copied_container(each) for each in status.container_statuses])
+
+
+def _copied_container(each: Any) -> Any:
+    copied = replace(each)
+    for name in ("state", "last_state"):
+        state = getattr(copied, name)
+        if state.terminated is not None:
+            setattr(copied, name, replace(state, terminated=replace(state.terminated)))
+    return copied
