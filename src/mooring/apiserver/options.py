@@ -90,7 +90,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     flags: Mapping[str, str] = msgspec.field(default_factory=dict)
     """What the command was started with, for `/flagz`."""
     shutdown_delay: float = 0.0
-    """For how many seconds a server that was told to stop serves on, so that balancers see that it is not ready."""
+    """For how many seconds a stopping server still serves, so that balancers see that it is not ready."""
 
 
 def for_component(component: Component) -> VersionOptions:

@@ -5,7 +5,8 @@
         print(server.kubeconfig())
         await until_somebody_wants_it_to_stop()
 
-`mooring apiserver` and `mooring up` run one; tests use `server.app` without ever listening. Read next: ``app.py``.
+`mooring apiserver` and `mooring up` run one; tests use `server.app` without ever listening. Read next:
+``requests/app.py``.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
@@ -24,7 +25,6 @@ from prometheus_client import CollectorRegistry
 from mooring.admission.options import for_component as admission_options
 from mooring.api.coordination_v1 import Lease
 from mooring.api.scheme import Scheme
-from mooring.api.write_groups import PATH as WRITES
 from mooring.apiserver.access import authentication_trust
 from mooring.apiserver.access.audit_log import AuditLog
 from mooring.apiserver.access.authn import Authenticator
@@ -60,17 +60,18 @@ from mooring.apiserver.output.discovery import Discovery
 from mooring.apiserver.output.openapi import OpenApi
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry import Resources, bootstrap
+from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.apiserver.registry.api_services import ApiServices
 from mooring.apiserver.registry.connecting import admit_token
 from mooring.apiserver.registry.context import all_of
+from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.objects import Follower, Objects
 from mooring.apiserver.registry.quota.recount import Recount
 from mooring.apiserver.registry.services import Repair, ServiceAllocation
 from mooring.apiserver.registry.services.kubernetes_service import KubernetesService, advertised
 from mooring.apiserver.requests.app import Application, PathHandler
-from mooring.apiserver.requests.batch import WriteGroups
 from mooring.apiserver.requests.flow_control.classification import Classification
 from mooring.apiserver.requests.flow_control.keeping import FlowControl
 from mooring.apiserver.requests.health import Check, Health, store_answers
@@ -81,8 +82,8 @@ from mooring.apiserver.streams.kubelets import Kubelets
 from mooring.apiserver.streams.streams import Streams
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
-from mooring.base.metrics import registry_of
-from mooring.store.etcd.loading import grpc_needed
+from mooring.base.metrics import build_registry
+from mooring.store.etcd.grpc_import import explain_missing_grpc
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
 from mooring.store.sqlite import SqliteStore
@@ -97,7 +98,7 @@ _CLIENTS = {
 }
 """The kubeconfig files of a data directory: who they speak for, and the groups of that user."""
 _RENEWAL_SECONDS = 3600.0
-_REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what to do if somebody has chosen it
+_REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - users may choose it
 """Where this machine reaches a server that listens on all addresses."""
 
 
@@ -124,11 +125,8 @@ class ApiServer:
         self._node_authorizer = NodeAuthorizer(store, self._authorizer)
         self._audit = AuditLog(config.audit_log, clock) if config.audit_log else None
         self.app = self._application(registry)
-        app = self.app
-        groups = WriteGroups(app.respond_in_group, app.respond_alike, app.respond_together, app.respond_ending)
-        self.app.paths[WRITES] = groups.handle
         resources, network = self.app.resources, config.services
-        allocation = resources.context.allocation = ServiceAllocation(resources.context, network.node_ports)
+        allocation = cast("ServiceAllocation", resources.context.allocation)
         is_shared = config.etcd is not None
         self._repair = Repair(LoopbackClient(resources), allocation, clock, network, is_shared=is_shared)
 
@@ -148,7 +146,7 @@ class ApiServer:
                 store = await _open_store(config, clock)
                 undo.push_async_callback(store.close)
                 await require_complete(store)
-            server = cls(config, store, clock, registry or registry_of(config.component))
+            server = cls(config, store, clock, registry or build_registry(config.component))
             undo.push_async_callback(server.close)
             await server._begin()
             undo.pop_all()
@@ -165,8 +163,15 @@ class ApiServer:
         metrics = ServerMetrics(registry, self.store)
         limiter = RequestLimiter(config.limits, clock)
         metrics.in_flight_from(lambda: limiter.reading, lambda: limiter.writing)
-        metrics.streams.set_function(limiter.streams.total)
+        metrics.streams.set_function(lambda: limiter.streams)
         caller = self._webhooks = WebhookCaller(addresses_in(objects))
+        decoded = DecodedCache()
+        labels, decide = NamespaceLabels(self.store, decoded), deciding(self._node_authorizer)
+        admission_metrics = AdmissionMetrics(registry)
+        policies = self._policies = PolicyStep(self.store, self.scheme, decide, admission_metrics, decoded)
+        webhooks = self._webhook_step = WebhookStep(
+            self.store, self.scheme, caller, labels, decide, metrics=admission_metrics
+        )
         resources = Resources(
             self.store,
             self.scheme,
@@ -181,12 +186,10 @@ class ApiServer:
             ),
             create_check=partial(require_create, self._node_authorizer),
             stored_as=converting_by(caller),
+            extensions=Chain([policies, webhooks], admission_metrics),
+            decoded=decoded,
+            allocate=lambda context: ServiceAllocation(context, config.services.node_ports),
         )
-        labels, decide = NamespaceLabels(self.store), deciding(self._node_authorizer)
-        counted = resources.context.extensions.metrics = AdmissionMetrics(registry)
-        self._policies = PolicyStep(self.store, self.scheme, decide, counted)
-        self._webhook_step = WebhookStep(self.store, self.scheme, caller, labels, decide, metrics=counted)
-        resources.context.extensions.steps += [self._policies, self._webhook_step]
         return Application(
             scheme=self.scheme,
             versions=versions,
@@ -305,7 +308,7 @@ class ApiServer:
             self._tls = tls_context(pair.certificate_file, pair.key_file, self.authority)
             self._write_kubeconfigs()
             self._http = HttpServer(self.app, listening, self._tls, config.limits, before_stop=self._end_streams)
-            self._http.start()
+            await self._http.start()
         except BaseException:
             listening.close()
             raise
@@ -338,10 +341,10 @@ class ApiServer:
         return _https(host, port)
 
     def _reached_by_others(self) -> str:
-        """The URL for whoever is not on this machine; `url` where only this machine can reach the server."""
-        told = self._config.services.advertise_address
-        own = advertised(told, *self._address)
-        if own is None or not (told or self._config.bind_address in _REACHED_AT):
+        """Return the URL for other machines; `url` where only this machine can reach the server."""
+        given = self._config.services.advertise_address
+        own = advertised(given, *self._address)
+        if own is None or not (given or self._config.bind_address in _REACHED_AT):
             return self.url
         return _https(own.address, own.port)
 
@@ -361,7 +364,7 @@ class ApiServer:
             write_kubeconfig(self.kubeconfig(name), self.url, authority, user, self._pki.client(name, user, groups))
 
     async def _renew(self) -> None:
-        """Certificates that are about to end are made anew; new connections see the new one."""
+        """Renew certificates that expire soon; new connections see the new one."""
         while True:
             await self._clock.sleep(_RENEWAL_SECONDS)
             server = self._pki.server(self._names())
@@ -428,7 +431,7 @@ async def _open_store(config: ServerConfig, clock: Clock) -> Store:
     if config.ephemeral:
         return await MemoryStore.open(clock=clock)
     if config.etcd:
-        with grpc_needed():
+        with explain_missing_grpc():
             from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - a store in a file spares gRPC
 
         etcd = await EtcdStore.open(config.etcd, clock=clock)

@@ -5,7 +5,6 @@ way as does the server good waits, and goes with the next call. Used by the sche
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Sequence
 
@@ -31,13 +30,10 @@ _GROUPS_AT_ONCE = 2
 """The server works on one while the other travels."""
 _AT_ONCE = 112
 """Where each pod is bound by a call of its own: kube-apiserver and etcd work less for each of many that come together
-(docs/benchmarks.md). A few connections of the client are left for others, such as the lease."""
+(docs/benchmarks-details.md). A few connections of the client are left for others, such as the lease."""
 _FIRST = 8
 """So many begin, and whoever has bound a pod gets company: if all began at once, none would send anything before all
 have their connections, and for few pods these would cost more than the pods."""
-_MANY = 32
-_PAUSE_SECONDS = 0.002
-"""While so many are under way, answers are looked for every so often at most."""
 _ACCEPT = f"{MEDIA_TYPE}, {JSON}"
 
 
@@ -84,9 +80,6 @@ class BulkBinding:
         self._workers: set[asyncio.Task[None]] = set()
         self._busy = 0
         """How many of them have not found yet that nothing waits."""
-        self._pauses = False
-        self._paused = 0.0
-        """When the last pause was over."""
 
     async def bind(self, bindings: Sequence[Binding]) -> list[Outcome]:
         """What became of each binding, in the same order. A binding names its pod and, in `target`, the node.
@@ -110,24 +103,6 @@ class BulkBinding:
             worker = asyncio.get_running_loop().create_task(self._work(), name="binding pods")
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
-        if self._busy >= _MANY and not self._pauses:  # never with groups
-            self._pauses = True
-            asyncio.get_running_loop().call_soon(self._pause)
-
-    def _pause(self) -> None:
-        """Let answers come together, as long as many are under way.
-
-        A server at its limit answers one by one. To wake up for each costs more than to look every few milliseconds,
-        also the server, if it is on the same machine. Whoever has been busy for as long as that does not pause.
-        """
-        if self._busy < _MANY:
-            self._pauses = False
-            return
-        if time.perf_counter() - self._paused < _PAUSE_SECONDS:
-            time.sleep(_PAUSE_SECONDS)
-        self._paused = time.perf_counter()
-        loop = asyncio.get_running_loop()
-        loop.call_soon(loop.call_soon, self._pause)  # in between, answers are read and the next requests sent
 
     async def _work(self) -> None:
         try:
@@ -189,6 +164,6 @@ def _path(binding: Binding) -> str:
 
 def _compact(binding: Binding) -> bytes:
     """A message of protobuf, which kube-apiserver reads in less time than JSON, and writes too."""
-    from mooring.api import protobuf_writing  # noqa: PLC0415 - only Kubernetes is spoken to like this
+    from mooring.api import protobuf_encoding  # noqa: PLC0415 - only Kubernetes is spoken to like this
 
-    return protobuf_writing.encode("v1", "Binding", protobuf_writing.message(codec.to_tree(binding), Binding))
+    return protobuf_encoding.encode("v1", "Binding", protobuf_encoding.message(codec.to_tree(binding), Binding))

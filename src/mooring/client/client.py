@@ -23,19 +23,22 @@ from typing import Any, Self, TypeVar, cast
 
 from msgspec import structs
 
+from mooring.admission import rows
 from mooring.api import codec, errors, for_caches
 from mooring.api.authentication_v1 import TokenRequest, TokenRequestSpec
 from mooring.api.autoscaling_v1 import Scale, ScaleSpec
+from mooring.api.batch_writes import Row
 from mooring.api.core_v1 import Binding, ObjectReference, Pod, ServiceAccount
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import ObjectMeta, Resource, Status
+from mooring.api.meta_v1 import DeleteOptions, ObjectMeta, Resource, Status
 from mooring.api.policy_v1 import Eviction
 from mooring.api.scheme import Scheme
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.client import wire
+from mooring.client.errors import UnservedKindError
 from mooring.client.template_parts import TemplateParts
-from mooring.client.transport import Request, Response, Stream, Transport
+from mooring.client.transport import Request, Response, Stream, Templated, Transport
 from mooring.client.watch import Watch
 from mooring.client.wire import Listing, Query
 
@@ -113,10 +116,10 @@ class Client:
         return other
 
     def kind(self, cls: type[Resource]) -> Kind:
-        """The kind that a type stands for; raises ValueError when the scheme does not serve it."""
+        """The kind that a type stands for; raises `UnservedKindError` when the scheme does not serve it."""
         kind = self._kinds.get(cls)
         if kind is None:
-            raise ValueError(f"{cls.__module__}.{cls.__name__} is not among the kinds that this client's scheme serves")
+            raise UnservedKindError(f"{cls.__name__} is not served: --runtime-config or the versions switch it off")
         return kind
 
     def knows(self, cls: type[Resource]) -> bool:
@@ -126,14 +129,14 @@ class Client:
     def learn(self, versions: Iterable[Kind], storage: Kind) -> None:
         """Take in all versions of a custom kind."""
         versions = tuple(versions)
-        self.scheme.learn(versions, storage)
+        self.scheme.register(versions, storage)
         self._kinds |= {kind.type: kind for kind in versions}
 
     def forget(self, kind: Kind) -> None:
         """A custom kind is gone."""
         for version in self.scheme.family(kind):
             self._kinds.pop(version.type, None)
-        self.scheme.forget(kind.family)
+        self.scheme.unregister(kind.family)
 
     # -- reading
 
@@ -306,29 +309,24 @@ class Client:
         return self._decoded(await self._send("PUT", path, query, body), type(obj))
 
     async def create_unread(self, obj: Resource) -> None:
-        """As `create`, for those who learn by a watch what has become of the object, or do not care."""
+        """As `create`, for callers that watch the object or do not need it."""
         await self._create_unread(obj)
 
     async def create_briefly(self, obj: Resource) -> Resource:
-        """As `create`, for those who learn the rest by a watch: an object with no more than name, uid and version."""
+        """As `create`, for callers that watch the object: return only name, uid and resourceVersion."""
         return Resource(metadata=wire.identity(await self._create_unread(obj)))
 
     async def update_unread(self, obj: Resource, *, subresource: str = "") -> None:
-        """As `update`, for the same."""
-        kind, body = self._outgoing(obj)
-        path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
-        await self._send("PUT", path, body=body, unread=True)
+        """As `update`, for callers that watch the object."""
+        await self._send_object("PUT", obj, subresource)
 
     async def end_unread(self, obj: Resource, *, grace_period_seconds: int = 0) -> None:
-        """Write the last status of an object, and delete it then: in one request where the server takes groups."""
+        """Write the last status of an object and delete it: in one request where the server takes batches."""
         meta = obj.metadata
-        kind, body = self._outgoing(obj)
-        path = self._path(kind, meta.namespace, meta.name, "status")
-        options = codec.encode(wire.delete_options(grace_period_seconds, None, meta.uid, None, dry_run=False))
-        response = await self._send("PUT", path, body=body, unread=True, then_delete=options)
+        options = wire.delete_options(grace_period_seconds, None, meta.uid, None, dry_run=False)
+        response = await self._send_object("PUT", obj, "status", then_delete=options)
         if not response.has_deleted:
-            path = self._path(kind, meta.namespace, meta.name)
-            await self._send("DELETE", path, body=options, unread=True)
+            await self.delete_unread(type(obj), meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
 
     async def update_status(self, obj: T, *, dry_run: bool = False, field_manager: str = "") -> T:
         """As `update`, for the status alone."""
@@ -363,9 +361,19 @@ class Client:
         type: PatchType = PatchType.STRATEGIC_MERGE,  # noqa: A002 - as above
         subresource: str = "",
     ) -> None:
-        """As `patch`, for those who learn by a watch what has become of the object: little is sent back, none read."""
-        path = self._path(self.kind(cls), namespace, name, subresource)
-        await self._send("PATCH", path, body=codec.encode(body), content_type=type, accept=_METADATA_ALONE, unread=True)
+        """As `patch`, for callers that watch the object."""
+        kind = self.kind(cls)
+        path, collection = self._path(kind, namespace, name, subresource), self._path(kind, namespace)
+        templated = Templated(collection, subresource, body, partial(_split_patch, name, body))
+        await self._send(
+            "PATCH",
+            path,
+            body=codec.encode(body),
+            content_type=type,
+            accept=_METADATA_ALONE,
+            omit_body=True,
+            templated=self._if_offered(kind, templated),
+        )
 
     async def apply(
         self, obj: T, *, field_manager: str, force: bool = False, subresource: str = "", dry_run: bool = False
@@ -408,10 +416,14 @@ class Client:
         propagation_policy: str | None = None,
         uid: str | None = None,
     ) -> None:
-        """As `delete`, for those who learn by a watch what has become of the object."""
-        options = wire.delete_options(grace_period_seconds, propagation_policy, uid, None, dry_run=False)
-        path = self._path(self.kind(cls), namespace, name)
-        await self._send("DELETE", path, body=codec.encode(options), unread=True)
+        """As `delete`, for callers that watch the object."""
+        kind = self.kind(cls)
+        body = codec.encode(wire.delete_options(grace_period_seconds, propagation_policy, uid, None, dry_run=False))
+        template = wire.delete_options_body(grace_period_seconds, propagation_policy)
+        path, collection = self._path(kind, namespace, name), self._path(kind, namespace)
+        row = Row(name, uid or "")
+        templated = self._if_offered(kind, Templated(collection, "", row, lambda: (template, row)))
+        await self._send("DELETE", path, body=body, omit_body=True, templated=templated)
 
     async def delete_collection(
         self,
@@ -511,7 +523,12 @@ class Client:
         return "/".join(parts)
 
     def _outgoing(self, obj: Resource) -> tuple[Kind, bytes]:
-        """The kind of an object and its JSON, which says its kind even where the struct does not."""
+        """The kind of an object and its JSON, which has the kind even where the struct does not."""
+        kind, sent = self._stamped(obj)
+        return kind, codec.encode(sent)
+
+    def _stamped(self, obj: Resource) -> tuple[Kind, Resource]:
+        """The kind of an object, and the object in a version that the server has."""
         kind = self.scheme.kind(obj.api_version, obj.kind) if obj.api_version and obj.kind else None
         kind = self.kind(type(obj)) if kind is None else self._instead.get(kind, kind)
         hub = self.scheme.hub(kind)
@@ -524,7 +541,7 @@ class Client:
             raise ValueError(
                 f"{kind.kind} {obj.metadata.name!r}: objects of this kind live in namespaces, say in which"
             )
-        return kind, codec.encode(obj)
+        return kind, obj
 
     def _conversion(self, cls: type[T]) -> Callable[[Resource], T] | None:
         """How objects as the server sends them become those of a type; None where they are."""
@@ -541,8 +558,30 @@ class Client:
         return cast("T", self.scheme.convert(wire.decoded(response, kind.type), self.scheme.hub(kind)))
 
     async def _create_unread(self, obj: Resource) -> Response:
-        kind, body = self._outgoing(obj)
-        return await self._send("POST", self._path(kind, obj.metadata.namespace), body=body, unread=True)
+        return await self._send_object("POST", obj)
+
+    async def _send_object(
+        self, method: str, obj: Resource, subresource: str = "", *, then_delete: DeleteOptions | None = None
+    ) -> Response:
+        """Write an object whose response may omit it; pods as rows of their template, where the server takes these."""
+        (kind, sent), meta = self._stamped(obj), obj.metadata
+        collection = self._path(kind, meta.namespace)
+        path = collection if method == "POST" else self._path(kind, meta.namespace, meta.name, subresource)
+        last, templated = codec.encode(then_delete) if then_delete is not None else b"", None
+        if not meta.managed_fields:
+            ending = then_delete and wire.delete_options_body(then_delete.grace_period_seconds, None)
+            made = Templated(collection, subresource, obj, partial(_split, sent), ending or b"")
+            templated = self._if_offered(kind, made)
+        if templated is None:
+            body = codec.encode(sent)
+            return await self._send(method, path, body=body, omit_body=True, then_delete=last)
+        whole = partial(codec.encode, sent)
+        return await self._send(method, path, omit_body=True, then_delete=last, templated=templated, whole=whole)
+
+    def _if_offered(self, kind: Kind, templated: Templated) -> Templated | None:
+        """A write as a row of a template; None where the kind or the transport has none."""
+        is_offered = kind.type is Pod and getattr(self._transport, "takes_templates", False)
+        return templated if is_offered else None
 
     async def _post_sub(
         self, kind: Kind, name: str, namespace: str, subresource: str, obj: Resource, *, attempts: int = _ATTEMPTS
@@ -562,14 +601,17 @@ class Client:
         accept: str = JSON,
         timeout: float = _TIMEOUT,  # noqa: ASYNC109 - the transport keeps it
         attempts: int = _ATTEMPTS,
-        unread: bool = False,
+        omit_body: bool = False,
         then_delete: bytes = b"",
+        templated: Templated | None = None,
+        whole: Callable[[], bytes] | None = None,
     ) -> Response:
         headers = self._get_headers
-        if body or accept != JSON:
+        if body or whole or accept != JSON:
             headers = self._headers_of.get((accept, content_type)) or self._remember_headers(accept, content_type)
         guard = None if method == "GET" else self.guard
-        request = Request(method, path, query, headers, body, guard, is_unread=unread, then_delete=then_delete)
+        request = Request(method, path, query, headers, body, guard, omit_body=omit_body, then_delete=then_delete)
+        request.templated, request.whole = templated, whole
         for attempt in range(1, attempts + 1):
             response = await self._transport.send(request, timeout)
             if response.warnings:
@@ -598,7 +640,25 @@ class Client:
         raise wire.status_error(stream.status, body)
 
 
+def _split(obj: Resource) -> tuple[bytes, Row]:
+    """The template of an object as JSON, and its row."""
+    template, row = rows.split(obj)
+    template.metadata.creation_timestamp, row.creation_timestamp = None, ""  # the server has it
+    return codec.encode(template), row
+
+
+def _split_patch(name: str, body: Any) -> tuple[bytes, Row]:
+    """A patch without the uid that it is for, and the row."""
+    meta = body.get("metadata") if isinstance(body, dict) else None
+    if not isinstance(meta, dict) or "uid" not in meta:
+        return codec.encode(body), Row(name)
+    others = {field: value for field, value in meta.items() if field != "uid"}
+    return codec.encode({**body, "metadata": others}), Row(name, meta["uid"])
+
+
 def _warn(request: Request, warnings: Sequence[str]) -> None:
     for text in warnings:
+        if request.path.endswith("/endpoints"):
+            continue  # controllers keep Endpoints for clients that still read them; that they are deprecated is known
         if logs.once(("server warning", text)):
             log.warning("warning from the API server: %s", text, extra={"fields": {"path": request.path}})

@@ -7,8 +7,8 @@ import mooring
 from mooring.api.scheme import Scheme
 from mooring.base.clock import Clock, SystemClock
 from mooring.client import kubeconfig as kubeconfigs
+from mooring.client.batching import BatchingTransport
 from mooring.client.client import Client
-from mooring.client.grouped import GroupedTransport
 from mooring.client.https import HttpsTransport
 from mooring.client.template_parts import TemplateParts
 from mooring.client.wire import PARTS
@@ -33,7 +33,7 @@ def connect(
     connection = kubeconfigs.load(kubeconfig, context, clock=clock)
     transport = HttpsTransport(connection)
     return Client(
-        GroupedTransport(transport) if grouped else transport,
+        BatchingTransport(transport) if grouped else transport,
         user_agent=user_agent,
         scheme=scheme,
         clock=clock,

@@ -2,6 +2,7 @@
 
 ClientError
 ├── ConfigError            the kubeconfig cannot be used: the message says which file and why
+├── UnservedKindError      the server does not serve a kind that the caller works with
 ├── CredentialsError       a token file or exec plugin gave no credentials
 └── TransportError         the server was not reached, or its answer did not arrive
     ├── ConnectError       nothing was sent: repeat freely
@@ -18,6 +19,10 @@ class ClientError(Exception):
 
 class ConfigError(ClientError):
     """The kubeconfig cannot be used: correct the file that the message names."""
+
+
+class UnservedKindError(ClientError, ValueError):
+    """The server does not serve a kind that the caller works with: switch it on, or leave the component out."""
 
 
 class CredentialsError(ClientError):

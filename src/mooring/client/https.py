@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from mooring.base.deadlines import Deadlines
+from mooring.base.http_head import HeadError, header_lines, request_line
 from mooring.client.credentials import Credential
 from mooring.client.errors import ConfigError, ConnectError, DeadlineError, DisconnectedError, TooLongError
 from mooring.client.kubeconfig import Connection
@@ -49,7 +49,6 @@ class HttpsTransport:
         self._secure = url.scheme == "https"
         self._netloc = url.netloc.rpartition("@")[2]
         self._slots = asyncio.Semaphore(max_connections)
-        self._deadlines = Deadlines()
         self._idle: list[_Channel] = []
         self._session: ssl.SSLSession | None = None
         """What the last connection agreed on with the server, for the next one."""
@@ -66,7 +65,7 @@ class HttpsTransport:
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
         try:
-            with self._deadlines.begin(timeout):
+            async with asyncio.timeout(timeout):
                 await self._slots.acquire()
                 try:
                     reply = await self._ask(request)
@@ -80,7 +79,7 @@ class HttpsTransport:
 
     async def stream(self, request: Request, timeout: float) -> "HttpsStream":  # noqa: ASYNC109 - as above
         try:
-            with self._deadlines.begin(timeout):
+            async with asyncio.timeout(timeout):
                 stream = HttpsStream(await self._ask(request, in_pieces=True))
                 if stream.status == 401 and self._connection.credentials.reject():
                     await stream.close()
@@ -130,20 +129,22 @@ class HttpsTransport:
         length = f"content-length: {len(request.body)}\r\n"
         if not request.body and request.method in {"GET", "HEAD"}:
             length = ""
-        headers = self._headers(request.headers, credential)
-        head = f"{request.method} {self._base}{request.target} HTTP/1.1\r\n{headers}{length}\r\n"
+        try:
+            first = request_line(request.method, f"{self._base}{request.target}")
+            headers = self._headers(request.headers, credential)
+        except HeadError as error:
+            raise ConnectError(f"nothing was sent: {error}") from None
+        head = f"{first}{headers}{length}\r\n"
         return head.encode("latin-1", "replace") + request.body
 
     def _headers(self, headers: Mapping[str, str], credential: Credential) -> str:
         """What a request is sent with. Of many that are made at a time, it is the same for most."""
         known, known_credential, text = self._last_headers
         if known is not headers or known_credential is not credential:
-            lines = [f"host: {self._netloc}"]
-            lines += [f"{name}: {value}" for name, value in headers.items()]
+            pairs = [("host", self._netloc), *headers.items()]
             if credential.authorization:
-                lines.append(f"authorization: {credential.authorization}")
-            lines += [f"{name}: {value}" for name, value in credential.headers]
-            text = "\r\n".join([*lines, ""])
+                pairs.append(("authorization", credential.authorization))
+            text = header_lines([*pairs, *credential.headers])
             self._last_headers = headers, credential, text
         return text
 
@@ -173,7 +174,7 @@ class HttpsTransport:
         self._use_identity(credential)
         name = self._connection.tls_server_name or self._host
         try:
-            with self._deadlines.begin(_CONNECT_SECONDS):
+            async with asyncio.timeout(_CONNECT_SECONDS):
                 _, channel = await asyncio.get_running_loop().create_connection(
                     lambda: _Channel(self._open),
                     self._host,

@@ -10,8 +10,23 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from mooring.api.batch_writes import Row
+
 _PLAIN = re.compile(r"[A-Za-z0-9_.~/:!$&'()*+,;=@-]*")
 """What needs no quoting, as nearly all paths."""
+
+
+class Templated(msgspec.Struct, frozen=True):
+    """A write as a row of a template: what ``batching.py`` needs to send it with others."""
+
+    collection: str
+    subresource: str
+    source: object
+    """Writes with the same source have the same template and row."""
+    split: Callable[[], tuple[bytes, Row]]
+    """The template's document, and the row."""
+    then_delete: bytes = b""
+    """The options of the deletion that follows, for any row."""
 
 
 class Request(msgspec.Struct):
@@ -28,10 +43,13 @@ class Request(msgspec.Struct):
     """How many bytes an answer may have at most; 0 for any number."""
     is_repeatable: bool = False
     """Whether it does no harm twice, although it is no read."""
-    is_unread: bool = False
-    """Whether nobody reads the answer to a write that succeeds, so that it need not have the object."""
+    omit_body: bool = False
+    """Whether the response to a write may omit the object."""
+    templated: Templated | None = None
+    """How to send it in a batch; `body` is then empty until `whole` makes it."""
+    whole: Callable[[], bytes] | None = None
     then_delete: bytes = b""
-    """The options of a deletion that is to follow an update that succeeds, where it can be sent with it."""
+    """The options of a deletion that follows an update that succeeds, where it can be sent with it."""
 
     @property
     def target(self) -> str:
@@ -49,7 +67,7 @@ class Response(msgspec.Struct):
     warnings: Sequence[str] = ()
     """The texts of `Warning` headers."""
     has_deleted: bool = False
-    """Whether the deletion was sent that was to follow, so that this is the answer to it."""
+    """Whether the deletion that follows was sent, so that this is the response to it."""
 
 
 class Stream(Protocol):

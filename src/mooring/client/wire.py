@@ -1,6 +1,7 @@
 """How calls become requests and answers objects: paths, queries, bodies, errors. For ``client.py`` and ``watch.py``."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Generic, TypeVar, cast
 
 import msgspec
@@ -202,6 +203,12 @@ def delete_options(
         preconditions=Preconditions(uid=uid, resource_version=version) if uid or version else None,
         dry_run=["All"] if dry_run else [],
     )
+
+
+@lru_cache(maxsize=64)
+def delete_options_body(grace: int | None, propagation: str | None) -> bytes:
+    """Delete options as JSON, for any object."""
+    return codec.encode(delete_options(grace, propagation, None, None, dry_run=False))
 
 
 def retry_after(response: Response) -> float | None:

@@ -12,12 +12,11 @@ log = logs.get(__name__)
 
 
 def is_kept() -> bool:
-    """Whether there is a line for every request."""
     return log.isEnabledFor(logging.INFO)
 
 
 def write(exchange: Exchange) -> None:
-    """Log a request that has been answered; errors of the server itself are shown without `-v` too."""
+    """Log a response; server errors also without `-v`."""
     level = logging.ERROR if exchange.code >= 500 else logging.INFO
     if not log.isEnabledFor(level):
         return

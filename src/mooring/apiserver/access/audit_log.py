@@ -10,9 +10,11 @@ from typing import Any
 
 import msgspec
 
-from mooring.api import codec, times
+from mooring.api import codec, protobuf, times, yaml_documents
 from mooring.api.authentication_v1 import UserInfo
+from mooring.api.json_tree import DecodeError
 from mooring.apiserver.messages.exchange import Exchange
+from mooring.apiserver.messages.http import PROTOBUF, YAML, Response
 from mooring.base import logs
 from mooring.base.clock import Clock
 
@@ -25,7 +27,7 @@ class AuditLogError(Exception):
 
 
 class AuditLog:
-    """An open audit log. Lines are appended, so that tools may move the file away and start the server anew."""
+    """An open audit log. Lines are appended, so that tools may move the file away and restart the server."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -49,6 +51,45 @@ class AuditLog:
         os.close(self._file)
 
 
+class _Metadata(msgspec.Struct):
+    name: str = ""
+    uid: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _Row(msgspec.Struct):
+    object: _Object = msgspec.field(default_factory=_Object)
+
+
+class _Created(_Object):
+    rows: list[_Row] = []
+
+
+_CREATED = msgspec.json.Decoder(_Created)
+
+
+def created_by(response: Response) -> tuple[str, str]:
+    """Return name and uid of the object in the response to a create; empty where it has none."""
+    body = response.body
+    if not isinstance(body, bytes) or not 200 <= response.status < 300:
+        return "", ""
+    try:
+        if response.content_type == PROTOBUF:
+            return protobuf.identity_of(body)
+        found = _CREATED.decode(body) if response.content_type != YAML else _of_yaml(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, DecodeError):
+        return "", ""
+    metadata = found.rows[0].object.metadata if found.rows else found.metadata
+    return metadata.name, metadata.uid
+
+
+def _of_yaml(body: bytes) -> _Created:
+    return msgspec.convert(yaml_documents.read(body)[0].tree, _Created)
+
+
 def _event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
     request = exchange.request
     who = exchange.user or request.user
@@ -68,10 +109,12 @@ def _event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
         event["impersonatedUser"] = _user(request.user)
     if exchange.route:
         route = exchange.route
+        name, uid = exchange.created
         reference = {
             "resource": route.resource,
             "namespace": route.namespace,
-            "name": route.name,
+            "name": route.name or name,
+            "uid": uid,
             "apiGroup": route.group,
             "apiVersion": route.version,
             "subresource": route.subresource,
@@ -83,7 +126,7 @@ def _event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
     event["responseStatus"] = status
     event["requestReceivedTimestamp"] = times.to_microseconds(exchange.received)
     event["stageTimestamp"] = now
-    if exchange.allowed_by or exchange.code == 403:  # else nobody was asked: who it is was not known, or too much came
+    if exchange.allowed_by or exchange.code == 403:  # else authorization was not reached
         event["annotations"] = {
             "authorization.k8s.io/decision": "allow" if exchange.allowed_by else "forbid",
             "authorization.k8s.io/reason": exchange.allowed_by,

@@ -1,4 +1,4 @@
-"""Tells the cluster whom this server trusts, and since when it has looked at tokens: ConfigMaps in `kube-system`.
+"""Publish which authorities this server trusts, and since when it tracks legacy tokens: ConfigMaps in `kube-system`.
 
 Kubernetes' components read `extension-apiserver-authentication` to let the same clients in to their own ports, and
 kube-controller-manager reads since when the use of old tokens would have been noticed. Written when a server starts.

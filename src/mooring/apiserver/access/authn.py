@@ -1,7 +1,7 @@
-"""Finds out who a request comes from.
+"""Authenticate requests.
 
-A verified client certificate counts first, then a bearer token. A token that nobody knows is an error, not anonymity:
-its owner believes to be somebody. Without either, a request is anonymous, which is enough for health and version alone.
+A verified client certificate counts first, then a bearer token. An unknown token is an error. Without
+either, a request is anonymous, which is enough for health and version only.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from mooring.apiserver.access.tokens import ISSUER, Recognised, ServiceAccountTo
 from mooring.apiserver.messages import users
 
 PUBLIC_PATHS: frozenset[str] = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
-"""What anybody may ask for: health, and the version."""
+"""Paths for anonymous requests: health and version."""
 
 
 class Authenticator:
-    """All the ways in which clients show who they are."""
+    """Authenticate by certificate, token file, service account token or bootstrap token."""
 
     def __init__(
         self, accounts: ServiceAccountTokens, tokens: TokenFile | None = None, joining: BootstrapTokens | None = None
@@ -46,7 +46,7 @@ class Authenticator:
         return found.user if isinstance(found, Recognised) else None
 
     async def review(self, token: str, audiences: tuple[str, ...]) -> Recognised | str:
-        """Whose token this is and for whom it is meant, or why it is nobody's."""
+        """Return the user of a token and its audiences, or why it is refused."""
         if not token:
             return "there is no token"
         if user := self._tokens.user(token):

@@ -1,6 +1,6 @@
 """What a request wants to do, as the authorizer sees it, and how it answers.
 
-`attributes_of` makes `Attributes` of a request; ``rbac.py`` has the authorizer; `forbidden` is what the client is told.
+`attributes_of` makes `Attributes` of a request; ``rbac.py`` has the authorizer; `forbidden` makes the error.
 """
 
 from typing import Protocol
@@ -10,7 +10,7 @@ import msgspec
 from mooring.api import errors, field_selector
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.kinds import Kind
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.api.rbac_v1 import PolicyRule
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import MANY, ResourceRoute
@@ -45,12 +45,10 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Authorizer(Protocol):
-    """Decides what users may do."""
-
     def authorize(self, user: UserInfo, attributes: Attributes) -> Decision: ...
 
     async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
-        """Get to know what `authorize` needs for this action; for others it decides by what it knew before."""
+        """Load what `authorize` needs for this action."""
         ...
 
     def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
@@ -58,7 +56,7 @@ class Authorizer(Protocol):
         ...
 
     async def catch_up(self) -> None:
-        """Wait until what has been written about rights counts."""
+        """Wait until all stored roles and bindings are in effect."""
         ...
 
 
@@ -93,7 +91,7 @@ def selected_node(selector: str) -> str:
 
 
 def _only(selector: str, field: str) -> str:
-    """The one value that a field selector leaves: those who may see one object only can list and watch it."""
+    """The one value that a field selector allows: a right to one object includes listing and watching it."""
     if field not in selector:
         return ""
     try:
@@ -103,13 +101,13 @@ def _only(selector: str, field: str) -> str:
 
 
 def forbidden(user: UserInfo, attributes: Attributes, reason: str = "") -> errors.Forbidden:
-    """What somebody is told who may not do something, in Kubernetes' words."""
-    who = f"User {quoted(user.username)} cannot {attributes.verb}"
-    behind = f": {reason}" if reason else ""
+    """The error of a refused request, in Kubernetes' words."""
+    who = f"User {go_quote(user.username)} cannot {attributes.verb}"
+    suffix = f": {reason}" if reason else ""
     if attributes.path:
-        return errors.forbidden("", "", f"{who} path {quoted(attributes.path)}{behind}")
-    where = f"in the namespace {quoted(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
-    what = f"resource {quoted(attributes.full_resource)} in API group {quoted(attributes.group)}"
+        return errors.forbidden("", "", f"{who} path {go_quote(attributes.path)}{suffix}")
+    where = f"in the namespace {go_quote(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
+    what = f"resource {go_quote(attributes.full_resource)} in API group {go_quote(attributes.group)}"
     return errors.forbidden(
-        attributes.resource, attributes.name, f"{who} {what} {where}{behind}", group=attributes.group
+        attributes.resource, attributes.name, f"{who} {what} {where}{suffix}", group=attributes.group
     )

@@ -1,7 +1,7 @@
 """Writes the roles and bindings of ``bootstrap_roles.py`` when a server starts, and adds what they lack.
 
-What somebody has added to them stays, apart from subjects that earlier releases had bound too widely. One with the
-annotation `autoupdate: "false"` is left alone.
+Additions stay, except for subjects that earlier releases bound too widely. A role with the annotation
+ `autoupdate: "false"` is left alone.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def _ensure(calls: LoopbackClient, wanted: Resource) -> None:
             elif completed(current, wanted):
                 await calls.update(current)
         except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
-            continue  # somebody else is at work on it
+            continue  # a conflict: another server writes it
         return
 
 

@@ -1,4 +1,4 @@
-"""Recognises bootstrap tokens: whoever shows one may join the cluster, and is nobody else."""
+"""Authenticate bootstrap tokens, with which a machine may join the cluster and do nothing else."""
 
 import hmac
 
@@ -11,14 +11,14 @@ from mooring.base.clock import Clock
 
 
 class BootstrapTokens:
-    """Looks tokens up each time, so that deleting one takes effect at once."""
+    """Authenticate by the stored Secret each time, so that deleting it takes effect at once."""
 
     def __init__(self, objects: Objects, clock: Clock) -> None:
         self._objects = objects
         self._clock = clock
 
     async def user(self, token: str) -> UserInfo | None:
-        """Whose token this is; None when it is no bootstrap token, or not good any more."""
+        """Return the user of a token; None when it is not a valid bootstrap token."""
         match = bootstrap_tokens.TOKEN.fullmatch(token)
         if match is None:
             return None

@@ -2,9 +2,9 @@
 
 Kubernetes' are data, ``kubernetes_roles.json``: what a kube-apiserver of 1.37 wrote (``tools/bootstrap_roles.py``).
 `cluster-admin`, `admin`, `edit` and `view` are for people; what begins with `system:` is for components. `admin`,
-`edit` and `view` gather the rules of all roles with their label, so that whoever adds an API adds a role and no more.
-The server writes all of them when it starts and adds what is missing, unless somebody has set the annotation
-`rbac.authorization.kubernetes.io/autoupdate` of one to false. Written by ``bootstrap.py``.
+`edit` and `view` aggregate the rules of all roles with their label, so that a new API needs one more role only.
+The server writes all of them when it starts and adds what is missing, except for those with the annotation
+`rbac.authorization.kubernetes.io/autoupdate: "false"`. Written by ``bootstrap.py``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,8 +27,6 @@ _READ = ("get", "list", "watch")
 
 
 class _Recorded(msgspec.Struct):
-    """The file."""
-
     cluster_roles: list[ClusterRole] = msgspec.field(name="ClusterRole")
     cluster_role_bindings: list[ClusterRoleBinding] = msgspec.field(name="ClusterRoleBinding")
     roles: list[Role] = msgspec.field(name="Role")
@@ -84,7 +82,6 @@ _BESIDES = {
 
 
 def cluster_roles() -> list[ClusterRole]:
-    """All ClusterRoles."""
     found = {role.metadata.name: role for role in _recorded().cluster_roles}
     for name, rules in _BESIDES.items():
         found[name].rules += rules
@@ -106,34 +103,28 @@ def _gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[Polic
 
 @cache
 def node_rules() -> tuple[PolicyRule, ...]:
-    """What all nodes have in common. The Node authorizer narrows it to what concerns each node.
-
-    The role `system:node` is bound to nobody, as in Kubernetes, and shows it.
-    """
+    """Return the rights of every node, from the role `system:node`, which has no binding, as in Kubernetes."""
     return tuple(next(role.rules for role in _recorded().cluster_roles if role.metadata.name == "system:node"))
 
 
 def cluster_role_bindings() -> list[ClusterRoleBinding]:
-    """All ClusterRoleBindings."""
     return [
         *_recorded().cluster_role_bindings,
         # What kubeadm binds in other clusters: nodes with a token join, and renew their certificates, by themselves.
         _bound("mooring:node-bootstrapper", "system:node-bootstrapper", _group(users.JOINING_NODES)),
         _bound("mooring:node-autoapprove-bootstrap", f"{_REQUESTS}:nodeclient", _group(users.JOINING_NODES)),
         _bound("mooring:node-autoapprove-rotation", f"{_REQUESTS}:selfnodeclient", _group(users.NODES)),
-        # kube-apiserver leaves this to whoever installs it; here the server makes its certificate for kubelets itself
+        # kube-apiserver leaves this to installers; here the server issues its kubelet client certificate itself
         _bound("mooring:kube-apiserver-kubelet-client", "system:kubelet-api-admin", _user(users.KUBELET_CLIENT)),
         _bound("mooring:write-groups", "mooring:write-groups", _user(users.CONTROLLERS), _user(users.SCHEDULER)),
     ]
 
 
 def roles() -> list[Role]:
-    """All Roles."""
     return _recorded().roles
 
 
 def role_bindings() -> list[RoleBinding]:
-    """All RoleBindings."""
     return _recorded().role_bindings
 
 

@@ -1,9 +1,8 @@
-"""Nobody gives away more than they have: the check on writes of roles and bindings.
+"""Prevent privilege escalation: the check on writes of roles and bindings.
 
-Whoever writes a role must have all its rights, or the verb `escalate` on it; whoever writes a binding must have all
-rights of the role that it gives, or the verb `bind` on that role. It does not matter what the write changes: a label
-grants as much as a rule where another role gathers by labels. Only what garbage collection needs may be changed by
-those who have less. The resources call `check` before they store one.
+The author of a role needs all its rights, or the verb `escalate` on it; the author of a binding all rights of its role,
+or the verb `bind` on it. The kind of change does not matter: a label grants as much as a rule where another role
+aggregates by labels. Only owners and finalizers may be changed without these rights. Called before a role is stored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +12,7 @@ from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import Resource
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef
 from mooring.apiserver.access.authz import Attributes
 from mooring.apiserver.access.rbac import EVERYTHING, RbacAuthorizer, path_matches
@@ -21,16 +20,16 @@ from mooring.apiserver.messages import users
 
 GROUP = "rbac.authorization.k8s.io"
 _Right = tuple[str, str, str, str, str]
-"""verb, group, resource, name, path: a rule comes to all combinations of what it lists."""
+"""verb, group, resource, name, path: a rule grants all combinations of its lists."""
 _Granting = ClusterRole | Role | ClusterRoleBinding | RoleBinding
 _GRANTING = (ClusterRole, Role, ClusterRoleBinding, RoleBinding)
-"""The same in a form that is fast to ask for: every write is."""
+"""As a frozenset, because every write looks here."""
 _MOST_WORK = 10_000_000
-"""How many words are compared for one write: a fraction of a second, and far more than any sensible role needs."""
+"""Most comparisons for one write: a fraction of a second, far more than sensible roles need."""
 
 
 class EscalationCheck:
-    """Judges roles and bindings before they are stored."""
+    """Refuse roles and bindings that grant more than their author has."""
 
     def __init__(self, authorizer: RbacAuthorizer) -> None:
         self._authorizer = authorizer
@@ -82,9 +81,9 @@ class EscalationCheck:
             raise errors.forbidden(resource, obj.metadata.name, why, group=GROUP)
         missing = missing_rights(rules, held)
         if missing:
-            groups = " ".join(quoted(group) for group in user.groups)
+            groups = " ".join(go_quote(group) for group in user.groups)
             why = (
-                f"user {quoted(user.username)} (groups=[{groups}]) is attempting to grant RBAC permissions "
+                f"user {go_quote(user.username)} (groups=[{groups}]) is attempting to grant RBAC permissions "
                 "not currently held:\n" + "\n".join(map(_shown, missing))
             )
             raise errors.forbidden(resource, obj.metadata.name, why, group=GROUP)
@@ -130,7 +129,6 @@ def _all_of(wanted: Iterable[str], held: Sequence[str]) -> bool:
 
 
 def _size(rule: PolicyRule) -> int:
-    """How many rights a rule comes to."""
     verbs, groups, resources, names, paths = map(len, _words(rule))
     return verbs * groups * resources * (names or 1) + verbs * paths
 
@@ -178,7 +176,7 @@ def _gathers(role: Resource | None) -> bool:
 
 def _shown(rule: PolicyRule) -> str:
     parts = [
-        f"{name}:[{' '.join(quoted(value) for value in values)}]"
+        f"{name}:[{' '.join(go_quote(value) for value in values)}]"
         for name, values in (
             ("APIGroups", rule.api_groups),
             ("Resources", rule.resources),

@@ -1,4 +1,4 @@
-"""Speaking for somebody else: the `Impersonate-User` headers, which `kubectl --as` sends.
+"""Impersonation: the `Impersonate-User` headers, which `kubectl --as` sends.
 
 Who is asking needs the verb `impersonate` on each thing that the headers name. From there on the request is treated as
 the other's; the access log and the audit log name both.
@@ -44,7 +44,6 @@ def impersonated(user: UserInfo, headers: Mapping[str, str], authorizer: Authori
 
 
 def _actions(name: str, groups: list[str], uid: str, extra: Mapping[str, list[str]]) -> list[Attributes]:
-    """Everything that must be allowed."""
     account = users.split_service_account(name)
     if account:
         actions = [Attributes("impersonate", "", "serviceaccounts", "", *account)]

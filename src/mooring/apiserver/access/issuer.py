@@ -3,7 +3,7 @@
     /.well-known/openid-configuration    who issues tokens, and where the keys are
     /openid/v1/jwks                      the key that tokens are signed with
 
-Service accounts may read both (`system:service-account-issuer-discovery`). Asked by ``app.py``.
+Service accounts may read both (`system:service-account-issuer-discovery`). Asked by ``requests/app.py``.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class IssuerPages:
         self._server = server
 
     def handle(self, request: Request) -> Response | None:
-        """The page that a request is about; None if it is about something else."""
+        """Return the requested page; None for other paths."""
         match request.path.rstrip("/"):
             case "/.well-known/openid-configuration":
                 return Response(200, msgspec.json.encode(self._configuration()), "application/json", dict(_HEADERS))

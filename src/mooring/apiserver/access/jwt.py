@@ -34,7 +34,7 @@ def sign(key: ec.EllipticCurvePrivateKey, claims: dict[str, Any]) -> str:
 
 
 def verify(key: ec.EllipticCurvePublicKey, token: str) -> dict[str, Any]:
-    """The claims of a token with a good signature. What they say is for the caller to judge."""
+    """Return the claims of a token with a valid signature; the caller checks the claims."""
     parts = token.split(".")
     if len(parts) != 3 or len(token) > _MAX_LENGTH:
         raise JwtError("it has not the form of a JSON Web Token")

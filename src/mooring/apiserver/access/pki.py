@@ -5,8 +5,8 @@
     <data-dir>/pki/admin.crt, .key …         what clients show, user in CN and groups in O; one year
 
 Keys are ECDSA P-256, which makes handshakes cheap. Files can be read by their owner only and are replaced as a whole,
-so that nobody ever sees half a key. A certificate that ends soon, that another authority signed, or that does not name
-the server's addresses is made anew when somebody asks for it; the server asks once an hour.
+so that no reader sees half a key. A certificate that expires soon, that another authority signed, or that does not name
+the server's addresses is replaced on its next use; the server checks once an hour.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ T = TypeVar("T")
 AUTHORITY_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=365)
 _TOLERANCE = timedelta(minutes=5)
-"""Certificates begin a little in the past, for clients whose clocks are behind."""
+"""Certificates begin a little in the past, for clients with slow clocks."""
 _PURPOSES = {"client auth": ExtendedKeyUsageOID.CLIENT_AUTH, "server auth": ExtendedKeyUsageOID.SERVER_AUTH}
 _SERVER_NAMES = (
     "localhost",
@@ -77,7 +77,7 @@ class Pki:
 
     @property
     def authority(self) -> KeyPair:
-        """The authority itself; made when there is none, or when it is about to end."""
+        """The authority, created when there is none or it expires soon."""
         self._authority()
         return self._pair("ca")
 
@@ -149,7 +149,7 @@ class Pki:
                 log.warning("The certificate authority is good %s: replace it on all servers together", life)
             return found
         if found:
-            log.warning("The certificate authority is about to end and is made anew: clients need new certificates")
+            log.warning("The certificate authority expires soon and was replaced: clients need new certificates")
         made = self._new_authority("mooring-ca")
         self._store("ca", made)
         return made
@@ -173,7 +173,7 @@ class Pki:
         purpose: x509.ObjectIdentifier,
         names: x509.SubjectAlternativeName | None,
     ) -> KeyPair:
-        """The certificate in a file, made anew unless it is still what is wanted."""
+        """Return the certificate in a file, and issue a new one unless it is still valid and as wanted."""
         authority = self._authority()
         found = self._load(file)
         if not (found and self._still_good(found.certificate, authority.certificate, subject, names)):
@@ -221,7 +221,7 @@ class Pki:
         return names is not None and set(names) <= set(found)
 
     def _ends_soon(self, certificate: x509.Certificate, life: timedelta) -> bool:
-        """Whether less than a tenth of its life is left, or its time has not come yet."""
+        """Whether less than a tenth of its lifetime is left, or it is not valid yet."""
         now = self._clock.now()
         return not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - life / 10
 

@@ -1,7 +1,7 @@
-"""Who may give admission policies their parameters: those who may read them, as a policy's messages can tell them.
+"""Require the right to read the parameters of an admission policy, because its messages can show them.
 
-By Kubernetes' rules: whoever writes a policy with a `paramKind` may `get` all objects of that kind, and whoever writes
-a binding with a `paramRef` may read what it names. Called with every object that is written (`context.Guard`).
+By Kubernetes' rules: the author of a policy with a `paramKind` needs `get` on all objects of that kind, the author of
+a binding with a `paramRef` on those that it names. Called with every object that is written (`context.Guard`).
 """
 
 import msgspec
@@ -30,14 +30,14 @@ _CHECKED = (
     ValidatingAdmissionPolicyBinding,
     MutatingAdmissionPolicyBinding,
 )
-"""The same in a form that is fast to ask for: every write is."""
+"""As a frozenset, because every write looks here."""
 _GROUP = "admissionregistration.k8s.io"
 _ALL = "*"
 _SPEC = Path("spec")
 
 
 class PolicyParameterChecks:
-    """Refuses policies and bindings that would tell their author what they may not read."""
+    """Refuse policies and bindings whose messages could show their author what they may not read."""
 
     def __init__(self, store: Store, scheme: Scheme, authorizer: Authorizer) -> None:
         self._store = store
@@ -102,8 +102,6 @@ class _StoredSpec(msgspec.Struct, rename="camel"):
 
 
 class _Stored(msgspec.Struct):
-    """What matters here of a stored policy, in any version."""
-
     spec: _StoredSpec = msgspec.field(default_factory=_StoredSpec)
 
 

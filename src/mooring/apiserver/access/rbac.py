@@ -48,7 +48,7 @@ class _Who(NamedTuple):
 
 
 class _Grant(msgspec.Struct, frozen=True):
-    """The rules that a subject has through one binding, and how to tell so."""
+    """The rules that a subject has through one binding, and the reason that is shown."""
 
     rules: Sequence[PolicyRule]
     reason: str
@@ -62,8 +62,6 @@ class _Decision(NamedTuple):
 
 
 class RoleBook:
-    """Roles and bindings at one moment."""
-
     def __init__(
         self,
         cluster_roles: Iterable[ClusterRole] = (),
@@ -160,15 +158,15 @@ class RoleBook:
             attributes.namespace,
         )
         if sum(map(len, key)) > _MEMO_KEY:
-            return self._judge(user, attributes)  # somebody's question, which is not worth its memory
+            return self._decide(user, attributes)  # a question of a review, not worth a cache entry
         found = self._memo.get(key)
         if found is None:
             if len(self._memo) >= _MEMO:
                 self._memo.clear()
-            found = self._memo[key] = self._judge(user, attributes)
+            found = self._memo[key] = self._decide(user, attributes)
         return found
 
-    def _judge(self, user: UserInfo, attributes: Attributes) -> _Decision:
+    def _decide(self, user: UserInfo, attributes: Attributes) -> _Decision:
         names: dict[str, str] = {}
         for grant in self._grants_of(user, attributes.namespace):
             for rule in grant.rules:
@@ -222,7 +220,6 @@ class RbacAuthorizer:
 
     @property
     def book(self) -> RoleBook:
-        """Roles and bindings as they are now."""
         if self._book is None:
             self._book = RoleBook(
                 self._cluster_roles.objects.values(),
@@ -246,7 +243,6 @@ class RbacAuthorizer:
         return all(each.synced.is_set() for each in self._followers)
 
     async def run(self) -> None:
-        """Follow the store until it is closed."""
         async with asyncio.TaskGroup() as group:
             for each in self._followers:
                 group.create_task(each.run(), name="roles and bindings")
@@ -267,7 +263,7 @@ class RbacAuthorizer:
     def _follow(self, store: Store, scheme: Scheme, object_type: type[Any]) -> Follower[Any]:
         kind = scheme.kind(API_VERSION, object_type.__name__)
         if kind is None:
-            raise ValueError(f"the scheme has no {object_type.__name__}, without which nobody could be let in")
+            raise ValueError(f"the scheme has no {object_type.__name__}, without which no request could be authorised")
         return Follower(store, scheme, kind, self._outdate)
 
     def _outdate(self) -> None:

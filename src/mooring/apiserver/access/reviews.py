@@ -53,8 +53,6 @@ _AUTHORIZATION = "authorization.k8s.io"
 
 
 class Reviews:
-    """All the questions and their answers."""
-
     def __init__(
         self,
         scheme: Scheme,
@@ -84,7 +82,7 @@ class Reviews:
         }
 
     def handler_for(self, route: ResourceRoute) -> Answer | None:
-        """Who answers requests for a route; None if it is not one of these."""
+        """Return the handler of a route; None for other resources."""
         return self._answers.get((route.kind.group, route.kind.plural, route.subresource))
 
     async def _token(self, request: Request, route: ResourceRoute) -> Response:
@@ -114,17 +112,17 @@ class Reviews:
     async def _self_access(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, SelfSubjectAccessReview)
         attributes = _attributes(review.spec.resource_attributes, review.spec.non_resource_attributes)
-        review.status = await self._judge(request.user, attributes)
+        review.status = await self._decide(request.user, attributes)
         return _created(request, review)
 
     async def _access(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, SubjectAccessReview)
-        review.status = await self._judge_other(review.spec)
+        review.status = await self._decide_for(review.spec)
         return _created(request, review)
 
     async def _local_access(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, LocalSubjectAccessReview)
-        review.status = await self._judge_other(review.spec)
+        review.status = await self._decide_for(review.spec)
         return _created(request, review)
 
     async def _rules(self, request: Request, route: ResourceRoute) -> Response:
@@ -151,9 +149,9 @@ class Reviews:
         )
         return _created(request, review)
 
-    async def _judge_other(self, spec: SubjectAccessReviewSpec) -> SubjectAccessReviewStatus:
+    async def _decide_for(self, spec: SubjectAccessReviewSpec) -> SubjectAccessReviewStatus:
         user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
-        return await self._judge(user, _attributes(spec.resource_attributes, spec.non_resource_attributes))
+        return await self._decide(user, _attributes(spec.resource_attributes, spec.non_resource_attributes))
 
     def _read(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
         """The question in the body; raises BadRequest and Invalid."""
@@ -167,7 +165,7 @@ class Reviews:
             raise errors.invalid(obj.kind, obj.metadata.name, problems, group=strategy.group)
         return obj
 
-    async def _judge(self, user: UserInfo, attributes: Attributes) -> SubjectAccessReviewStatus:
+    async def _decide(self, user: UserInfo, attributes: Attributes) -> SubjectAccessReviewStatus:
         await self._authorizer.prepare(user, attributes)
         decision = self._authorizer.authorize(user, attributes)
         return SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
@@ -182,7 +180,7 @@ def _created(request: Request, obj: Resource) -> Response:
 
 
 def _attributes(resource: ResourceAttributes | None, other: NonResourceAttributes | None) -> Attributes:
-    """The action that is asked about; admission has seen to it that there is one."""
+    """Return the action in question; admission requires one."""
     if other:
         return Attributes(verb=other.verb, path=other.path or "/")
     asked = resource or ResourceAttributes()

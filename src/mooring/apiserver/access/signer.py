@@ -33,7 +33,7 @@ _OTHERS_FIRST_SECONDS: Final = 1.0
 
 
 class Signer:
-    """Signs what is approved, as long as it runs."""
+    """Sign approved requests."""
 
     def __init__(
         self, store: Store, scheme: Scheme, calls: LoopbackClient, pki: Pki, clock: Clock, *, longest: timedelta
@@ -49,7 +49,6 @@ class Signer:
         self._longest = longest
 
     async def run(self) -> None:
-        """Until the store is closed."""
         async with asyncio.TaskGroup() as group:
             follow = group.create_task(self._requests.run(), name="requests for certificates")
             work = group.create_task(self._work(), name="signing of certificates")
@@ -73,14 +72,14 @@ class Signer:
         try:
             await self._calls.update_status(latest)
         except (errors.Conflict, errors.NotFound):
-            return  # somebody else was faster; the change comes by
+            return  # a conflict: the watch will bring the change
         fields = {"name": csr.metadata.name, "signer": csr.spec.signer_name, "for": csr.spec.username, "why": why}
         log.info("A certificate was %s", "refused" if why else "signed", extra={"fields": fields})
 
     def _fill_in(self, csr: CertificateSigningRequest) -> str:
         """Put the certificate into the request, or why there is none; returns why."""
         request = certificate_requests.read(csr.spec.request)
-        why = certificate_requests.refusal(csr.spec.signer_name, request, csr.spec.usages) or ""
+        why = certificate_requests.rejection_reason(csr.spec.signer_name, request, csr.spec.usages) or ""
         if why:
             now = times.to_seconds(self._clock.now())
             failed = CertificateSigningRequestCondition(

@@ -42,7 +42,7 @@ class Recognised(msgspec.Struct, frozen=True):
 
 
 class ServiceAccountTokens:
-    """Issues and recognises tokens, with the key of the data directory."""
+    """Issue and verify tokens with the key of the data directory."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, objects: Objects, clock: Clock) -> None:
         self._key = key
@@ -88,7 +88,7 @@ class ServiceAccountTokens:
             check_token(user, request, name, pod, await audiences_of(pod, self._objects) if pod else set())
 
     async def recognise(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Recognised | str:
-        """Whose token this is, or why it is nobody's."""
+        """Return the user of a token, or why it is refused."""
         claims = self._claims(token)
         if isinstance(claims, str):
             return claims
@@ -105,7 +105,7 @@ class ServiceAccountTokens:
             return "the service account of the token does not exist any more"
         for kind, object_type in _BOUND.items():
             if object_type is Node and private.get("pod"):
-                continue  # where the pod runs is told, and binds nothing
+                continue  # the node of a pod is a claim that binds nothing
             if (bound := private.get(kind.lower())) and not await self._exists(object_type, bound, namespace):
                 return f"the {kind.lower()} that the token is bound to does not exist any more"
         return Recognised(_user(namespace, account, private, claims), meant)
@@ -129,7 +129,6 @@ class ServiceAccountTokens:
         return found is not None and found.metadata.uid == bound.get("uid")
 
     async def _bound(self, wanted: BoundObjectReference | None, namespace: str, account: str) -> dict[str, Any]:
-        """The claims about the object that limits a token's life."""
         if wanted is None:
             return {}
         object_type = _BOUND.get(wanted.kind)

@@ -12,15 +12,14 @@ from mooring.apiserver.messages import users
 
 
 class Client:
-    """Where requests come from, and whom the verified certificate of the connection names."""
+    """The address of a client, and the user of its verified certificate."""
 
     __slots__ = ("address", "certificate_ends", "user")
 
     def __init__(self, address: str = "", peer: Mapping[str, Any] | None = None) -> None:
-        """`peer` is the certificate as `ssl` shows it."""
         self.address = address
         self.user = users.of_certificate(peer) if peer else None
         self.certificate_ends: float | None = None
-        """When the certificate ends, in seconds since 1970."""
+        """When the certificate expires, in seconds since 1970."""
         with suppress(KeyError, ValueError):
             self.certificate_ends = float(ssl.cert_time_to_seconds(peer["notAfter"])) if peer else None

@@ -1,6 +1,6 @@
-"""A request and its response: one that comes or goes in pieces, by ASGI, and one that has come whole.
+"""A request and its response: `Cycle` in pieces by ASGI, `FastExchange` for a request that arrived whole.
 
-``http_server.py`` makes them; what a `Cycle` is given to send comes from ``app.py``.
+``http_server.py`` makes them; what a `Cycle` is given to send comes from ``requests/app.py``.
 """
 
 import asyncio
@@ -12,17 +12,27 @@ from mooring.apiserver.edge.pushing import Flow
 from mooring.apiserver.edge.sending import BROKEN, date, lines_of
 from mooring.base import logs
 
-STATUS_LINE = {code: f"HTTP/1.1 {code} {responses.get(code, '')}\r\n".encode() for code in range(100, 600)}
+
+class _StatusLines(dict[int, bytes]):
+    """Status lines by code, also for codes that only a proxied server uses."""
+
+    def __missing__(self, code: int) -> bytes:
+        return b"HTTP/1.1 %d \r\n" % code if 600 <= code <= 999 else self[500]
+
+
+STATUS_LINE = _StatusLines(
+    {code: f"HTTP/1.1 {code} {responses.get(code, '')}\r\n".encode() for code in range(100, 600)}
+)
 log = logs.get(__name__)
 
 OLD = "1.0"
-"""A version of HTTP without chunks and without a second request: a body of unknown length ends with the connection."""
+"""HTTP without chunks and keep-alive: a body of unknown length ends with the connection."""
 JOINED_BYTES = 64 * 1024
-"""Up to this size, copying the head and the body of a response into one piece is cheaper than two writes."""
+"""Up to this size, head and body are sent in one write."""
 
 
 class Cycle:
-    """One request and its response, which is given as `Application` does: a head, then at least one piece of body."""
+    """One request and its response: a head, then at least one piece of body."""
 
     def __init__(
         self,
@@ -39,7 +49,6 @@ class Cycle:
         self.flow = flow
         self.default_headers = [date()]
         self.message_event = asyncio.Event()
-        """Whether there is something new to be received."""
         self.disconnected = False
         self.keep_alive = keep_alive
         self.waiting_for_100_continue = expect_100_continue
@@ -52,7 +61,6 @@ class Cycle:
         self._head = b""
 
     async def run(self, app: Callable[..., Awaitable[None]]) -> None:
-        """Have an application answer."""
         try:
             await app(self.scope, self.receive, self.send)
             if not self.response_complete and not self.disconnected:
@@ -119,7 +127,6 @@ class Cycle:
         return self.head(status, headers)
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Exactly these headers, checked."""
         return b"%b%b\r\n" % (STATUS_LINE[status], lines_of(headers))
 
     def _complete(self) -> None:
@@ -131,24 +138,20 @@ class Cycle:
 
 
 def _chunk(body: bytes, *, last: bool) -> bytes:
-    """A piece of a body whose length is not known beforehand."""
     chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
     return chunk + b"0\r\n\r\n" if last else chunk
 
 
 class _NoEvent:
-    """In place of an event that nobody waits for."""
-
     def set(self) -> None: ...
 
 
 class FastExchange:
-    """A request that has come whole."""
+    """A request that arrived whole."""
 
     __slots__ = ("disconnected", "http_version", "keep_alive", "response_complete", "task")
     message_event = _NoEvent()
     task: asyncio.Task[None]
-    """What works on it."""
 
     def __init__(self, http_version: str, *, keep_alive: bool) -> None:
         self.http_version = http_version

@@ -1,14 +1,12 @@
-"""The HTTP server: a protocol on httptools and uvloop, with what an API server needs.
+"""The HTTP server of API server, dashboard, webhooks and health pages: a protocol on httptools.
 
-- `Protocol` puts the client's certificate into the scope, and gives up on clients that send headers too slowly or too
-  many of them, or that do not take what is sent to them.
-- A request that has come whole, as nearly all do, and is answered whole takes a short way (`FastExchange`), without
-  ASGI and without a parser if its headers have come before (``header_cache.py``).
-- `Cycle`, one request and its response in pieces, sends the head of a response together with the first piece of its
-  body: a record of TLS for each costs more than all the rest of HTTP.
-- Both let a request go over to another protocol: `Application` finds a function in the scope that answers 101 and
-  returns the bare connection (``connection.py``), with what the client has sent already.
-- Connections are accepted and enciphered by ``tls_transport.py``.
+- `Protocol` puts the client's certificate into the scope and closes connections of clients that send headers too slowly
+  or too many of them, or that do not read.
+- A request that arrived whole, as nearly all do, is handled without ASGI by a `WholeApplication` (`FastExchange`).
+- `Cycle`, one request and its response in pieces, sends the head of a response with the first piece of its body: one
+  TLS record for each costs more than the rest of HTTP.
+- For another protocol, the scope has a function that responds 101 and returns a ``messages/connection.py``.
+- Connections are accepted and enciphered by ``tls_transport.py``; health pages and the dashboard do without TLS.
 - `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, and ends open
   watches when it stops.
 """
@@ -18,7 +16,7 @@ import errno
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -31,7 +29,6 @@ import httptools
 
 from mooring.apiserver.edge.client import Client
 from mooring.apiserver.edge.exchanges import JOINED_BYTES, OLD, STATUS_LINE, Cycle, FastExchange
-from mooring.apiserver.edge.header_cache import HeaderCache
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.edge.pushing import Flow, Push
 from mooring.apiserver.edge.sending import (
@@ -62,7 +59,7 @@ _HANG_UP_SECONDS = 0.1
 _IDLE_LOOK_SECONDS = 1.0
 _STOP_LOOK_SECONDS = 0.01
 _UNREAD_BYTES = 64 * 1024
-"""When so much of a body waits to be read by whoever answers, no more is received."""
+"""When so much of a body waits for the application, no more is received."""
 
 
 class ListenError(Exception):
@@ -70,7 +67,7 @@ class ListenError(Exception):
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """A socket that listens on an address; raises ListenError."""
+    """Return a listening socket; raise ListenError."""
     where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     try:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -112,28 +109,23 @@ def tls_context(certificate: Path, key: Path, client_authority: bytes) -> ssl.SS
     return context
 
 
-class Application(Interface):
-    """What the server hands requests to; ``requests/app.py`` implements it."""
+AsgiApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that comes or goes in pieces, by ASGI."""
-        ...
+
+class WholeApplication(Interface):
+    """An application that also responds to whole requests without ASGI: ``requests/app.py``."""
 
     async def answer(self, request: Request, query: bytes, client: Client) -> tuple[Exchange, Response]:
-        """Answer a request that has come whole. Never raises."""
+        """Respond to a request. Never raises."""
         ...
 
-    def count(self, exchange: Exchange, response: Response) -> None:
-        """Count and log a response, a stream when it has ended."""
-        ...
+    def count(self, exchange: Exchange, response: Response) -> None: ...
 
-    async def send(self, exchange: Exchange, response: Response, receive: Receive, send: Send) -> None:
-        """Send a response in messages of ASGI."""
-        ...
+    async def send(self, exchange: Exchange, response: Response, receive: Receive, send: Send) -> None: ...
 
 
 class Protocol(asyncio.Protocol):
-    """One connection. What all connections of a server have in common is the class's, by `HttpServer`."""
+    """One connection. `HttpServer` makes a subclass with what its connections share."""
 
     __slots__ = (
         "_awaited",
@@ -145,7 +137,6 @@ class Protocol(asyncio.Protocol):
         "_idle_since",
         "_idle_timer",
         "_in_headers",
-        "_is_between",
         "_is_whole",
         "_keeps_alive",
         "_method",
@@ -162,31 +153,31 @@ class Protocol(asyncio.Protocol):
         "transport",
         "url",
     )
-    application: Application
+    application: AsgiApplication
+    whole: WholeApplication
+    takes_whole: bool
+    """Whether the application is a `WholeApplication`."""
     connections: "set[Protocol]"
     tasks: set[asyncio.Task[None]]
     loop: asyncio.AbstractEventLoop
-    heads: HeaderCache
     limits = Limits()
     draining = False
-    """Whether the server is about to stop: every answer asks its client to come back on another connection."""
+    """Whether the server is about to stop: every response closes its connection."""
     stopping = False
-    """Whether the server stops: who was still shaking hands then comes too late."""
+    """Whether the server stops: a connection whose handshake ends now is closed."""
 
     def __init__(self) -> None:
         self.cycle: Cycle | FastExchange | None = None
         self.parser: Any = None
-        """Made when something comes, and forgotten while a watch lasts, behind which hardly ever something does."""
+        """None while a watch lasts, because hardly any client sends another request after one."""
         self.headers: list[tuple[bytes, bytes]] = []
         self.url = b""
         self.pipeline: deque[Cycle] | None = None
-        """Requests that came before the answer to the one before them."""
+        """Pipelined requests."""
         self.expect_100_continue = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
         self._awaited = self._is_whole = self._keeps_alive = False
-        self._is_between = True
-        """Whether nothing of the next request has come yet."""
         self._method, self._version, self._body = "", "", b""
         self._header_bytes = 0
         self._in_headers = True
@@ -224,20 +215,14 @@ class Protocol(asyncio.Protocol):
             self._pushing = None
 
     def data_received(self, data: bytes) -> None:
-        if self._early is not None:  # behind a request to change the protocol, which is not answered yet
+        if self._early is not None:  # after a request to change the protocol, which has no response yet
             self._early += data
             if len(self._early) > CHUNK:
                 self.flow.pause_reading()
             return
-        is_next = self._is_between and (self.cycle is None or self.cycle.response_complete)
-        if is_next and (asked := self.heads.read(data)) and self._takes(asked[0], len(data)):
-            self._go_on()
-            self._version, self._keeps_alive = "1.1", not self.draining
-            self._begin_whole(*asked)
-            return
         if self.parser is None:
             self.parser = httptools.HttpRequestParser(self)
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # a request behind the last one
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # a request after the last one
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -246,7 +231,11 @@ class Protocol(asyncio.Protocol):
             self.send_400_response("Invalid HTTP request received.")
             return
         if self._awaited:
-            self._begin(data if is_next else b"")
+            try:
+                self._begin()
+            except (httptools.HttpParserError, UnicodeDecodeError):
+                self.send_400_response("Invalid target of the request.")
+                return
         if self._in_headers and not self.transport.is_closing():
             if self._header_timer is None:
                 self._expect_headers()
@@ -265,7 +254,6 @@ class Protocol(asyncio.Protocol):
         self.expect_100_continue = False
         self._header_bytes = 0
         self._in_headers = True
-        self._is_between = False
 
     def on_url(self, url: bytes) -> None:
         self.url += url
@@ -277,7 +265,6 @@ class Protocol(asyncio.Protocol):
         self.headers.append((name, value))
 
     def _go_on(self) -> None:
-        """All headers of a request have come."""
         self._in_headers = False
         if self._header_timer is not None:
             self._header_timer.cancel()
@@ -289,7 +276,7 @@ class Protocol(asyncio.Protocol):
             self._too_large = True
             raise ValueError(_TOO_LARGE)  # httptools stops, and `data_received` calls `send_400_response`
         parser = self.parser
-        upgrades = parser.should_upgrade()  # behind such a request the parser does not go on
+        upgrades = parser.should_upgrade()  # after such a request the parser stops
         self._version = parser.get_http_version()
         self._keeps_alive = not upgrades and not self.draining and parser.should_keep_alive() and self._version != OLD
         self._method = parser.get_method().decode("ascii")
@@ -307,7 +294,6 @@ class Protocol(asyncio.Protocol):
             self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        self._is_between = True
         if self._awaited:
             self._is_whole = True
         elif isinstance(self.cycle, Cycle) and not self.cycle.response_complete:
@@ -316,25 +302,17 @@ class Protocol(asyncio.Protocol):
 
     # -- requests
 
-    def _takes(self, request: Request, size: int) -> bool:
-        """Whether a request of a size is not too large."""
-        body = len(request.body)
-        return body <= self.limits.body_bytes and size - body <= self.limits.header_bytes
-
-    def _begin(self, data: bytes = b"") -> None:
-        """Begin to work on a request, of which all has come that comes for now: `data`, if it came in one piece."""
+    def _begin(self) -> None:
+        """Start a request whose headers are complete."""
         self._awaited = False
         is_next = self.cycle is None or self.cycle.response_complete
         path, query = self._address()
-        if is_next and self._is_whole and len(self._body) <= self.limits.body_bytes:
+        if self.takes_whole and is_next and self._is_whole and len(self._body) <= self.limits.body_bytes:
             headers = headers_by_name(self.headers)
-            request = Request(method=self._method, path=path, headers=headers, body=self._body)
-            if data:
-                self.heads.learn(data, request)
-            self._begin_whole(request, query)
+            self._begin_whole(Request(method=self._method, path=path, headers=headers, body=self._body), query)
             return
         scope: dict[str, Any] = {"type": "http", "method": self._method, "path": path, "query_string": query}
-        scope |= {"headers": self.headers, "http_version": self._version, CLIENT: self._client}
+        scope |= {"headers": self.headers, "http_version": self._version, CLIENT: self._client, "raw_path": self.url}
         if self.parser.should_upgrade():
             scope[TAKE_OVER] = self._take_over
         self.cycle = cycle = self._new_cycle(scope, keep_alive=self._keeps_alive)
@@ -361,13 +339,13 @@ class Protocol(asyncio.Protocol):
         self.tasks.add(task)
 
     def _address(self) -> tuple[str, bytes]:
-        """The path and the query that are asked for; raises as httptools does."""
+        """Return the path and the query; raise HttpParserError or UnicodeDecodeError for a target that is no URL."""
         url = self.url
         if url.startswith(b"/") and not url.startswith(b"//") and b"#" not in url:
             raw, _, query = url.partition(b"?")
         else:
             parsed = httptools.parse_url(url)
-            raw, query = parsed.path, parsed.query or b""
+            raw, query = parsed.path or b"/", parsed.query or b""
         path = raw.decode("ascii")
         return (unquote(path) if "%" in path else path), query
 
@@ -380,10 +358,10 @@ class Protocol(asyncio.Protocol):
 
     async def _answer(self, request: Request, query: bytes, whole: FastExchange) -> None:
         try:
-            exchange, response = await self.application.answer(request, query, self._client)
+            exchange, response = await self.whole.answer(request, query, self._client)
             body = response.body
             if isinstance(body, bytes) and len(body) <= JOINED_BYTES:
-                self.application.count(exchange, response)
+                self.whole.count(exchange, response)
                 if self.flow.write_paused and not whole.disconnected:
                     await self.flow.drain()
                 if not whole.disconnected:
@@ -415,8 +393,8 @@ class Protocol(asyncio.Protocol):
             self.transport.close()
 
     async def _push(self, exchange: Exchange, response: Response, push: Push, whole: FastExchange) -> None:
-        """Watches: their task ends when they have begun."""
-        self.application.count(exchange, response)
+        """Start a watch, whose task then ends."""
+        self.whole.count(exchange, response)
         if self.transport.is_closing():
             push.lost()
             return
@@ -425,7 +403,7 @@ class Protocol(asyncio.Protocol):
         chunked = b"transfer-encoding: chunked\r\n" if push.in_chunks else b""
         end = b"\r\n" if whole.keep_alive else b"connection: close\r\n\r\n"
         self.transport.write(head + chunked + end)
-        if self.cycle is whole and not self._in_headers:  # nothing has come behind this request
+        if self.cycle is whole and not self._in_headers:  # nothing has come after this request
             self.parser = None
             self.headers, self.url = [], b""
         await push.run()
@@ -439,7 +417,7 @@ class Protocol(asyncio.Protocol):
             self.transport.close()
 
     async def _send_in_pieces(self, exchange: Exchange, response: Response, whole: FastExchange) -> None:
-        """What is too long for one write, or has to wait for somebody."""
+        """Send what is too long for one write, or comes later."""
         scope = {"method": exchange.request.method, "http_version": whole.http_version}
         cycle = self._new_cycle(scope, keep_alive=whole.keep_alive)
         cycle.disconnected, cycle.more_body, cycle.waiting_for_100_continue = whole.disconnected, False, False
@@ -447,7 +425,7 @@ class Protocol(asyncio.Protocol):
             self.cycle = cycle
 
         async def send(_: Any, receive: Any, send: Any) -> None:
-            await self.application.send(exchange, response, receive, send)
+            await self.whole.send(exchange, response, receive, send)
 
         await cycle.run(send)
 
@@ -465,7 +443,7 @@ class Protocol(asyncio.Protocol):
             self._look_after(self.limits.idle_seconds)
 
     def _close_if_idle(self) -> None:
-        """Close the connection if it has been idle for long: a timer for many requests, and not one for each."""
+        """Close an idle connection. One timer serves many requests."""
         self._idle_timer = None
         if self.cycle is None or not self.cycle.response_complete or self.transport.is_closing():
             return  # the end of the request sets it again
@@ -481,7 +459,7 @@ class Protocol(asyncio.Protocol):
     # -- the end, and other ends
 
     def _take_over(self, headers: list[tuple[bytes, bytes]]) -> Connection | None:
-        """Answer 101 and give the connection away; None when the client has gone meanwhile."""
+        """Respond 101 and return the connection; None when the client has gone."""
         cycle = cast("Cycle", self.cycle)
         if cycle.disconnected or self._early is None:
             return None
@@ -494,7 +472,7 @@ class Protocol(asyncio.Protocol):
         return Connection.over(self.transport, bytes(self._early), self.limits.stalled_seconds)
 
     def send_400_response(self, msg: str) -> None:
-        """Say what was wrong with a request that never reached the application, and hang up."""
+        """Refuse a request that never reached the application, and close the connection."""
         line = _TOO_LARGE if self._too_large else "400 Bad Request"
         body = (_TOO_LARGE if self._too_large else msg).encode()
         head = (
@@ -504,7 +482,7 @@ class Protocol(asyncio.Protocol):
         self.transport.close()
 
     def shutdown(self) -> None:
-        """The server stops: end the connection when its request is done, and do not wait for a farewell by TLS."""
+        """Close the connection when its request is done, without waiting for the end of TLS."""
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
         else:
@@ -529,12 +507,12 @@ class Protocol(asyncio.Protocol):
             self._pushing.body.tell()
 
     def _expect_headers(self) -> None:
-        # `close` would wait half a minute more for a polite end of TLS, from whoever is that slow
+        # `close` would wait half a minute more for the end of TLS from a client that is that slow
         self._header_timer = self.loop.call_later(self.limits.header_seconds, self.transport.abort)
 
 
 def _is_unsent(transport: asyncio.Transport) -> bool:
-    """Whether some of what was written to a connection that is being closed still has to be sent."""
+    """Whether a connection that is being closed has unsent bytes."""
     try:
         return transport.get_write_buffer_size() > 0
     except AttributeError:  # asyncio's own transports lose what they write to when they are closed a second time
@@ -547,7 +525,6 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
 
 
 def _address(connection: socket.socket) -> str:
-    """Of the client; empty if it has gone already."""
     try:
         return str(connection.getpeername()[0])
     except OSError:
@@ -555,7 +532,6 @@ def _address(connection: socket.socket) -> str:
 
 
 def _keep_alive(connection: Any) -> None:
-    """Ask the system to find out about clients that went away without a word."""
     with suppress(OSError, AttributeError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -563,41 +539,44 @@ def _keep_alive(connection: Any) -> None:
 
 
 class HttpServer:
-    """An application behind TLS on a socket."""
+    """Serve an application on a socket, with TLS if there is a context: the only HTTP server of Mooring."""
 
     def __init__(
         self,
-        app: Application,
+        app: AsgiApplication,
         listening: socket.socket,
-        tls: ssl.SSLContext,
-        limits: Limits,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits | None = None,
         *,
-        before_stop: Callable[[], None],
+        before_stop: Callable[[], None] = lambda: None,
         grace_seconds: float = 30.0,
     ) -> None:
+        listening.setblocking(False)
         self._socket = listening
         self._tls = tls
         self._before_stop = before_stop
         self._grace_seconds = grace_seconds
         self._is_hurried = False
-        self._listener: TlsListener | None = None
+        self._listener: TlsListener | asyncio.Server | None = None
         self.connections: set[Protocol] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        ours = {"application": app, "limits": limits, "heads": HeaderCache()}
+        ours = {"application": app, "whole": app, "takes_whole": hasattr(app, "answer"), "limits": limits or Limits()}
         ours |= {"connections": self.connections, "tasks": self._tasks}
         self._protocol: type[Protocol] = type("Protocol", (Protocol,), ours)  # one of its own for each server
 
-    def start(self) -> None:
-        """Begin to accept connections."""
-        self._protocol.loop = asyncio.get_running_loop()
-        self._listener = TlsListener(self._socket, self._tls, self._protocol)
+    async def start(self) -> None:
+        loop = self._protocol.loop = asyncio.get_running_loop()
+        if self._tls is not None:
+            self._listener = TlsListener(self._socket, self._tls, self._protocol)
+        else:
+            self._listener = await loop.create_server(self._protocol, sock=self._socket, backlog=_BACKLOG)
 
     def drain(self) -> None:
-        """Go on, but let no client keep its connection, so that few are cut when the server stops."""
+        """Close every connection after its response, so that few are cut when the server stops."""
         self._protocol.draining = True
 
     async def stop(self) -> None:
-        """Take no more connections, end watches, let the other requests finish."""
+        """Accept no more connections, end watches and wait for other requests."""
         self._protocol.stopping = True
         if self._listener:
             self._before_stop()
@@ -610,10 +589,9 @@ class HttpServer:
                 while (self.connections or self._tasks) and not self._is_hurried:  # noqa: ASYNC110 - at the end only
                     await asyncio.sleep(_STOP_LOOK_SECONDS)
         except TimeoutError:
-            log.warning("Requests were not done in time, and are ended", extra={"fields": {"count": len(self._tasks)}})
+            log.warning("Requests cancelled after the grace period", extra={"fields": {"count": len(self._tasks)}})
             for task in self._tasks:
                 task.cancel()
 
     def stop_at_once(self) -> None:
-        """Do not wait for requests any longer."""
         self._is_hurried = True

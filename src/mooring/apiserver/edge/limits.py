@@ -1,24 +1,33 @@
-"""What a request may cost: how many at once, how often, how large, how slow.
+"""Limit what requests may cost: how many run at once, how often they come, how many bytes of them wait.
 
-Whoever is over a limit is told `429 Too Many Requests` and when to come back; well-behaved clients (kubectl, client-go)
-then wait and try again by themselves. The edge asks here before it does anything else for a request whose sender it
-knows. Limits on bytes and on slow connections are kept by ``server.py`` and by the edge while it reads.
+A client over a limit gets `429 Too Many Requests` with `Retry-After`; kubectl and client-go then wait and retry by
+themselves. Everything that is shared (slots for requests, watches and streams, bytes of bodies) is a `Slots`:
+
+    75 %   at most for ordinary users together, and 25 % for one of them
+    90 %   at most for these and nodes together
+   100 %   for these, administrators and the control plane's own components
+
+so that no user can keep the others, heartbeats of nodes or administrators out. Service accounts of one namespace count
+as one user. ``http_server.py`` limits headers and slow connections.
 """
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from dataclasses import dataclass
 
 import msgspec
 
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.edge.callback_stack import CallbackStack
 from mooring.apiserver.messages import users
 from mooring.base.clock import Clock
 
-_KNOWN_CLIENTS = 10_000
-_EXEMPT = frozenset({users.SCHEDULER, users.CONTROLLERS})
-"""Slowing these down slows down the whole cluster, and helps nobody."""
+_MAX_BUCKETS = 10_000
+_COMPONENTS = frozenset({users.SCHEDULER, users.CONTROLLERS, users.SERVER.username})
+"""Slowing these down slows down the whole cluster."""
+_ORDINARY, _NODE, _EXEMPT = range(3)
+"""Ranks of users: what the ranks below may not take is reserved."""
+_WAITING_BODY_BYTES = 64 * 1024
+"""What a body that is being received counts at least, for its connection and its task."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,63 +36,71 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes: int = 3 * 1024 * 1024
     header_bytes: int = 64 * 1024
     reading: int = 2000
-    """Requests that read, at once; watches do not count."""
+    """Concurrent reads, without watches."""
     writing: int = 1000
-    """Requests that write, at once."""
+    """Concurrent writes."""
     watches: int = 5000
-    """Open watches."""
     streams: int = 1000
     """Open logs, commands, forwarded ports and proxied requests."""
     user_streams: int = 200
     """The same of one user; administrators are exempt."""
+    waiting_bytes: int = 256 * 1024 * 1024
+    """Bytes of bodies that were received and whose requests are not done."""
     client_rate: float = 2000.0
     """Requests a second of one client, in the long run. Administrators and the control plane's own are exempt."""
     client_burst: int = 4000
     header_seconds: float = 15.0
-    """Until a request line and its headers must have come."""
+    """Until a request line and its headers are received."""
     body_seconds: float = 30.0
-    """Until a body must have come."""
+    """Until a body is received."""
     request_seconds: float = 60.0
-    """Until a request must be answered; watches last longer."""
+    """Until a response is ready, except for watches."""
     stalled_seconds: float = 60.0
-    """How long a client may refuse to take what was sent to it."""
+    """How long a client may not read what is sent to it."""
     idle_seconds: int = 120
-    """How long a connection without requests is kept."""
 
 
 class RequestLimiter:
-    """Counts what is going on and turns away what is too much."""
+    """Count requests, and refuse those above a limit."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self.limits = limits
         self._clock = clock
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
-        self._open = {"reading": 0, "writing": 0, "watches": 0}
-        self._most = {"reading": limits.reading, "writing": limits.writing, "watches": limits.watches}
-        self.streams: Counter[str] = Counter()
-        """Open streams by user."""
+        self._reading, self._writing = Slots(limits.reading), Slots(limits.writing)
+        self._watches = Slots(limits.watches)
+        self._bodies = Slots(limits.waiting_bytes)
+        self._streams = Slots(limits.streams, limits.user_streams)
 
     @property
     def reading(self) -> int:
-        return self._open["reading"]
+        return self._reading.taken
 
     @property
     def writing(self) -> int:
-        return self._open["writing"]
+        return self._writing.taken
 
     @property
     def watches(self) -> int:
-        return self._open["watches"]
+        return self._watches.taken
+
+    @property
+    def streams(self) -> int:
+        return self._streams.taken
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._bodies.taken
 
     def check_rate(self, user: UserInfo) -> None:
-        """Raises TooManyRequests when a client comes too often."""
-        if user.username in _EXEMPT or users.MASTERS in user.groups:
+        """Raise TooManyRequests when a client is above its rate."""
+        if user.username in _COMPONENTS or users.MASTERS in user.groups:
             return
         now = self._clock.monotonic()
         bucket = self._buckets.get(user.username)
         if bucket is None:
             bucket = self._buckets[user.username] = _Bucket(float(self.limits.client_burst), now)
-            if len(self._buckets) > _KNOWN_CLIENTS:
+            if len(self._buckets) > _MAX_BUCKETS:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(user.username)
@@ -91,60 +108,121 @@ class RequestLimiter:
         if wait > 0:
             raise _too_many(max(1, round(wait)))
 
-    def one_more(self, verb: str) -> "Place":
-        """A place for a request while it is worked on; raises TooManyRequests when there is none."""
-        kind = "watches" if verb == "watch" else "reading" if verb in {"get", "list"} else "writing"
-        if self._open[kind] >= self._most[kind]:
-            raise _too_many(5 if kind == "watches" else 1)
-        self._open[kind] += 1
-        return Place(self._open, kind)
-
-    def one_more_stream(self, user: UserInfo) -> CallbackStack:
-        """A place for a stream until what is returned is closed; raises TooManyRequests when there is none."""
-        name = user.username
-        if self.streams.total() >= self.limits.streams:
-            raise _too_many_streams(f"the server has {self.limits.streams} streams open")
-        if self.streams[name] >= self.limits.user_streams and users.MASTERS not in user.groups:
-            raise _too_many_streams(f"you have {self.limits.user_streams} streams open")
-        self.streams[name] += 1
-        place = CallbackStack()
-        place.callback(self._end_stream, name)
+    def begin(self, verb: str, user: UserInfo) -> "Place":
+        """Take a slot for a request whose body is there; raise TooManyRequests when there is none for this user."""
+        slots = self._watches if verb == "watch" else self._reading if verb in {"get", "list"} else self._writing
+        place = slots.take(user)
+        if place is None:
+            raise _too_many(5 if slots is self._watches else 1)
         return place
 
-    def _end_stream(self, name: str) -> None:
-        self.streams[name] -= 1
-        if not self.streams[name]:
-            del self.streams[name]
+    def begin_stream(self, user: UserInfo) -> "Place":
+        """Take a slot for logs, exec and the like; raise TooManyRequests when there is none for this user."""
+        place = self._streams.take(user)
+        if place is None:
+            why = "too many streams are open (logs, exec, attach, port-forward, proxy): end one, or try again later"
+            raise errors.too_many_requests(why, 5)
+        return place
+
+    def receive_body(self, user: UserInfo) -> "Place":
+        """Count a body that is being received, to be grown by its bytes; raise TooManyRequests."""
+        place = self._bodies.take(user, _WAITING_BODY_BYTES)
+        if place is None:
+            raise _too_many(1)
+        return place
+
+    def grow_body(self, body: "Place", size: int) -> None:
+        """Count bytes that were received; raise TooManyRequests when the user has too many waiting."""
+        if not body.grow(size):
+            raise _too_many(1)
+
+
+class Slots:
+    """A number of slots of one kind, of which every user may take a share, and some are reserved."""
+
+    __slots__ = ("_most", "_most_by_rank", "_most_of_user", "_taken_by_rank", "_taken_by_user", "taken")
+
+    def __init__(self, most: int, most_of_user: int = 0) -> None:
+        self._most = most
+        self._most_by_rank = (max(1, most * 3 // 4), max(1, most * 9 // 10), most)
+        self._most_of_user = most_of_user or -(-most // 4)
+        self._taken_by_rank = [0, 0, 0]
+        self._taken_by_user: dict[str, int] = {}
+        self.taken = 0
+
+    def take(self, user: UserInfo, count: int = 1) -> "Place | None":
+        """Return None when there are not enough slots for this user."""
+        place = Place(self, *_holder(user))
+        return place if place.grow(count) else None
+
+    def add(self, rank: int, holder: str, count: int) -> bool:
+        """Count slots that are taken; return False, without counting, when there are too few."""
+        ranks, held = self._taken_by_rank, self._taken_by_user.get(holder, 0) + count
+        is_over_share = rank != _EXEMPT and held > self._most_of_user
+        is_reserved = rank != _EXEMPT and sum(ranks[: rank + 1]) + count > self._most_by_rank[rank]
+        if is_over_share or is_reserved or self.taken + count > self._most:
+            return False
+        self._taken_by_user[holder] = held
+        ranks[rank] += count
+        self.taken += count
+        return True
+
+    def release(self, rank: int, holder: str, count: int) -> None:
+        self.taken -= count
+        self._taken_by_rank[rank] -= count
+        held = self._taken_by_user[holder] - count
+        if held:
+            self._taken_by_user[holder] = held
+        else:
+            del self._taken_by_user[holder]
 
 
 class Place(msgspec.Struct, eq=False):
-    """A request that counts, until the end of a `with`, or longer if it is handed on."""
+    """Slots that a request holds until the end of a `with`, or until `release` where `kept` is set inside it."""
 
-    open: dict[str, int]
-    kind: str
-    kept: bool = True
+    slots: Slots
+    rank: int
+    holder: str
+    count: int = 0
+    kept: bool = False
+
+    def grow(self, count: int) -> bool:
+        """Take more slots; return False when there are too few."""
+        if not self.slots.add(self.rank, self.holder, count):
+            return False
+        self.count += count
+        return True
 
     def __enter__(self) -> "Place":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.kept:
-            self.open[self.kind] -= 1
+        if not self.kept:
+            self.release()
 
-    def hand_on(self) -> CallbackStack:
-        """Keep the place beyond the `with`, until what is returned is closed."""
-        self.kept = False
-        places = CallbackStack()
-        places.callback(self._leave)
-        return places
+    def keep(self) -> "Place":
+        self.kept = True
+        return self
 
-    def _leave(self) -> None:
-        self.open[self.kind] -= 1
+    def release(self) -> None:
+        if self.count:
+            self.slots.release(self.rank, self.holder, self.count)
+            self.count = 0
+
+
+def _holder(user: UserInfo) -> tuple[int, str]:
+    """Return the rank of a user, and the name that its share is counted under."""
+    if users.MASTERS in user.groups or user.username in _COMPONENTS:
+        return _EXEMPT, user.username
+    if users.NODES in user.groups:
+        return _NODE, user.username
+    account = users.split_service_account(user.username)  # a user may be able to create many in a namespace
+    return _ORDINARY, f"system:serviceaccounts:{account[0]}" if account else user.username
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Tokens that come back at a steady rate; a request takes one."""
+    """A token bucket: tokens are refilled at a steady rate, and a request takes one."""
 
     tokens: float
     at: float
@@ -161,7 +239,3 @@ class _Bucket:
 
 def _too_many(seconds: int) -> errors.TooManyRequests:
     return errors.too_many_requests("Too many requests, please try again later.", seconds)
-
-
-def _too_many_streams(why: str) -> errors.TooManyRequests:
-    return errors.too_many_requests(f"{why} (logs, exec, attach, port-forward, proxy): end one, or try again later", 5)

@@ -1,6 +1,6 @@
-"""Bodies that are pushed into a connection by whoever makes them: a watch with nothing to tell has no task that waits.
+"""Bodies that their producer pushes into a connection, so that an idle watch needs no task.
 
-``http_server.py`` makes a `Push` for such a response, tells it when the client takes bytes again, and when it has gone.
+``http_server.py`` makes a `Push` for such a response and calls it when the client reads again or has gone.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ _END = b"0\r\n\r\n"
 
 
 class Flow:
-    """Whether a connection is read from and can be written to, with an event only where somebody has to wait."""
+    """Flow control of a connection; the event is made only when a writer has to wait."""
 
     __slots__ = ("_is_writable", "_transport", "read_paused", "write_paused")
 
@@ -48,8 +48,6 @@ class Flow:
 
 
 class Push:
-    """The `Sink` of one response."""
-
     __slots__ = ("_done", "_flow", "_stream", "_transport", "body", "in_chunks")
 
     def __init__(
@@ -70,7 +68,7 @@ class Push:
         self._done = done
 
     async def run(self) -> None:
-        """Send what can be told at once; the rest comes by itself."""
+        """Send the beginning of the body; the producer pushes the rest."""
         async for chunk in self.body.beginning():
             await self._flow.drain()
             if self._transport.is_closing():
@@ -88,27 +86,26 @@ class Push:
         self._transport.write(_framed(chunk) if self.in_chunks else chunk)
 
     def end(self) -> None:
-        self._stream.at_end.close()
+        self._stream.end()
         if self.in_chunks:
             self._transport.write(_END)
         self._done()
 
     def break_off(self) -> None:
-        """Without its last chunk, no client takes the body for whole."""
-        self._stream.at_end.close()
+        """Close the connection without a last chunk, so that the client sees a broken body."""
+        self._stream.end()
         self._transport.abort()
 
     def lost(self) -> None:
-        """The client has gone."""
         self.body.close()
-        self._stream.at_end.close()
+        self._stream.end()
 
 
 _last = (b"", b"")
 
 
 def _framed(chunk: bytes) -> bytes:
-    """A chunk of HTTP; the last one is kept, for a thousand watchers are sent the same."""
+    """Frame a chunk. The last one is cached, because many watchers get the same event."""
     global _last  # noqa: PLW0603 - all connections of a process share it
     if chunk is _last[0]:
         return _last[1]

@@ -1,6 +1,6 @@
-"""How responses go to the network: their heads, bodies that come in pieces, and large ones, which go in pieces.
+"""Send responses and receive bodies: headers, streams, and large bodies in pieces.
 
-Called by ``app.py``; ``http_server.py`` has what a message of ASGI becomes on a socket.
+Called by ``requests/app.py``; ``http_server.py`` has what a message of ASGI becomes on a socket.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from email.utils import formatdate
 from functools import lru_cache
 from typing import Any
 
-from mooring.api.answer_limits import limited_warnings
-from mooring.apiserver.edge.callback_stack import CallbackStack
+from mooring.api.response_limits import limited_warnings
+from mooring.apiserver.edge.limits import Place
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Pushed, Response, warning_header
 
@@ -21,17 +21,17 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 CLIENT = "mooring.client"
-"""Where the server puts what it knows of the client, a `Client`, into the scope."""
+"""The key of the `Client` in the scope."""
 TAKE_OVER = "mooring.take_over"
-"""Where the server puts the function that answers 101 with some headers, and gives the connection away."""
+"""The key of the function in the scope that responds 101 and returns the connection."""
 BROKEN = "mooring.broken"
-"""The message that a body ends here without being whole."""
+"""The message that a body is broken off."""
 _CHUNK = 64 * 1024
-"""TLS asks the system for memory for every larger piece, which costs more than enciphering it."""
+"""Larger pieces make OpenSSL allocate, which costs more than encryption."""
 
 
 def head_of(exchange: Exchange, response: Response, length: int) -> bytes:
-    """The lines of `headers_of` for a body of a length."""
+    """Serialise `headers_of` for a body of a length."""
     if response.headers or response.warnings:
         return lines_of(headers_of(exchange, response))
     return b"content-type: %b\r\naudit-id: %b\r\ncache-control: no-cache, private\r\ncontent-length: %d\r\n%b" % (
@@ -43,7 +43,7 @@ def head_of(exchange: Exchange, response: Response, length: int) -> bytes:
 
 
 def lines_of(headers: Iterable[Header]) -> bytes:
-    """Headers on lines; raises ValueError for one that would be several."""
+    """Serialise headers; raise ValueError for a line break in one."""
     lines = [b"%b: %b\r\n" % header for header in headers]
     joined = b"".join(lines)
     if joined.count(b"\n") != len(lines):
@@ -52,7 +52,6 @@ def lines_of(headers: Iterable[Header]) -> bytes:
 
 
 def date() -> Header:
-    """The header that says when it is."""
     return _date_at(int(time.time()))
 
 
@@ -63,27 +62,37 @@ def _date_at(second: int) -> Header:
 
 _encoded = lru_cache(maxsize=64)(str.encode)
 known_lines = lru_cache(maxsize=256)(lines_of)
-"""The same for headers that are the same for many requests."""
+"""Cached, for headers that many responses share."""
 
 
 class Stream:
-    """A body in pieces that keeps its place among the requests until it ends, however it ends."""
+    """A body in pieces that keeps its slot, if it has one, until it ends, however it ends."""
 
-    __slots__ = ("_body", "_exchange", "at_end")
+    __slots__ = ("_body", "_exchange", "_place", "on_end")
 
-    def __init__(self, body: AsyncIterator[bytes], exchange: Exchange, at_end: CallbackStack) -> None:
-        self.at_end = at_end
+    def __init__(self, body: AsyncIterator[bytes], exchange: Exchange, place: Place | None = None) -> None:
+        self.on_end: Callable[[Exchange], None] | None = None
         self._body = body
         self._exchange = exchange
+        self._place = place
 
     @property
     def pushed(self) -> Pushed | None:
-        """The body, if it can be sent by whoever makes it."""
+        """The body, if it is pushed by its producer."""
         return self._body if isinstance(self._body, Pushed) and self._body.can_follow else None
 
     def sent(self, size: int) -> None:
-        """So many bytes of it went without being asked for here."""
+        """Count bytes that were sent without being pulled from here."""
         self._exchange.bytes_sent += size
+
+    def end(self) -> None:
+        """Release the slot and call `on_end`, once."""
+        place, self._place = self._place, None
+        if place is not None:
+            place.release()
+        call, self.on_end = self.on_end, None
+        if call is not None:
+            call(self._exchange)
 
     def __aiter__(self) -> "Stream":
         return self
@@ -91,17 +100,51 @@ class Stream:
     async def __anext__(self) -> bytes:
         try:
             chunk = await anext(self._body)
-        except BaseException:  # its end, a mistake, or that nobody wants it any longer
-            self.at_end.close()
+        except BaseException:  # its end, a mistake, or that the client has gone
+            self.end()
             raise
         self._exchange.bytes_sent += len(chunk)
         return chunk
 
     async def aclose(self) -> None:
-        with self.at_end:
+        try:
             close = getattr(self._body, "aclose", None)
             if close:
                 await close()
+        finally:
+            self.end()
+
+
+class BodyTooLargeError(Exception):
+    """A request has more bytes than may be received."""
+
+
+class ClientGoneError(Exception):
+    """The client hung up while it was sending."""
+
+
+async def receive_body(receive: Receive, most: int, count: Callable[[int], None] = lambda _: None) -> bytes:
+    """Receive the body of a request and `count` the size of each part; raise BodyTooLargeError and ClientGoneError."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        part = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise BodyTooLargeError
+        count(len(part))
+        parts.append(part)
+        if not message.get("more_body"):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def respond(send: Send, status: int, body: bytes, content_type: str, headers: Iterable[Header] = ()) -> None:
+    start = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body)), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send_whole(body, send)
 
 
 async def nothing() -> AsyncIterator[bytes]:
@@ -110,7 +153,7 @@ async def nothing() -> AsyncIterator[bytes]:
 
 
 async def send_whole(body: bytes, send: Send) -> None:
-    """Send a body, a large one in pieces, so that nobody else has to wait for it."""
+    """Send a body, a large one in pieces with turns of the event loop between them."""
     if len(body) <= _CHUNK:
         await send({"type": "http.response.body", "body": body, "more_body": False})
         return

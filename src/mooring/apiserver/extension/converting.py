@@ -1,7 +1,7 @@
 """Stored objects of custom kinds whose versions a webhook converts: it is asked ahead, and what it said is remembered.
 
-Lists and watches show bytes without waiting, and so does everything in ``stored.py``. Whoever is about to show or read
-objects calls `prepare` first, which asks the webhook for those that are in another version, all at once.
+Lists and watches show bytes without waiting, and so does everything in ``registry/stored.py``. Whoever is about to show
+or read objects calls `prepare` first, which asks the webhook for those that are in another version, all at once.
 `converting_by` is what ``registry/context.py`` is given to make one for definitions with the strategy `Webhook`.
 """
 
@@ -10,14 +10,14 @@ from collections.abc import Iterable
 import msgspec
 
 from mooring.api import codec, errors
-from mooring.api.dynamic import Dynamic, normalised, of_own
+from mooring.api.dynamic import Dynamic, normalize, of_own
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller
 from mooring.apiserver.extension.webhooks.conversion import Conversion
 from mooring.apiserver.registry.context import StoredAs
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.stored import Stored, check_elements
 from mooring.base.bounded_cache import BoundedCache
 
 _REMEMBERED = 65_536
@@ -58,7 +58,7 @@ class Converting(Stored):
         for value, tree in zip(missing, await self._conversion.converted(sent, kind.api_version), strict=True):
             if not issubclass(kind.type, Dynamic):
                 raise errors.internal_error(f"{kind.kind} is no custom kind")
-            self._converted.put((value, kind), codec.encode(normalised(of_own(tree, kind.type))))
+            self._converted.put((value, kind), codec.encode(normalize(of_own(tree, kind.type))))
 
     async def encoded(self, obj: Resource) -> bytes:
         own = self._own(obj)
@@ -83,6 +83,7 @@ class Converting(Stored):
         version, obj.metadata.resource_version = obj.metadata.resource_version, ""
         own = codec.encode(obj)
         obj.metadata.resource_version = version
+        check_elements(own, self.hub)
         return own
 
     def _convert(self, value: bytes, kind: Kind) -> bytes:

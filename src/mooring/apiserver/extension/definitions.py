@@ -2,7 +2,7 @@
 
 Every server follows for itself, so that several on one etcd see each other's definitions; whoever is first writes a
 status, and the others find it written. Whoever writes a definition is answered when this server has taken it in. A
-server without definitions has one idle watch. Read next: ``names.py``.
+server without definitions has one idle watch. Read next: ``registry/definition_status.py``.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from mooring.store.errors import StoreError
 from mooring.store.kv import Delete, Event, Put, Store
 
 if TYPE_CHECKING:
-    from mooring.api.custom_kinds import Learned
+    from mooring.api.custom_kinds import CustomKinds
 
 log = logs.get(__name__)
 _RETRY_SECONDS = 1.0
@@ -56,7 +56,7 @@ class Definitions:
         self._scheme = scheme
         self._resources = resources
         self._clock = clock
-        self._served: dict[str, tuple[_Said, Learned]] = {}
+        self._served: dict[str, tuple[_Said, CustomKinds]] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._seen: dict[str, str] = {}
         """Definitions that were looked at, with their resourceVersion."""
@@ -136,7 +136,7 @@ class Definitions:
     def _settle(
         self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition], *, anew: bool = False
     ) -> None:
-        """Give a definition its names; `anew` takes back what it was given before."""
+        """Give a definition its names; `create` takes back what it was given before."""
         name = definition.metadata.name
         others = [self._promised.get(other.metadata.name, other) for other in group if other is not definition]
         status = settled(without_names(definition) if anew else definition, others, self._now())
@@ -157,19 +157,19 @@ class Definitions:
         changed = before is not None and before[0][:2] != said[:2]
         learned = kinds_of(definition, revision=_ANY if changed else int(definition.metadata.resource_version))
         self._forget(name)
-        self._scheme.learn(learned.versions, learned.storage)
+        self._scheme.register(learned.versions, learned.storage)
         self._resources.learn(learned.versions)
         self._served[name] = (said, learned)
         if changed:
             self._start_waiting(name, learned)
         log.info("Serving %s", name, extra={"fields": {"generation": definition.metadata.generation}})
 
-    def _start_waiting(self, name: str, learned: "Learned") -> None:
+    def _start_waiting(self, name: str, learned: "CustomKinds") -> None:
         if waiting := self._waiting.pop(name, None):
             waiting.cancel()
         _start(self._waiting, name, self._wait_for_late_writes(learned))
 
-    async def _wait_for_late_writes(self, learned: "Learned") -> None:
+    async def _wait_for_late_writes(self, learned: "CustomKinds") -> None:
         """Requests that came before a change, here or at other servers, still write as the definition was then."""
         await self._clock.sleep(_LATE_SECONDS)
         with suppress(StoreError):
@@ -180,7 +180,7 @@ class Definitions:
         if served is None:
             return
         learned = served[1]
-        self._scheme.forget(learned.storage.family)
+        self._scheme.unregister(learned.storage.family)
         self._resources.forget(learned.versions)
 
     # -- writing

@@ -6,22 +6,23 @@ idle, whatever policies there are. Parameters are read as this server knows them
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring.admission.policy.attributes import Attributes, Sort, Tree
+from mooring.admission.policy.attributes import Attributes, MatchKey, Tree
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import DELETE
-from mooring.api.answer_limits import add_warning
 from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector
+from mooring.api.response_limits import add_warning
 from mooring.api.scheme import Scheme
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
+from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.apiserver.registry.objects import Follower
 from mooring.apiserver.registry.stored import Stored
-from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue, Store
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ _KINDS = (
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 )
-_PARAMS_KNOWN = 4096
 _SORTS_KNOWN = 1024
 _COMPILED_AT_ONCE = 20
 
@@ -47,7 +47,9 @@ class PolicyStep:
 
     names = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 
-    def __init__(self, store: Store, scheme: Scheme, decide: "Decide", metrics: AdmissionMetrics) -> None:
+    def __init__(
+        self, store: Store, scheme: Scheme, decide: "Decide", metrics: AdmissionMetrics, decoded: DecodedCache
+    ) -> None:
         self._store = store
         self._scheme = scheme
         self.decide = decide
@@ -55,11 +57,11 @@ class PolicyStep:
         self._followers: dict[str, Follower[Any]] = {
             name: Follower(store, scheme, kind, self._changed) for name, kind in _served(scheme)
         }
-        self._trees: BoundedCache[str, tuple[int, Tree]] = BoundedCache(_PARAMS_KNOWN)
+        self._decoded = decoded
         self._validating: ValidatingPolicies | None = None
         self._mutating: MutatingPolicies | None = None
         self._is_stale = False
-        self._compiled: set[tuple[bool, Sort]] = set()
+        self._compiled: set[tuple[bool, MatchKey]] = set()
         self.is_idle = True
 
     async def run(self) -> None:
@@ -93,7 +95,7 @@ class PolicyStep:
         self._compiled.clear()
         self._is_stale = False
 
-    def spares(self, sort: Sort, *, mutating: bool) -> bool:
+    def spares(self, sort: MatchKey, *, mutating: bool) -> bool:
         if self._is_stale or self._validating is None or self._mutating is None:
             return False
         if mutating:
@@ -123,22 +125,22 @@ class PolicyStep:
         if not self._validating:
             return
         await self._compile(self._validating, attributes)
-        judgement = self._validating.judge(attributes, self)
+        judgement = self._validating.validate(attributes, self)
         if judgement.is_quiet:
             return
-        from mooring.admission.policy.validating import refusal  # noqa: PLC0415 - see `_refresh`
+        from mooring.admission.policy.validating import rejection  # noqa: PLC0415 - see `_refresh`
 
         self._metrics.validated(judgement.checks)
         for text in judgement.warning_texts:
             add_warning(attributes.warnings, text)
         attributes.audit_annotations.update(judgement.audit_annotations)
-        refused = refusal(judgement, attributes)
+        refused = rejection(judgement, attributes)
         if refused is not None:
             raise refused
 
     async def _compile(self, policies: "MutatingPolicies | ValidatingPolicies", attributes: Attributes) -> None:
         """See to it that thousands of new policies keep nobody else waiting while the first request compiles them."""
-        place = (policies is self._mutating, attributes.sort)
+        place = (policies is self._mutating, attributes.match_key)
         if place in self._compiled:
             return
         for number, _ in enumerate(policies.compile(attributes), 1):
@@ -154,13 +156,7 @@ class PolicyStep:
         kv = self._store.peek(f"/registry/namespaces/{name}")
         if kv is None:
             raise errors.not_found("namespaces", name)
-        known = self._trees.get(kv.key)
-        if known is None or known[0] != kv.mod_revision:
-            from mooring.admission.policy.bound import namespace_tree  # noqa: PLC0415 - see `_refresh`
-
-            known = (kv.mod_revision, namespace_tree(msgspec.json.decode(kv.value)))
-            self._trees.put(kv.key, known)
-        return known[1]
+        return self._decoded.get(kv, _namespace)
 
     def param_kind(self, api_version: str, kind: str) -> Kind | None:
         found = self._scheme.kind(api_version, kind)
@@ -177,13 +173,18 @@ class PolicyStep:
 
     def _tree(self, kv: KeyValue, kind: Kind) -> Tree:
         """An object as JSON of a version; it is shared, and nobody changes it."""
-        place = f"{kind.api_version} {kv.key}"
-        known = self._trees.get(place)
-        if known is None or known[0] != kv.mod_revision:
-            obj = Stored(self._scheme, kind).decode(kv.value, kv.mod_revision)
-            known = (kv.mod_revision, codec.to_tree(self._scheme.convert(obj, kind)))
-            self._trees.put(place, known)
-        return known[1]
+        return self._decoded.get(kv, partial(self._decode, kind), (PolicyStep, kind))
+
+    def _decode(self, kind: Kind, kv: KeyValue) -> Tree:
+        obj = Stored(self._scheme, kind).decode(kv.value, kv.mod_revision)
+        tree: Tree = codec.to_tree(self._scheme.convert(obj, kind))
+        return tree
+
+
+def _namespace(kv: KeyValue) -> Tree:
+    from mooring.admission.policy.bound import namespace_tree  # noqa: PLC0415 - most servers have no policies
+
+    return namespace_tree(msgspec.json.decode(kv.value))
 
 
 def _served(scheme: Scheme) -> list[tuple[str, Kind]]:

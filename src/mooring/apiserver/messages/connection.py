@@ -1,8 +1,8 @@
 """A connection that has left HTTP: bytes in both directions, never faster than the slower side.
 
-``http_server.py`` makes one of a request that was answered with 101 and hands it to the `take_over` of the response;
-``streams/`` makes another to the kubelet and joins the two with `relay`. At most a few hundred kilobytes wait in a
-connection, whatever its two ends do.
+``edge/http_server.py`` makes one of a request that was answered with 101 and hands it to the `take_over` of the
+response; ``streams/`` makes another to the kubelet and joins the two with `relay`. At most a few hundred kilobytes wait
+in a connection, whatever its two ends do.
 """
 
 import asyncio

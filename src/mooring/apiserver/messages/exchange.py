@@ -25,6 +25,8 @@ class Exchange(msgspec.Struct):
     """Where the request came from; empty within the process."""
     classified: tuple[tuple[bytes, bytes], ...] = ()
     """The headers that tell the client its FlowSchema and priority level."""
+    created: tuple[str, str] = ("", "")
+    """Name and uid of the object that was created, for the audit log."""
     code: int = 0
     reason: str = ""
     """Why it failed, as in Status; empty if it did not."""
@@ -34,3 +36,8 @@ class Exchange(msgspec.Struct):
     bytes_sent: int = 0
     streaming: bool = False
     """Whether it lasts until somebody ends it, as a watch does."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the request is for a node: logs, exec, attach, port-forward or a proxy."""
+        return self.route is not None and bool(self.route.subresource) and self.route.streams

@@ -1,7 +1,7 @@
 """A request and its response as handlers see them: no sockets, no ASGI, so that tests and in-process clients need none.
 
-The edge (``app.py``) makes a `Request` of what it received, finds the route (``routes.py``) and hands both to a
-handler, which returns a `Response` or raises an error of ``mooring.api.errors``; the edge makes a Status of that.
+The edge (``requests/app.py``) makes a `Request` of what it received, finds the route (``routes.py``) and hands both to
+a handler, which returns a `Response` or raises an error of ``mooring.api.errors``; the edge makes a Status of that.
 """
 
 from abc import ABC, abstractmethod
@@ -13,6 +13,7 @@ import msgspec
 
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
+from mooring.api.batch_writes import Row
 from mooring.apiserver.messages.connection import Connection
 
 JSON = "application/json"
@@ -43,8 +44,10 @@ class Request(msgspec.Struct, kw_only=True):
     request_id: str = ""
     audit_annotations: dict[str, str] = {}
     """What admission adds to the line in the audit log."""
-    is_unread: bool = False
-    """Whether the sender of a write needs no object in the answer."""
+    omit_body: bool = False
+    """Whether the response to a write may omit the object."""
+    row: Row | None = None
+    """The values that a write puts into the template in its body."""
 
     def parameter(self, name: str) -> str:
         """The first value of a query parameter; empty when it is absent."""

@@ -73,8 +73,8 @@ class Routes:
         self._collections: BoundedCache[str, ResourceRoute] = BoundedCache(_COLLECTIONS)
         """By their paths, those that objects can be right below."""
 
-    def resolve_alike(self, paths: Sequence[str]) -> list[ResourceRoute | None]:
-        """As `resolve`, for paths that differ in the names of objects alone, or not at all."""
+    def resolve_all(self, paths: Sequence[str]) -> list[ResourceRoute | None]:
+        """As `resolve`, fast for paths that differ in nothing but the names of objects."""
         first = self.resolve(paths[0])
         behind = f"/{first.subresource}" if first and first.subresource else ""
         before = paths[0].removesuffix(behind).rpartition("/")[0] + "/"
@@ -83,8 +83,8 @@ class Routes:
         routes: list[ResourceRoute | None] = []
         for path in paths:
             name = path[len(before) : len(path) - len(behind)]
-            alike = name and "/" not in name and path == f"{before}{name}{behind}"
-            routes.append(replace(first, name=name) if alike else self.resolve(path))
+            is_name = name and "/" not in name and path == f"{before}{name}{behind}"
+            routes.append(replace(first, name=name) if is_name else self.resolve(path))
         return routes
 
     def resolve(self, path: str) -> ResourceRoute | None:

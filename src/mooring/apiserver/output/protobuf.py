@@ -1,8 +1,8 @@
 """Answers in Kubernetes' protobuf encoding, for clients that ask for it: Go components do.
 
 Everything is made as JSON first and then written anew, so that there is one way to show an object. What was written is
-kept by its JSON: events that many watch, and objects that many list, are written once. ``resources/output.py`` and
-``resources/watching.py`` call it. What Kubernetes has no messages for (tables, custom resources) stays JSON.
+kept by its JSON: events that many watch, and objects that many list, are written once. ``registry/views.py`` and
+``registry/watching.py`` call it. What Kubernetes has no messages for (tables, custom resources) stays JSON.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from mooring.api.apidiscovery_v2 import APIGroupDiscoveryList
 from mooring.api.kinds import KINDS
 from mooring.api.meta_v1 import ListMeta
 from mooring.api.protobuf import MEDIA_TYPE
+from mooring.api.protobuf_encoding import encode, field, message
 from mooring.api.protobuf_table import Unsupported, is_supported
-from mooring.api.protobuf_writing import encode, field, message
 from mooring.base.bounded_cache import BoundedCache
 
 WATCH_TYPE = f"{MEDIA_TYPE};stream=watch"

@@ -3,16 +3,16 @@
     built-in mutation → MutatingAdmissionPolicy → mutating webhooks → (again, once, if something was changed)
         → validation → built-in judgement → ValidatingAdmissionPolicy → validating webhooks
 
-`Chain` is asked by ``resources/writing.py`` and its like; a server that has neither policies nor webhooks finds it idle
+`Chain` is asked by ``registry/writing.py`` and its like; a server that has neither policies nor webhooks finds it idle
 and makes no `Attributes`. Each sort of extension is a `Step`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from operator import attrgetter
 from time import perf_counter
 from typing import Protocol
 
-from mooring.admission.policy.attributes import Attributes, Sort
+from mooring.admission.policy.attributes import Attributes, MatchKey
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import Resource
@@ -30,7 +30,7 @@ class Step(Protocol):
         """Whether there is none of its sort, so that nothing has to be asked."""
         ...
 
-    def spares(self, sort: Sort, *, mutating: bool) -> bool:
+    def spares(self, sort: MatchKey, *, mutating: bool) -> bool:
         """Whether a sort of request is known to concern none of those that change objects, or that judge them."""
         ...
 
@@ -53,31 +53,31 @@ _is_idle = attrgetter("is_idle")
 class Chain:
     """The extensions of one server, in their order."""
 
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
-        self.metrics: AdmissionMetrics | None = None
+    def __init__(self, steps: Iterable[Step] = (), metrics: AdmissionMetrics | None = None) -> None:
+        self.steps = list(steps)
+        self.metrics = metrics
 
     @property
     def is_idle(self) -> bool:
         return all(map(_is_idle, self.steps))  # without a generator: every write asks
 
-    def spares(self, sort: Sort) -> bool:
+    def spares(self, sort: MatchKey) -> bool:
         """Whether a sort of request is known to concern nobody, so that no `Attributes` have to be made."""
         for step in self.steps:
             if not (step.is_idle or (step.spares(sort, mutating=True) and step.spares(sort, mutating=False))):
                 return False
         return True
 
-    def may_change(self, sort: Sort) -> bool:
+    def may_change(self, sort: MatchKey) -> bool:
         """Whether somebody may change the objects of a sort of request, and not only judge them."""
         return bool(self._asked(sort, mutating=True))
 
-    def _asked(self, sort: Sort, *, mutating: bool) -> list[Step]:
+    def _asked(self, sort: MatchKey, *, mutating: bool) -> list[Step]:
         return [step for step in self.steps if not step.is_idle and not step.spares(sort, mutating=mutating)]
 
     async def mutate(self, attributes: Attributes, built_in: Mutate) -> None:
         """Let all change the object; a second round follows if one of them did."""
-        steps = self._asked(attributes.sort, mutating=True)
+        steps = self._asked(attributes.match_key, mutating=True)
         if not steps:
             return
         reinvocation = Reinvocation()
@@ -102,7 +102,7 @@ class Chain:
 
     async def validate(self, attributes: Attributes) -> None:
         """Let all judge the object."""
-        for step in self._asked(attributes.sort, mutating=False):
+        for step in self._asked(attributes.match_key, mutating=False):
             await self._measured(step.names[1], "validate", attributes, step.validate(attributes))
 
     async def _measured(self, name: str, type_: str, attributes: Attributes, work: Awaitable[None]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from mooring.base.metrics import Counts, Histograms, Shown
+from mooring.base.metrics import Counts, CountsCollector, Histograms
 
 if TYPE_CHECKING:
     from mooring.admission.policy.bound import Check
@@ -72,7 +72,7 @@ class AdmissionMetrics:
         )
         self._counted = (self._controllers, self._durations, self._requests, self._rejections, self._failed_open)
         self._checked = (self._validations, self._validation_seconds, self._mutations, self._mutation_seconds)
-        registry.register(Shown(*self._counted, *self._checked))
+        registry.register(CountsCollector(*self._counted, *self._checked))
 
     def step(self, name: str, type_: str, operation: str, seconds: float, *, rejected: bool) -> None:
         """All policies, or all webhooks, have been asked about a request."""

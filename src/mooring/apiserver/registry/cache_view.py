@@ -1,7 +1,7 @@
 """How objects are shown to a cache that watches them: without what it would throw away (``api/for_caches.py``).
 
 Events of pods that are deleted by the thousand are most of what a server sends then; a third of an object is who owns
-its fields. Texts are cut, nothing is decoded. Made by ``output.py``.
+its fields. Texts are cut, nothing is decoded. Used by ``watching.py``.
 """
 
 from collections.abc import Sequence

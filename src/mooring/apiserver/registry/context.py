@@ -12,20 +12,21 @@ from mooring.admission import strategy as admission
 from mooring.admission.accounting.evaluators import Evaluators
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.known_specs import KnownSpecs
-from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource, Sort
+from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource, MatchKey
 from mooring.admission.registry import register, strategy_of, unregister
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
-from mooring.api.answer_limits import add_warning
 from mooring.api.authentication_v1 import UserInfo
-from mooring.api.core_v1 import Service
+from mooring.api.core_v1 import Pod, Service
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
+from mooring.api.response_limits import add_warning
 from mooring.api.scheme import Scheme
 from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Accepted, Request
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry.admission_chain import Chain
+from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.apiserver.registry.device_facts import DeviceFacts
 from mooring.apiserver.registry.facts import ClusterFacts
 from mooring.apiserver.registry.lowering_for_nodes import NodeLowering, Rendering
@@ -64,8 +65,6 @@ class Call(msgspec.Struct):
     subresource: str
     accepted: Accepted
     warnings: list[str] = []
-    learn: "Callable[[Call, Resource, admission.Request], None] | None" = None
-    """What remembers the object that is created, once it is admitted (``like_pods.py``, ``like_objects.py``)."""
 
     def not_found(self) -> errors.NotFound:
         return errors.not_found(self.kind.plural, self.name, group=self.kind.group)
@@ -113,6 +112,9 @@ class HandlerContext:
         guard: Guard | None = None,
         create_check: CreateCheck | None = None,
         stored_as: StoredAs = Stored,
+        extensions: Chain | None = None,
+        decoded: DecodedCache | None = None,
+        allocate: "Callable[[HandlerContext], Allocation] | None" = None,
     ) -> None:
         self.store = store
         self.scheme = scheme
@@ -122,7 +124,8 @@ class HandlerContext:
         self.guard = guard or _no_guard
         self._create_check = create_check
         self._stored_as = stored_as
-        self.facts = ClusterFacts(store)
+        self.decoded = decoded or DecodedCache()
+        self.facts = ClusterFacts(store, self.decoded)
         self.selections = Selections()
         self._known_specs = KnownSpecs()
         self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
@@ -131,20 +134,20 @@ class HandlerContext:
             for stored in self._stored.values()
             if stored.hub.namespaced and not any(map(scheme.is_served, scheme.family(stored.hub)))
         ]
-        self.allocation: Allocation | None = None
-        """Gives Services their addresses; None where nobody does, as in tests."""
         self._custom: dict[Kind, Stored] = {}
         devices = DeviceFacts(store)
         self.evaluators = Evaluators(options, clock.now, extended=devices.extended, pod_of=devices.pod_of)
-        self.accounting = QuotaAccounting(store, self.stored_quotas, self.evaluators)
+        self.accounting = QuotaAccounting(store, self.stored_quotas, self.evaluators, self.decoded)
         self._node_lowering = NodeLowering(store, options)
-        self.extensions = Chain()
+        self.extensions = extensions or Chain()
         """Policies and webhooks, which take part in admission."""
+        self.allocation = allocate(self) if allocate is not None else None
+        """Gives Services their addresses; None in tests that need none."""
 
     @property
     def stored_quotas(self) -> Stored:
         kind = self.scheme.kind("v1", "ResourceQuota")
-        assert kind is not None, "the scheme always has quotas"  # noqa: S101 - kinds.py lists them
+        assert kind is not None, "the scheme always has quotas"  # noqa: S101 - api/kinds.py lists them
         return self.stored(kind)
 
     def every_stored(self) -> Iterable[Stored]:
@@ -202,16 +205,11 @@ class HandlerContext:
     async def find(self, call: Call) -> KeyValue:
         """The stored object that a call names; raises NotFound."""
         await self.store.revision()
-        kv = self.find_known(call)
-        if call.stored.asks:
-            await call.stored.prepare([kv.value], call.stored.hub)
-        return kv
-
-    def find_known(self, call: Call) -> KeyValue:
-        """The same, as this server knows it: for requests that name many, after asking the store for its revision."""
         kv = self.store.peek(call.stored.key(call.namespace, call.name))
         if kv is None:
             raise call.not_found()
+        if call.stored.asks:
+            await call.stored.prepare([kv.value], call.stored.hub)
         return kv
 
     async def clear_unserved(self, namespace: str) -> None:
@@ -222,6 +220,22 @@ class HandlerContext:
         for stored in self._unserved:
             page = await self.store.range(stored.prefix_of(namespace))
             await self.store.write_all([Delete(kv.key) for kv in page.items])
+
+    def may_extend(self, call: Call, operation: str) -> bool:
+        """Whether policies or webhooks may take part in a write."""
+        if self.extensions.is_idle:
+            return False
+        return not self.extensions.spares(MatchKey(call.kind, call.subresource, operation, bool(call.namespace)))
+
+    def may_share(self, call: Call, operation: str) -> bool:
+        """Whether rows of one template may share an admission: nothing looks at each of them."""
+        return (
+            call.stored.hub.type is Pod
+            and call.kind is call.stored.hub
+            and users.NODES not in call.request.user.groups
+            and not self.may_extend(call, operation)
+            and (operation == CREATE or self.accounting.is_idle(call.namespace))
+        )
 
     def extended(
         self,
@@ -243,7 +257,7 @@ class HandlerContext:
         name = call.name or (obj.metadata.name if obj is not None else "")
         of_namespace = call.kind.group == "" and call.kind.plural == "namespaces"
         namespace = name if of_namespace else call.namespace
-        if self.extensions.spares(Sort(call.kind, call.subresource, operation, bool(namespace))):
+        if self.extensions.spares(MatchKey(call.kind, call.subresource, operation, bool(namespace))):
             return None
         told = options or options_tree(call.request, _OPTIONS[operation])
         attributes = Attributes(

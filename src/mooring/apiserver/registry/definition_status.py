@@ -1,7 +1,7 @@
 """The status of a definition: the names that it gets, and its conditions. No two kinds of a group share a name.
 
-Pure functions of a definition and of those beside it; ``following.py`` writes what comes out, and deletion marks a
-definition that has to wait for its objects.
+Pure functions of a definition and of those beside it; ``extension/definitions.py`` writes what comes out, and deletion
+marks a definition that has to wait for its objects.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from mooring.api.apiextensions_v1 import (
     condition_of,
 )
 from mooring.api.base import copy_of
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 
 
 def settled(
@@ -131,7 +131,7 @@ def _clash(wanted: str | list[str], own: str | list[str], used: set[str]) -> str
     """What is wrong with a name, or with several; empty if nothing is."""
     mine = {own} if isinstance(own, str) else set(own)
     asked = [wanted] if isinstance(wanted, str) else wanted
-    texts = [f"{quoted(name)} is already in use" for name in asked if name not in mine and name in used]
+    texts = [f"{go_quote(name)} is already in use" for name in asked if name not in mine and name in used]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
 
 

@@ -1,11 +1,12 @@
-"""Deleting objects: with a grace period (pods), after finalizers, for dependents as the client asked, one or many.
+"""Deletions as writes for the executor (``writes.py``): graceful (pods), after finalizers, one object or a collection.
 
-A deletion that has to wait writes `deletionTimestamp` and returns the object; whoever removes the last finalizer, or
-a node that has stopped the pod, completes it (``writing.py``, `is_deletable`).
+A deletion that has to wait writes `deletionTimestamp` and returns the object. The update that removes the last
+finalizer, or the kubelet that has stopped the pod, completes it (``writing.py``, `is_deletable`).
 """
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import cast
 
 import msgspec
 from msgspec.structs import replace
@@ -21,15 +22,15 @@ from mooring.apiserver.messages.http import Accepted, Request, Response
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.definition_status import mark_for_deletion
 from mooring.apiserver.registry.parameters import delete_options
-from mooring.apiserver.registry.pods.ending_pods import given_time, glimpse
 from mooring.apiserver.registry.reading import Reading
+from mooring.apiserver.registry.templates import Reused, Template
 from mooring.apiserver.registry.views import respond as responded
 from mooring.apiserver.registry.views import view_for
-from mooring.apiserver.registry.writing import Written, is_deletable
-from mooring.store.kv import Delete, Event, KeyValue, Put
+from mooring.apiserver.registry.writes import Draft, Followed, Write, Writer, Written
+from mooring.apiserver.registry.writing import Update, is_deletable
+from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-_ATTEMPTS = 10
 _AT_ONCE = 64
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 """Namespaces that every cluster keeps."""
@@ -38,7 +39,6 @@ _SHOWN_WHEN_DELETED = frozenset(
     {
         "csidrivers",
         "csinodes",
-        "csistoragecapacities",
         "persistentvolumeclaims",
         "persistentvolumes",
         "pods",
@@ -60,184 +60,287 @@ _ORPHANS_BY_DEFAULT = frozenset({("", "ReplicationController"), ("batch", "Job")
 """Kinds that are older than garbage collection: their dependents stay unless the client says otherwise."""
 
 
-class Deletion(msgspec.Struct, frozen=True):
-    """An object as its deletion leaves it, as it was before, and what has to be written; None where nothing has."""
+class Deletion(msgspec.Struct, eq=False):
+    """A write that deletes an object, or begins to."""
 
-    obj: Resource
-    before: Resource
-    write: Put | Delete | None
+    deleting: "Deleting"
+    call: Call
+    read: Callable[[], DeleteOptions]
+    is_admitted: bool = False
+    """Whether policies and webhooks have been asked already."""
+    template: Template | None = None
+    options: DeleteOptions | None = None
 
     @property
-    def is_last(self) -> bool:
-        """Whether nothing is left of the object then."""
-        return isinstance(self.write, Delete)
+    def is_extended(self) -> bool:
+        return self.deleting.context.may_extend(self.call, DELETE)
 
     @property
-    def value(self) -> bytes:
-        """What is to be stored of the object while it waits; nothing where nothing changes."""
-        return self.write.value if isinstance(self.write, Put) else b""
+    def reads_stored(self) -> bool:
+        return True
+
+    async def draft(self) -> Draft:
+        context, call = self.deleting.context, self.call
+        kv = context.store.peek(call.stored.key(call.namespace, call.name))
+        if kv is None:
+            self.read()  # which may be wrong, too
+            raise call.not_found()
+        if (reused := self._reused(kv)) is not None:
+            write = Delete(kv.key, kv.mod_revision) if reused.is_gone else Put(kv.key, reused.value, kv.mod_revision)
+            return self.drafted(kv, write, reused.uid)
+        if call.stored.asks:
+            await call.stored.prepare([kv.value], call.stored.hub)
+        self.options = self.options or self.read()
+        return await self.draft_of(kv, self.options)
+
+    def _reused(self, kv: KeyValue) -> Reused | None:
+        """What the stored object becomes, where another row of the template became the same."""
+        row = self.call.request.row
+        if self.template is None or row is None:
+            return None
+        reused = self.template.reuse(self.call.stored, kv, None)
+        if reused is None or row.uid not in {"", reused.uid} or (reused.is_gone and not self.call.request.omit_body):
+            return None
+        return reused
+
+    async def draft_of(self, kv: KeyValue, options: DeleteOptions) -> Draft:
+        """The draft that deletes a stored object; raises a `StatusError` when it is refused."""
+        deleting, call = self.deleting, self.call
+        context, stored = deleting.context, call.stored
+        if call.name in _IMMORTAL and stored.hub.type is Namespace:
+            raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
+        obj = stored.decode(kv.value, kv.mod_revision)
+        context.guard(call.request.user, None, obj, call.subresource)
+        _check_preconditions(call, obj, options)
+        if not self.is_admitted and not _is_pending(obj, options):
+            await deleting.admit(call, obj, options)
+        before = replace(obj, metadata=replace(obj.metadata))
+        write: Put | Delete | None = Delete(kv.key, expect=kv.mod_revision)
+        value = kv.value
+        if deleting.mark(obj, options):
+            value = await stored.encoded(obj)
+            write = Put(kv.key, value, expect=kv.mod_revision) if value != kv.value else None
+        if isinstance(write, Delete) and not options.dry_run and isinstance(obj, Namespace):
+            await context.clear_unserved(call.name)
+        charge = context.accounting.change(stored.hub, None, before, "") if isinstance(write, Delete) else None
+        if self.template is not None and charge is None and not call.warnings and not _names_version(options):
+            self.template.keep(kv, value, None, is_gone=isinstance(write, Delete))
+        if not isinstance(write, Delete) or options.dry_run:
+            is_gone = isinstance(write, Delete)
+            return self.drafted(kv, None if options.dry_run else write, obj.metadata.uid, is_gone=is_gone, last=value)
+        shows_mark = isinstance(obj, Pod) and not call.request.omit_body
+        last = await stored.encoded(obj) if shows_mark else b""
+        draft = self.drafted(kv, write, obj.metadata.uid, is_gone=True, last=last)
+        return replace(draft, charge=charge, settle=partial(deleting.released, obj))
+
+    def drafted(
+        self, kv: KeyValue, write: Put | Delete | None, uid: str, *, is_gone: bool = False, last: bytes = b""
+    ) -> Draft:
+        """The draft of a deletion; `last` is the object as a client sees it last."""
+        value = write.value if isinstance(write, Put) else last or kv.value
+        is_gone = is_gone or isinstance(write, Delete)
+
+        async def respond(revisions: Sequence[int]) -> Response:
+            if self.call.request.omit_body:
+                return Response(warnings=self.call.warnings)
+            written = Written(value, revisions[-1] if revisions else kv.mod_revision)
+            return await self.deleting.respond(self.call, self.options or self.read(), written, uid, gone=is_gone)
+
+        return Draft((write,) if write is not None else (), respond, value=value)
+
+    async def retry(self) -> None:
+        """Read the object again."""
+
+    def give_up(self) -> Exception:
+        return errors.conflict(self.call.kind.plural, self.call.name, group=self.call.kind.group)
+
+
+class LastUpdate(msgspec.Struct, eq=False):
+    """An update and the deletion of what it stores, in one transaction where no quota counts either."""
+
+    update: Update
+    deletion: Deletion
+
+    @property
+    def is_extended(self) -> bool:
+        return self.update.is_extended or self.deletion.is_extended
+
+    @property
+    def reads_stored(self) -> bool:
+        return True
+
+    async def draft(self) -> Draft:
+        update, deletion, call = self.update, self.deletion, self.update.call
+        kv = update.writing.context.store.peek(call.stored.key(call.namespace, call.name))
+        if kv is not None and deletion.call.request.omit_body:
+            reused = update.reuse(kv)
+            if reused is not None and reused.is_gone:
+                first = update.drafted(kv, reused.value)
+                expected = JUST_WRITTEN if first.puts else kv.mod_revision
+                return self._both(first, deletion.drafted(kv, Delete(kv.key, expect=expected), reused.uid))
+        template, update.template = update.template, None  # only updates that end in a deletion are kept
+        first = await update.draft()
+        update.template = template
+        try:
+            options = deletion.options = deletion.options or deletion.read()
+            if kv is None or first.charge is not None or _names_version(options) or _deletes(first):
+                return await self._one_by_one()
+            stored_at = JUST_WRITTEN if first.puts else kv.mod_revision
+            after = KeyValue(kv.key, first.value, kv.create_revision, stored_at)
+            last = await deletion.draft_of(after, options)
+        except errors.StatusError as error:
+            return replace(first, respond=partial(_refused, first, error))
+        if last.charge is not None:
+            return await self._one_by_one()
+        if template is not None and _deletes(last) and not (call.warnings or deletion.call.warnings):
+            template.keep(kv, first.value, update.given, is_gone=True)
+        return self._both(first, last)
+
+    def _both(self, first: Draft, last: Draft) -> Draft:
+        async def respond(revisions: Sequence[int]) -> Followed:
+            at = len(first.puts)
+            done, deleted = await first.respond(revisions[:at]), await last.respond(revisions[at:])
+            return Followed(cast("Response", done), cast("Response", deleted))
+
+        return Draft((*first.puts, *last.puts), respond, settle=last.settle, value=last.value)
+
+    async def _one_by_one(self) -> Draft:
+        """Commit the update by itself; return the draft of the deletion."""
+        done = await self.update.writing.writer.one(self.update)
+        try:
+            draft = await self.deletion.draft()
+        except errors.StatusError as error:
+            return Draft((), partial(_followed_by, done, error))
+        return replace(draft, respond=partial(_follow, done, draft))
+
+    async def retry(self) -> None:
+        """Read the object again."""
+
+    def give_up(self) -> Exception:
+        return self.update.give_up()
+
+
+def _names_version(options: DeleteOptions) -> bool:
+    """Whether a deletion is only for one resourceVersion."""
+    return options.preconditions is not None and bool(options.preconditions.resource_version)
+
+
+def _deletes(draft: Draft) -> bool:
+    return any(isinstance(put, Delete) for put in draft.puts)
+
+
+async def _refused(first: Draft, error: errors.StatusError, revisions: Sequence[int]) -> Followed:
+    return Followed(cast("Response", await first.respond(revisions)), error)
+
+
+async def _followed_by(done: Response, error: errors.StatusError, _: Sequence[int]) -> Followed:
+    return Followed(done, error)
+
+
+async def _follow(done: Response, draft: Draft, revisions: Sequence[int]) -> Followed:
+    return Followed(done, cast("Response", await draft.respond(revisions)))
 
 
 class Deleting:
-    """`delete` and `deletecollection`."""
+    """Makes the writes of `delete` and `deletecollection`."""
 
-    def __init__(self, context: HandlerContext, reading: Reading) -> None:
-        self._context = context
+    def __init__(self, context: HandlerContext, writer: Writer, reading: Reading) -> None:
+        self.context = context
+        self._writer = writer
         self._reading = reading
 
-    async def delete(self, call: Call) -> Response:
-        options = delete_options(call.request)
-        written, gone, obj = await self.delete_object(call, options)
-        return await self.respond(call, options, written, obj, gone=gone)
+    def delete(self, call: Call, template: Template | None = None) -> Deletion:
+        return Deletion(self, call, partial(delete_options, call.request), template=template)
 
-    async def respond(
-        self, call: Call, options: DeleteOptions, written: Written, obj: Resource, *, gone: bool
-    ) -> Response:
-        """What the client is told of a deletion."""
-        if call.request.is_unread:
-            return Response(warnings=call.warnings)
+    def delete_admitted(self, call: Call, options: DeleteOptions) -> Write:
+        """Delete an object that policies and webhooks have been asked about already."""
+        return Deletion(self, call, lambda: options, is_admitted=True)
+
+    async def respond(self, call: Call, options: DeleteOptions, written: Written, uid: str, *, gone: bool) -> Response:
+        """The response to a deletion."""
         if gone and call.kind.plural not in _SHOWN_WHEN_DELETED:
-            return responded(call, codec.encode(_success(call, obj)))
+            return responded(call, codec.encode(_success(call, uid)))
         if call.stored.asks:
             await call.stored.prepare([written.value], call.kind)
-        body = view_for(self._context, call).object(written.value, written.revision)
+        body = view_for(self.context, call).object(written.value, written.revision)
         accepted = not gone and options.orphan_dependents is False
         return responded(call, body, 202 if accepted else 200)
 
     async def delete_collection(self, call: Call) -> Response:
         options = delete_options(call.request)
-        selection = self._context.selections.of(call.request, call.kind, call.stored)
-        view = view_for(self._context, call)
+        selection = self.context.selections.of(call.request, call.kind, call.stored)
+        view = view_for(self.context, call)
         found = await self._reading.selected(call, selection)
+        shown = await self._delete_each(call, found, options)
+        if call.stored.asks:
+            await call.stored.prepare([kv.value for kv in shown], call.kind)
+        revision = await self.context.store.revision()
+        return responded(call, view.list(shown, ListMeta(resource_version=str(revision))))
+
+    async def _delete_each(
+        self, call: Call, found: Sequence[KeyValue], options: DeleteOptions, *, is_admitted: bool = False
+    ) -> list[KeyValue]:
+        """Delete objects of a collection; return those that still existed. Raises the first error."""
         shown: list[KeyValue] = []
         for start in range(0, len(found), _AT_ONCE):
             group = found[start : start + _AT_ONCE]
-            gone = await asyncio.gather(*(self._delete_one_of(call, kv, options) for kv in group))
-            shown += [kv for kv, was_there in zip(group, gone, strict=True) if was_there]
-        if call.stored.asks:
-            await call.stored.prepare([kv.value for kv in shown], call.kind)
-        revision = await self._context.store.revision()
-        return responded(call, view.list(shown, ListMeta(resource_version=str(revision))))
-
-    async def _delete_one_of(
-        self, call: Call, kv: KeyValue, options: DeleteOptions, *, is_admitted: bool = False
-    ) -> bool:
-        """Delete an object of a collection; returns whether it was there at all."""
-        namespace, _, name = kv.key.removeprefix(call.stored.prefix).rpartition("/")
-        one = Call(call.request, call.kind, call.stored, namespace, name, "", call.accepted, call.warnings)
-        try:
-            await self.delete_object(one, options, is_admitted=is_admitted)
-        except errors.NotFound:
-            return False
-        return True
+            calls = (_call_of(call, kv) for kv in group)
+            writes = [Deletion(self, each, lambda: options, is_admitted=is_admitted) for each in calls]
+            for kv, outcome in zip(group, await self._writer.execute(writes), strict=True):
+                if not isinstance(outcome, Exception):
+                    shown.append(kv)
+                elif not isinstance(outcome, errors.NotFound):
+                    raise outcome
+        return shown
 
     async def delete_all(self, kind: Kind) -> bool:
-        """Delete every object of a kind, for the end of its definition; whether none is left."""
-        stored = self._context.stored(kind)
+        """Delete every object of a kind whose definition ends; return whether none is left."""
+        stored = self.context.stored(kind)
         call = Call(Request(method="DELETE", path=""), kind, stored, "", "", "", Accepted())
-        found = (await self._context.store.range(stored.prefix)).items
-        for start in range(0, len(found), _AT_ONCE):
-            group = found[start : start + _AT_ONCE]
-            await asyncio.gather(*(self._delete_one_of(call, kv, DeleteOptions(), is_admitted=True) for kv in group))
-        return not (await self._context.store.range(stored.prefix, limit=1)).items
+        found = (await self.context.store.range(stored.prefix)).items
+        await self._delete_each(call, found, DeleteOptions(), is_admitted=True)
+        return not (await self.context.store.range(stored.prefix, limit=1)).items
 
-    async def delete_object(
-        self, call: Call, options: DeleteOptions, *, is_admitted: bool = False
-    ) -> tuple[Written, bool, Resource]:
-        """Delete, or begin to; returns the last state, and whether the object is gone.
+    async def released(self, gone: Resource, is_written: bool) -> None:
+        """Give back what a deleted object had."""
+        if is_written:
+            await self.context.released(gone)
 
-        `is_admitted`: policies and webhooks have nothing more to say about it.
-        """
-        context = self._context
-        for _ in range(_ATTEMPTS):
-            kv = await context.find(call)
-            deletion = await self.judged(call, options, kv, is_admitted=is_admitted)
-            obj, write = deletion.obj, deletion.write
-            if options.dry_run or write is None:
-                return Written(kv.value, kv.mod_revision), deletion.is_last, obj
-            if isinstance(write, Put):
-                outcome = await context.store.write(write)
-                if isinstance(outcome, Event):
-                    return Written(write.value, outcome.revision), False, obj
-                continue
-            if isinstance(obj, Namespace):
-                await context.clear_unserved(call.name)
-            outcome = await context.accounting.write(write, call.stored.hub, None, deletion.before)
-            if isinstance(outcome, Event):
-                await context.released(obj)
-                return Written(kv.value, outcome.revision), True, obj
-        raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
-
-    async def judged(
-        self,
-        call: Call,
-        options: DeleteOptions,
-        kv: KeyValue,
-        *,
-        is_admitted: bool = False,
-        known: Resource | None = None,
-    ) -> Deletion:
-        """What the deletion of an object comes to; raises a `StatusError` when it is refused.
-
-        `known` is the object, where it was decoded already and nobody else has it.
-        """
-        stored = call.stored
-        if call.name in _IMMORTAL and stored.hub.type is Namespace:
-            raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
-        obj = known if known is not None else stored.decode(kv.value, kv.mod_revision)
-        self._context.guard(call.request.user, None, obj, call.subresource)
-        _check_preconditions(call, obj, options)
-        if not is_admitted and not _is_pending(obj, options):
-            await self._admit(call, obj, options)
-        before = replace(obj, metadata=replace(obj.metadata))
-        if not self._mark(obj, options):
-            return Deletion(obj, before, Delete(kv.key, expect=kv.mod_revision))
-        value = await stored.encoded(obj)
-        put = None if value == kv.value else Put(kv.key, value, expect=kv.mod_revision)
-        return Deletion(obj, before, put)
-
-    def begun(self, call: Call, options: DeleteOptions, kv: KeyValue) -> Deletion | None:
-        """The same of a pod on a node that is only given time, where nobody else has to be asked; None for all else."""
-        pod = glimpse(kv) if call.stored.hub.type is Pod else None
-        if pod is None:
-            return None
-        self._context.guard(call.request.user, None, pod, call.subresource)
-        _check_preconditions(call, pod, options)
-        grace = _grace_seconds(pod, options)
-        if not grace or _finalizers(pod, options) != pod.metadata.finalizers:
-            return None
-        value = given_time(kv.value, self._context.clock.now(), grace)
-        return Deletion(pod, pod, Put(kv.key, value, expect=kv.mod_revision))
-
-    async def _admit(self, call: Call, obj: Resource, options: DeleteOptions) -> None:
+    async def admit(self, call: Call, obj: Resource, options: DeleteOptions) -> None:
         """Ask policies and webhooks whether an object may be deleted."""
-        if self._context.extensions.is_idle:
+        if self.context.extensions.is_idle:
             return
-        told = {**codec.to_tree(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
-        attributes = self._context.extended(call, DELETE, None, obj, options=told)
+        tree = {**codec.to_tree(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+        attributes = self.context.extended(call, DELETE, None, obj, options=tree)
         if attributes is not None:
-            await self._context.extensions.admit(attributes)
+            await self.context.extensions.admit(attributes)
 
-    def _mark(self, obj: Resource, options: DeleteOptions) -> bool:
-        """Write into the object that it is to be deleted; returns whether something must happen before it goes."""
+    def mark(self, obj: Resource, options: DeleteOptions) -> bool:
+        """Set the deletion timestamp; return whether the object stays for its grace period or its finalizers."""
         metadata = obj.metadata
         metadata.finalizers = _finalizers(obj, options)
         grace = _grace_seconds(obj, options)
         if metadata.deletion_timestamp is None:
-            until = times.later(self._context.clock.now(), grace)
+            until = times.add_seconds(self.context.clock.now(), grace)
             metadata.deletion_timestamp = times.to_seconds(until)
-            metadata.deletion_grace_period_seconds = grace
+            metadata.deletion_grace_period_seconds = None if isinstance(obj, Namespace) else grace
             metadata.generation += metadata.generation > 0
             if isinstance(obj, CustomResourceDefinition):
-                mark_for_deletion(obj, times.to_seconds(self._context.clock.now()))
+                mark_for_deletion(obj, times.to_seconds(self.context.clock.now()))
         elif grace < (metadata.deletion_grace_period_seconds or 0):
             before = metadata.deletion_grace_period_seconds or 0
-            until = times.later(times.parse(metadata.deletion_timestamp), grace - before)
+            until = times.add_seconds(times.parse(metadata.deletion_timestamp), grace - before)
             metadata.deletion_timestamp = times.to_seconds(until)
             metadata.deletion_grace_period_seconds = grace
         if isinstance(obj, Namespace):
             obj.status.phase = "Terminating"
         return not is_deletable(obj)
+
+
+def _call_of(call: Call, kv: KeyValue) -> Call:
+    """The call for one object of a collection."""
+    namespace, _, name = kv.key.removeprefix(call.stored.prefix).rpartition("/")
+    return Call(call.request, call.kind, call.stored, namespace, name, "", call.accepted, call.warnings)
 
 
 def _check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> None:
@@ -255,7 +358,7 @@ def _check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> N
 
 
 def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
-    """How long the object has: pods on a node as long as they or the client say, everything else goes at once."""
+    """The grace period: of pods on a node as they or the client say; everything else is deleted immediately."""
     if not isinstance(obj, Pod):
         return 0
     seconds = options.grace_period_seconds
@@ -267,7 +370,7 @@ def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
 
 
 def _is_pending(obj: Resource, options: DeleteOptions) -> bool:
-    """Whether a pod has been given its time already, and no less of it now: then nobody is asked again."""
+    """Whether a pod is terminating already, with no shorter grace period now: then admission is not repeated."""
     if not isinstance(obj, Pod) or obj.metadata.deletion_timestamp is None:
         return False
     return _grace_seconds(obj, options) >= (obj.metadata.deletion_grace_period_seconds or 0)
@@ -293,6 +396,6 @@ def _propagation_finalizer(obj: Resource, options: DeleteOptions) -> str:
     return ORPHAN if (group, obj.kind) in _ORPHANS_BY_DEFAULT else ""
 
 
-def _success(call: Call, obj: Resource) -> Status:
-    details = StatusDetails(name=obj.metadata.name, group=call.kind.group, kind=call.kind.plural, uid=obj.metadata.uid)
+def _success(call: Call, uid: str) -> Status:
+    details = StatusDetails(name=call.name, group=call.kind.group, kind=call.kind.plural, uid=uid)
     return Status(kind="Status", api_version="v1", status="Success", details=details)

@@ -5,13 +5,14 @@ does not know what the request names, what other servers may know. So a namespac
 was acknowledged, by whichever server. Decoding is spared as long as nothing has changed.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from mooring.admission.pod_security.judging import security_labels
+from mooring.admission.pod_security.enforcement import security_labels
 from mooring.admission.strategy import Priority
 from mooring.api import codec
 from mooring.api.core_v1 import LimitRange, Namespace, PersistentVolumeClaim, Pod, ServiceAccount
@@ -20,8 +21,7 @@ from mooring.api.networking_v1 import Ingress, IngressClass
 from mooring.api.node_v1 import RuntimeClass
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
-from mooring.apiserver.registry.account_facts import AccountFacts
-from mooring.base.bounded_cache import BoundedCache
+from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.store.kv import KeyValue, Store
 
 _DEFAULT_STORAGE_CLASS = (
@@ -30,8 +30,8 @@ _DEFAULT_STORAGE_CLASS = (
 )
 _DEFAULT_INGRESS_CLASS = "ingressclass.kubernetes.io/is-default-class"
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-_NODES_KNOWN = 16384
-_LIMITED_NAMESPACES_KNOWN = 4096
+DEFAULT_ACCOUNT = "default"
+_WAITS, _WAIT_SECONDS = 20, 0.05
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _ASKING = frozenset({Pod, PersistentVolumeClaim, Ingress, Namespace})
 """Kinds for which more is asked than what their namespace says."""
@@ -128,21 +128,16 @@ class _Labelled(msgspec.Struct):
 class ClusterFacts:
     """Fetches what admission may ask about an object."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, decoded: DecodedCache) -> None:
         self._store = store
-        self._namespaces: dict[str, tuple[int, _NamespaceFacts]] = {}
-        self._accounts = AccountFacts(store)
+        self._decoded = decoded
         self._priorities = Collection(store, "/registry/priorityclasses/", PriorityClass, _priorities)
-        self._nodes: BoundedCache[str, tuple[int, Mapping[str, str]]] = BoundedCache(_NODES_KNOWN)
-        self._limits: BoundedCache[str, tuple[list[KeyValue], list[LimitRange]]] = BoundedCache(
-            _LIMITED_NAMESPACES_KNOWN
-        )
         self._storage_classes = Collection(store, "/registry/storageclasses/", StorageClass, _storage_classes)
         self._ingress_classes = Collection(store, "/registry/ingressclasses/", IngressClass, _default_ingress_class)
 
     async def about(self, obj: Resource | None, namespace: str) -> Facts:
         """The facts for a write of `obj` in a namespace."""
-        found = (self._known_namespace(namespace) or await self._namespace(namespace)) if namespace else None
+        found = await self._namespace(namespace) if namespace else None
         if found and type(obj) not in _ASKING:
             return found.alone
         phases = {namespace: found.phase} if found else {}
@@ -156,7 +151,7 @@ class ClusterFacts:
                 phases,
                 priorities,
                 default,
-                accounts=await self._accounts.about(obj, namespace),
+                accounts=await self._service_accounts(obj, namespace),
                 runtime_classes=await self._runtime_class(obj.spec.runtime_class_name),
                 node_labels=self.topology_labels(obj.spec.node_name),
                 limits=self.limit_ranges,
@@ -180,23 +175,12 @@ class ClusterFacts:
         kv = self._store.peek(f"/registry/nodes/{node}") if node else None
         if kv is None:
             return {}
-        known = self._nodes.get(node)
-        if known is None or known[0] != kv.mod_revision:
-            labels = msgspec.json.decode(kv.value, type=_Labelled).metadata.labels
-            known = (kv.mod_revision, {key: labels[key] for key in _TOPOLOGY if key in labels})
-            self._nodes.put(node, known)
-        return known[1]
+        return self._decoded.get(kv, _topology_labels)
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         """The LimitRanges of a namespace that this server knows of, by name."""
         items = self._store.peek_all(f"/registry/limitranges/{namespace}/")
-        if not items:
-            return ()
-        known = self._limits.get(namespace)
-        if known is None or known[0] != items:
-            known = (items, [codec.decode_own(kv.value, LimitRange) for kv in items])
-            self._limits.put(namespace, known)
-        return known[1]
+        return [self._decoded.get(kv, _limit_range) for kv in items]
 
     async def namespace_phase(self, name: str) -> str | None:
         """The phase of a namespace now, None when there is none of that name."""
@@ -208,24 +192,58 @@ class ClusterFacts:
         items = self._store.peek_all(f"/registry/pods/{namespace}/")
         return len(items), (codec.decode_own(kv.value, Pod) for kv in items)
 
-    def _known_namespace(self, name: str) -> "_NamespaceFacts | None":
-        """What is known of a namespace, if that has not changed."""
-        kv, known = self._store.peek(f"/registry/namespaces/{name}"), self._namespaces.get(name)
-        return known[1] if kv is not None and known is not None and known[0] == kv.mod_revision else None
-
     async def _namespace(self, name: str) -> "_NamespaceFacts | None":
         key = f"/registry/namespaces/{name}"
         kv = self._store.peek(key) or await self._store.get(key)
-        if kv is None:
-            self._namespaces.pop(name, None)
+        return self._decoded.get(kv, _namespace_facts) if kv is not None else None
+
+    async def _service_accounts(self, pod: Pod, namespace: str) -> Mapping[str, ServiceAccount] | None:
+        """Return the account `default` and the one that a new pod names; None where a namespace has no `default`.
+
+        A namespace gets its account `default` a moment after it was created. As in upstream Kubernetes, a pod that is
+        created meanwhile waits for it, at most a second; but only where accounts are created at all, as the namespace
+        `default` shows.
+        """
+        if pod.metadata.resource_version:
+            return None  # it has its account since it was created
+        default = await self._account(namespace, DEFAULT_ACCOUNT)
+        if default is None and await self._account("default", DEFAULT_ACCOUNT) is not None:
+            for _ in range(_WAITS):
+                await asyncio.sleep(_WAIT_SECONDS)
+                default = await self._account(namespace, DEFAULT_ACCOUNT)
+                if default is not None:
+                    break
+        if default is None:
             return None
-        known = self._namespaces.get(name)
-        if known is None or known[0] != kv.mod_revision:
-            namespace = codec.decode_own(kv.value, Namespace)
-            phase, security = namespace.status.phase or "Active", security_labels(namespace.metadata.labels)
-            facts = _NamespaceFacts(phase, security, Facts({name: phase}, security=security))
-            known = self._namespaces[name] = (kv.mod_revision, facts)
-        return known[1]
+        found = {DEFAULT_ACCOUNT: default}
+        name = pod.spec.service_account_name or pod.spec.service_account or DEFAULT_ACCOUNT
+        if name != DEFAULT_ACCOUNT and (account := await self._account(namespace, name)) is not None:
+            found[name] = account
+        return found
+
+    async def _account(self, namespace: str, name: str) -> ServiceAccount | None:
+        key = f"/registry/serviceaccounts/{namespace}/{name}"
+        kv = self._store.peek(key) or await self._store.get(key)
+        return self._decoded.get(kv, _service_account) if kv is not None else None
+
+
+def _namespace_facts(kv: KeyValue) -> _NamespaceFacts:
+    namespace = codec.decode_own(kv.value, Namespace)
+    phase, security = namespace.status.phase or "Active", security_labels(namespace.metadata.labels)
+    return _NamespaceFacts(phase, security, Facts({namespace.metadata.name: phase}, security=security))
+
+
+def _service_account(kv: KeyValue) -> ServiceAccount:
+    return codec.decode_own(kv.value, ServiceAccount)
+
+
+def _limit_range(kv: KeyValue) -> LimitRange:
+    return codec.decode_own(kv.value, LimitRange)
+
+
+def _topology_labels(kv: KeyValue) -> Mapping[str, str]:
+    labels = msgspec.json.decode(kv.value, type=_Labelled).metadata.labels
+    return {key: labels[key] for key in _TOPOLOGY if key in labels}
 
 
 class Collection(Generic[R, T]):

@@ -8,31 +8,51 @@ Read next: ``context.py`` for what all handlers share, then ``reading.py``, ``wr
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+import msgspec
+from msgspec.structs import replace
+
 from mooring.admission.options import AdmissionOptions
 from mooring.api import errors
+from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
 from mooring.api.apiextensions_v1 import TERMINATING, holds
 from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.messages.http import Accepted, Request, Response
 from mooring.apiserver.messages.routes import MANY, ResourceRoute
 from mooring.apiserver.output import protobuf as protobuf_output
 from mooring.apiserver.output.tables import Tables
-from mooring.apiserver.registry.batch_writer import BatchWriter, Outcome, PairOutcome
+from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.claims import Claims
-from mooring.apiserver.registry.context import Call, CreateCheck, Guard, HandlerContext, StoredAs
-from mooring.apiserver.registry.deleting import Deleting
+from mooring.apiserver.registry.context import Allocation, Call, CreateCheck, Guard, HandlerContext, StoredAs
+from mooring.apiserver.registry.decoded_cache import DecodedCache
+from mooring.apiserver.registry.deleting import Deleting, LastUpdate
+from mooring.apiserver.registry.parameters import WriteOptions
 from mooring.apiserver.registry.pods.pods import Pods
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.scaling import Scaling
 from mooring.apiserver.registry.store_errors import status_of
 from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.templates import Template
 from mooring.apiserver.registry.watching import Watching
+from mooring.apiserver.registry.writes import Outcome, Write, Writer
 from mooring.apiserver.registry.writing import Writing
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import StoreError
 from mooring.store.kv import Store
 
 Handler = Callable[[Call], Awaitable[Response]]
+MakeWrite = Callable[[Call, Template | None], Write]
+_OPERATIONS = {"create": CREATE, "update": UPDATE, "patch": UPDATE, "delete": DELETE}
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Writes of one request that have method, collection, subresource and parameters in common."""
+
+    requests: Sequence[Request]
+    routes: Sequence[ResourceRoute] = ()
+    deletions: Sequence[Request] = ()
+    """The deletion that follows each update."""
 
 
 class Resources:
@@ -49,6 +69,9 @@ class Resources:
         guard: Guard | None = None,
         create_check: CreateCheck | None = None,
         stored_as: StoredAs = Stored,
+        extensions: Chain | None = None,
+        decoded: DecodedCache | None = None,
+        allocate: Callable[[HandlerContext], Allocation] | None = None,
     ) -> None:
         self.context = HandlerContext(
             store,
@@ -59,24 +82,27 @@ class Resources:
             guard=guard,
             create_check=create_check,
             stored_as=stored_as,
+            extensions=extensions,
+            decoded=decoded,
+            allocate=allocate,
         )
-        reading, writing = Reading(self.context), Writing(self.context)
-        self.create_object = writing.create_object
-        self._create_alike = writing.create_alike
-        deleting = self._deleting = Deleting(self.context, reading)
-        self._together = BatchWriter(self.context, writing, deleting)
+        reading, self._writer = Reading(self.context), Writer(self.context)
+        self._writing = writing = Writing(self.context, self._writer)
+        self._deleting = deleting = Deleting(self.context, self._writer, reading)
         self._watching = Watching(self.context)
-        self._pods = Pods(self.context, deleting)
-        self._claims = Claims(self.context, writing)
+        self._pods = Pods(self.context, self._writer, deleting)
+        self._claims = Claims(self.context, writing, self._writer)
         scaling = Scaling(self.context, writing)
-        self._verbs: dict[str, Handler] = {
-            "get": reading.get,
-            "list": reading.list,
-            "watch": self._watching.watch,
+        self._writes: dict[str, MakeWrite] = {
             "create": writing.create,
             "update": writing.update,
             "patch": writing.patch,
             "delete": deleting.delete,
+        }
+        self._verbs: dict[str, Handler] = {
+            "get": reading.get,
+            "list": reading.list,
+            "watch": self._watching.watch,
             "deletecollection": deleting.delete_collection,
         }
         self._subresources: dict[tuple[str, str], Handler] = {
@@ -132,63 +158,67 @@ class Resources:
             call = Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
             if warning := self.context.scheme.deprecation_warning(kind):
                 call.warn(warning)
-            return await (self._subresources.get((route.subresource, verb)) or self._verbs[verb])(call)
+            handler = self._subresources.get((route.subresource, verb)) or self._verbs.get(verb)
+            try:
+                if handler is not None:
+                    return await handler(call)
+                return await self._writer.one(self._writes[verb](call, None))
+            except errors.StatusError as error:
+                error.warnings = call.warnings
+                raise
         except StoreError as error:
             raise status_of(error) from None
 
-    async def create_alike(
-        self, request: Request, route: ResourceRoute, count: int
-    ) -> "list[Response | Exception] | None":
-        """So many pods like the one in the body; None where each has to be created by a request of its own."""
-        kind = route.kind
-        if kind.kind != "Pod" or kind.group or not route.namespace or route.name:
+    async def write(self, batch: Batch) -> Sequence[Outcome] | None:
+        """Execute writes that differ in nothing but names, bodies and rows; None where each needs a request."""
+        first, kind = batch.routes[0], batch.routes[0].kind
+        verb = first.verb(batch.requests[0])
+        is_special = (first.subresource, verb) in self._subresources or verb not in self._writes
+        creates_no_object = verb == "create" and bool(first.subresource)  # such as a token
+        if is_special or creates_no_object or not kind.stored or self.context.scheme.deprecation_warning(kind):
             return None
-        call = Call(request, kind, self.context.stored(kind), route.namespace, "", "", _accepted(request, kind))
-        return await self._create_alike(call, count)
-
-    async def write_together(
-        self, requests: Sequence[Request], routes: Sequence[ResourceRoute]
-    ) -> Sequence[Outcome] | None:
-        """Do writes that differ in nothing but names and bodies; None where each has to be done by itself."""
-        verb = routes[0].verb(requests[0])
-        calls = self._calls(requests, routes, verb)
-        if calls is None:
-            return None
+        self._check_verb(first, verb)
+        calls = self._calls(batch.requests, batch.routes)
         try:
-            return await self._together.write(verb, calls)
+            outcomes = await self._writer.execute(self._batch_writes(batch, verb, calls))
         except StoreError as error:
             raise status_of(error) from None
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if isinstance(outcome, errors.StatusError):
+                outcome.warnings = call.warnings
+        return outcomes
 
-    async def end_together(
-        self,
-        writes: tuple[Sequence[Request], Sequence[ResourceRoute]],
-        deletions: tuple[Sequence[Request], Sequence[ResourceRoute]],
-    ) -> Sequence[PairOutcome] | None:
-        """Update objects, and delete each at once; None where each has to be done by itself."""
-        calls = self._calls(*writes, "update")
-        last = self._calls(*deletions, "delete") if calls else None
-        if not calls or not last:
-            return None
-        try:
-            return await self._together.end(list(zip(calls, last, strict=True)))
-        except StoreError as error:
-            raise status_of(error) from None
+    def _batch_writes(self, batch: Batch, verb: str, calls: Sequence[Call]) -> list[Write]:
+        template = self._template(calls[0], verb)
+        make = self._writes[verb]
+        if not batch.deletions:
+            return [make(call, template) for call in calls]
+        routes = [replace(route, subresource="") for route in batch.routes]
+        last = self._calls(batch.deletions, routes)
+        return [
+            LastUpdate(self._writing.update(call, template), self._deleting.delete(deletion))
+            for call, deletion in zip(calls, last, strict=True)
+        ]
 
-    def _calls(self, requests: Sequence[Request], routes: Sequence[ResourceRoute], verb: str) -> list[Call] | None:
-        """Requests of one sort that can be done together; None where they cannot."""
-        first, kind = routes[0], routes[0].kind
-        if kind.custom or not kind.stored or self.context.scheme.deprecation_warning(kind):
+    def _template(self, call: Call, verb: str) -> Template | None:
+        """The template of a batch's rows; None where writes have bodies of their own, or have to be admitted each."""
+        if call.request.row is None or (verb == "update" and call.subresource != "status"):
             return None
-        stored = self.context.stored(kind)
-        accepted = _accepted(requests[0], kind)
-        calls = [
+        if not self.context.may_share(call, _OPERATIONS[verb]):
+            return None
+        return Template(keeps_spec=verb == "delete" or call.subresource == "status")
+
+    def _calls(self, requests: Sequence[Request], routes: Sequence[ResourceRoute]) -> list[Call]:
+        kind = routes[0].kind
+        stored, accepted = self.context.stored(kind), _accepted(requests[0], kind)
+        return [
             Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
             for request, route in zip(requests, routes, strict=True)
         ]
-        if first.verb(requests[0]) != verb or not self._together.concerns(calls[0], verb):
-            return None
-        self._check_verb(first, verb)
-        return calls
+
+    async def create_object(self, call: Call, obj: Resource, options: WriteOptions) -> None:
+        """Create an object that the server has made itself; raises AlreadyExists."""
+        await self._writer.one(self._writing.create_object(call, obj, options))
 
     def _check_verb(self, route: ResourceRoute, verb: str) -> None:
         """Raises MethodNotAllowed for a verb that the resource does not have, or not at this place."""

@@ -31,7 +31,7 @@ from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue, Store
 
 if TYPE_CHECKING:
-    from mooring.constraints.lowering import NodeWords, Reliance
+    from mooring.constraints.lowering import NodeDependencies, NodeProperties
     from mooring.constraints.options import ConstraintOptions
 
 _REMEMBERED = 16_384
@@ -56,10 +56,10 @@ class NodeLowering:
     def __init__(self, store: Store, options: AdmissionOptions) -> None:
         self._store = store
         self._options = options
-        self._words: BoundedCache[int, NodeWords] = BoundedCache(_NODES)
+        self._words: BoundedCache[int, NodeProperties] = BoundedCache(_NODES)
         self._alike: BoundedCache[Hashable, object] = BoundedCache(_REMEMBERED)
         """By the words that count of a node, a stand-in for them that is quickly looked up."""
-        self._reliances: BoundedCache[int, Reliance | Literal[False]] = BoundedCache(_REMEMBERED)
+        self._reliances: BoundedCache[int, NodeDependencies | Literal[False]] = BoundedCache(_REMEMBERED)
         """By revision, what of a node decides; False for objects that all read alike."""
         self._lowered: BoundedCache[tuple[int, object], KeyValue] = BoundedCache(_REMEMBERED)
 
@@ -74,8 +74,8 @@ class NodeLowering:
     def read(self, stored: Stored, node: str, items: Iterable[KeyValue]) -> list[KeyValue]:
         """Objects as a node reads them: the same where there is nothing to say differently."""
         reliances, lowered = self._reliances, self._lowered
-        words: NodeWords | None = None
-        alike: dict[Reliance, object] = {}
+        words: NodeProperties | None = None
+        alike: dict[NodeDependencies, object] = {}
         read: list[KeyValue] = []
         for kv in items:
             reliance = reliances.get(kv.mod_revision)
@@ -87,7 +87,7 @@ class NodeLowering:
             words = words or self._words_of(node)
             key = alike.get(reliance)
             if key is None:
-                key = alike[reliance] = self._stand_in(reliance.words(words))
+                key = alike[reliance] = self._stand_in(reliance.cache_key(words))
             found = lowered.get((kv.mod_revision, key))
             if found is None:
                 found = structs.replace(kv, value=self.lowered(stored, node, kv.value))
@@ -108,12 +108,12 @@ class NodeLowering:
             read = lowering.lower_volume(obj, words, self._constraints)
         return value if read is obj else stored.encode(read)
 
-    def _rely(self, stored: Stored, kv: KeyValue) -> "Reliance | Literal[False]":
-        found: Reliance | Literal[False] = False
+    def _rely(self, stored: Stored, kv: KeyValue) -> "NodeDependencies | Literal[False]":
+        found: NodeDependencies | Literal[False] = False
         if not _is_plain(kv.value):
             from mooring.constraints import lowering  # noqa: PLC0415 - as above
 
-            found = lowering.reliance(_decoded(stored, kv.value), self._constraints)
+            found = lowering.find_dependencies(_decoded(stored, kv.value), self._constraints)
         self._reliances.put(kv.mod_revision, found)
         return found
 
@@ -124,18 +124,18 @@ class NodeLowering:
             self._alike.put(words, found)
         return found
 
-    def _words_of(self, name: str) -> "NodeWords":
+    def _words_of(self, name: str) -> "NodeProperties":
         """What counts of a node as it is now. One that is not there has neither taints nor labels."""
         from mooring.constraints import lowering, options  # noqa: PLC0415 - as above
 
         kv = self._store.peek(f"{ROOT}nodes/{name}")
         if kv is None:
-            return lowering.NodeWords((), {})
+            return lowering.NodeProperties((), {})
         words = self._words.get(kv.mod_revision)
         if words is None:
             node = codec.decode_own(kv.value, Node)
-            known = options.declared(node.status.declared_features)
-            words = lowering.NodeWords(tuple(node.spec.taints), node.metadata.labels, known)
+            known = options.from_declared_features(node.status.declared_features)
+            words = lowering.NodeProperties(tuple(node.spec.taints), node.metadata.labels, known)
             self._words.put(kv.mod_revision, words)
         return words
 

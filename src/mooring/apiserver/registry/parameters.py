@@ -8,14 +8,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from mooring.admission import rows
 from mooring.api import codec, errors, field_errors
 from mooring.api.codec import DecodeError, FieldValidation, TooLargeError, Unsupported
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import DeleteOptions, Resource, TypeMeta
+from mooring.api.meta_v1 import DeleteOptions, Preconditions, Resource, TypeMeta
 from mooring.api.protobuf import MEDIA_TYPE as PROTOBUF
-from mooring.api.struct_times import WrongTimeError, put_times
+from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.apiserver.messages.http import JSON, YAML, Request
 
 CONSUMED = (JSON, YAML)
@@ -93,6 +94,8 @@ def manager_of(user_agent: str) -> str:
 def delete_options(request: Request) -> DeleteOptions:
     """How something is to be deleted: as the body says, else as the query says. Raises Invalid and BadRequest."""
     options = _delete_options_of_body(request) if request.body.strip() else _delete_options_of_query(request)
+    if request.row is not None and request.row.uid:
+        options.preconditions = Preconditions(uid=request.row.uid)
     wrong = _dry_run_errors(options.dry_run)
     if options.propagation_policy is not None and options.propagation_policy not in _POLICIES:
         supported = [*_POLICIES, "nil"]
@@ -150,6 +153,8 @@ def read_body(
 def read_object(request: Request, kind: Kind, validation: FieldValidation) -> codec.Decoded[Resource]:
     """The object that is written, in the version of the path; raises BadRequest when it is another kind's."""
     decoded = read_body(request, kind.type, kind.kind, kind.api_version, validation)
+    if request.row is not None:
+        rows.put(decoded.object, request.row)
     check_object(decoded.object, kind)
     return decoded
 
@@ -158,7 +163,7 @@ def check_object(obj: Resource, kind: Kind) -> None:
     """Put type and times as the server writes them; raises BadRequest when they are wrong."""
     check_type(obj, kind)
     try:
-        put_times(obj)
+        normalize_times(obj)
     except WrongTimeError as error:
         said = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
         raise errors.bad_request(said) from None

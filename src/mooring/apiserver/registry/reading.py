@@ -10,8 +10,8 @@ import msgspec
 from mooring.api import errors, resource_version
 from mooring.api.meta_v1 import ListMeta, StatusCause
 from mooring.api.resource_version import ListVersion, ResourceVersionError
-from mooring.apiserver.messages.http import PROTOBUF, Response
-from mooring.apiserver.output.formats import is_plain_json
+from mooring.apiserver.messages.http import PROTOBUF, YAML, Response
+from mooring.apiserver.output.formats import flow_yaml, is_too_long
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.selection import Selection
 from mooring.apiserver.registry.views import in_turns, respond, view_for
@@ -74,8 +74,11 @@ class Reading:
             metadata.remaining_item_count = page.remaining if selection.is_everything else None
         if call.accepted.format == "protobuf":
             return Response(200, await view.protobuf_list(page.items, metadata), PROTOBUF, warnings=call.warnings)
-        if is_plain_json(call.accepted, request):
-            return Response(200, in_turns(view.pieces(page.items, metadata)), warnings=call.warnings)
+        if is_too_long(sum(len(kv.value) for kv in page.items), call.accepted, request):
+            pieces = view.pieces(page.items, metadata)
+            if call.accepted.format == "yaml":
+                return Response(200, in_turns(map(flow_yaml, pieces)), YAML, warnings=call.warnings)
+            return Response(200, in_turns(pieces), warnings=call.warnings)
         return respond(call, view.list(page.items, metadata))
 
     async def selected(self, call: Call, selection: Selection) -> Sequence[KeyValue]:

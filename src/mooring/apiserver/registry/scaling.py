@@ -17,7 +17,8 @@ from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
 from mooring.apiserver.registry.views import respond
-from mooring.apiserver.registry.writing import APPLY, Change, View, Writing
+from mooring.apiserver.registry.writes import Written
+from mooring.apiserver.registry.writing import APPLY, Change, Plan, Update, View, Writing
 
 _GROUP, _VERSION = "autoscaling", "v1"
 _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
@@ -38,7 +39,7 @@ class Scaling:
         self._context = context
         self._writing = writing
         kind = context.scheme.kind(f"{_GROUP}/{_VERSION}", "Scale")
-        assert kind is not None, "the scheme always has Scale"  # noqa: S101 - kinds.py lists it
+        assert kind is not None, "the scheme always has Scale"  # noqa: S101 - api/kinds.py lists it
         self._kind: Kind = kind
 
     async def get(self, call: Call) -> Response:
@@ -105,13 +106,17 @@ class Scaling:
                 _set_replicas(obj, scale.spec.replicas, paths)
 
         view = View(self._kind, lambda obj: scale_of(obj, paths), into)
-        written = await self._writing.change(
-            call, options, change, subresource="", managed_already=managed_already, view=view
+
+        async def answer(written: Written) -> Response:
+            if call.stored.asks:
+                await call.stored.prepare([written.value], call.kind)
+            obj = call.stored.decode(written.value, written.revision)
+            return respond(call, codec.encode(scale_of(obj, paths)))
+
+        write = Update(
+            self._writing, call, options, lambda: Plan(change), "", managed_already, view=view, respond=answer
         )
-        if call.stored.asks:
-            await call.stored.prepare([written.value], call.kind)
-        obj = call.stored.decode(written.value, written.revision)
-        return respond(call, codec.encode(scale_of(obj, paths)))
+        return await self._writing.writer.one(write)
 
 
 def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None) -> Scale:

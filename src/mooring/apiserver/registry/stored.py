@@ -12,8 +12,11 @@ Only versions of another shape are decoded and converted, once each. Used by eve
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from mooring.api import codec, errors
-from mooring.api.dynamic import Dynamic, normalised
+from mooring.api.dynamic import Dynamic, normalize
+from mooring.api.json_tree import Elements, TooLargeError, check_limits
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
@@ -23,6 +26,19 @@ from mooring.store.kv import KeyValue
 ROOT = "/registry/"
 _ITEM_HEAD = b'{"metadata":{'
 _CONVERTED = 4096
+
+
+def check_elements(value: bytes, kind: Kind) -> None:
+    """Raise RequestEntityTooLarge for an object that many requests together have made too long to work on."""
+    most = Elements(*(2 * each for each in codec.max_elements(kind.type)))  # defaults have added some
+    if value.count(b"{") + value.count(b"[") <= most.objects and value.count(b",") <= most.values:
+        return
+    tree = msgspec.json.decode(value)
+    tree.get("metadata", {}).pop("managedFields", None)
+    try:
+        check_limits(msgspec.json.encode(tree), most)
+    except TooLargeError as error:
+        raise errors.request_entity_too_large(str(error)) from None
 
 
 class Stored:
@@ -63,6 +79,7 @@ class Stored:
         version, obj.metadata.resource_version = obj.metadata.resource_version, ""
         value = codec.encode(self._scheme.convert(obj, self.storage))
         obj.metadata.resource_version = version
+        check_elements(value, self.hub)
         return value
 
     def decode(self, value: bytes, revision: int) -> Resource:
@@ -70,7 +87,7 @@ class Stored:
         source = self._source(value)
         obj = codec.decode_own(value, source.type)
         if isinstance(obj, Dynamic) and (source is self.hub and revision <= self.current_after):
-            normalised(obj)
+            normalize(obj)
         obj = self._scheme.convert(obj, self.hub)
         obj.metadata.resource_version = str(revision)
         return obj
@@ -124,7 +141,7 @@ class Stored:
         if found is None:
             obj = codec.decode_own(value, self._source(value).type)
             if isinstance(obj, Dynamic):
-                normalised(obj)
+                normalize(obj)
             found = codec.encode(self._scheme.convert(obj, kind))
             self._converted.put((value, kind), found)
         return found

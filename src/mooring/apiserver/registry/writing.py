@@ -1,21 +1,24 @@
-"""Writing objects: create, update and patch, of the object itself and of its subresources.
+"""Creates, updates and patches, of objects and of their subresources, as writes for the executor (``writes.py``).
 
-All of them are a read, a change and a compare-and-swap. `change` is that loop: it is given a function that makes the
-new object from the old one, runs admission, keeps `managedFields`, and writes. What an update makes deletable (the last
-finalizer is gone) is deleted. Who may change a field and how is admission's affair. Read next: ``deleting.py``.
+`Creation` admits a new object and stores it where nothing is stored yet. `Update` reads an object, changes it, admits
+the change, keeps `managedFields`, and stores it with a compare-and-swap. An object whose last finalizer an update
+removes is deleted. Which field may change and how is admission's affair. Read next: ``deleting.py``.
 
-Where a kind says that a large object takes long, it is read and judged in a thread, so that other requests need not
-wait for it: nobody but the request knows the object, and what judges it looks at nothing else.
+Where a kind says that a large object takes long, it is decoded and validated in a thread, so that other requests need
+not wait for it: only this request has the object.
 """
 
-from asyncio import gather, to_thread
-from collections.abc import Callable
+from asyncio import to_thread
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
+from mooring.admission import rows
+from mooring.admission.accounting.enforcement import Change as Charge
 from mooring.admission.pipeline import (
-    another_like,
+    another_of_template,
     begin_create,
     begin_update,
     finish_create,
@@ -25,56 +28,33 @@ from mooring.admission.pipeline import (
 )
 from mooring.api import codec, errors, field_errors
 from mooring.api.admissionregistration_v1 import CREATE, UPDATE
+from mooring.api.batch_writes import Row
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.core_v1 import Event as CoreEvent
-from mooring.api.core_v1 import Namespace, Pod, Service
+from mooring.api.core_v1 import Namespace, Service
 from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import ObjectMeta, Resource
-from mooring.api.struct_times import WrongTimeError, put_times
+from mooring.api.meta_v1 import Resource
+from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.apiserver.messages.http import Response
 from mooring.apiserver.registry.apply.field_managers import Applier, FieldManagers, Manager, Tree
-from mooring.apiserver.registry.context import Call, HandlerContext, Reserved
-from mooring.apiserver.registry.like_objects import Found, LikeObjects
+from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_object, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
-from mooring.apiserver.registry.pods.like_pods import LikePods
-from mooring.apiserver.registry.stored import Stored
-from mooring.apiserver.registry.views import respond as responded
-from mooring.apiserver.registry.views import view_for
-from mooring.store.kv import Delete, Event, KeyValue, Put, Write
+from mooring.apiserver.registry.templates import Reused, Template
+from mooring.apiserver.registry.writes import Draft, Settle, Write, Writer, Written
+from mooring.store.kv import Delete, KeyValue, Put
 
 _LARGE = 50_000
-"""From so many bytes on, an object that may take long is judged in a thread."""
+"""From so many bytes on, an object that may take long is validated in a thread."""
 _NAME_ATTEMPTS = 8
-_ATTEMPTS = 10
-"""How often a change is made anew because somebody else was faster. Each time, somebody made progress."""
 
 EVENT_SECONDS = 3600.0
 APPLY = "application/apply-patch+yaml"
 
-
-class Written(msgspec.Struct, frozen=True):
-    """What a write left behind: the stored bytes and their revision (0 if nothing was stored: dry run)."""
-
-    value: bytes
-    revision: int
-    created: bool = False
-    metadata: ObjectMeta | None = None
-    """Of what was created."""
-
-    @property
-    def identity(self) -> bytes:
-        """What the server has made up for a new object, for those who do not want to read all of it."""
-        meta = self.metadata
-        if meta is None:
-            return b""
-        known = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": str(self.revision)}
-        return codec.encode({"metadata": known})
-
-
 Change = Callable[[Resource], Resource]
-"""Makes the new object from the old one, both in the newest version. The old one is not to be changed."""
+"""Makes the new object from the old one, both in the newest version, without changing the old one."""
+Respond = Callable[[Written], Awaitable[Response]]
 
 
 class View(msgspec.Struct, frozen=True):
@@ -83,217 +63,335 @@ class View(msgspec.Struct, frozen=True):
     kind: Kind
     of: Callable[[Resource], Resource]
     into: Callable[[Resource, Resource | None], None]
-    """Writes into an object what somebody has changed in what it shows."""
+    """Write a changed view back into the object."""
 
 
-class Writing:
-    """`create`, `update` and `patch`."""
+class Plan(msgspec.Struct, frozen=True):
+    """What the body of an update or a patch asks for."""
 
-    def __init__(self, context: HandlerContext) -> None:
-        self._context = context
-        self._managers = FieldManagers(context.scheme)
-        self._like_pods = LikePods(context)
-        self._like_objects = LikeObjects(context)
+    change: Change
+    create: Callable[[], Resource] | None = None
+    """Makes the object where it does not exist; None where that is an error."""
 
-    async def create(self, call: Call) -> Response:
-        options = write_options(call.request, "CreateOptions")
-        if call.kind.type is Pod:
-            pod = await self._like_pods.find(call, options)
-            if pod is not None:
-                made_up = bool(pod.metadata.generate_name)
-                return await self.respond(call, await self._store_named(call, pod, options, made_up=made_up))
-        elif (found := await self._like_objects.find(call, options)) is not None:
-            return await self.respond(call, await self._store_found(call, found))
-        obj = await to_thread(self.read, call, options) if self._takes_long(call) else self.read(call, options)
-        check_new(obj, options)
-        return await self.respond(call, await self.create_object(call, obj, options))
 
-    async def admitted(self, call: Call, options: WriteOptions) -> Resource:
-        """The new object that a call asks for, admitted and with a name, which may be taken."""
-        pod = await self._like_pods.find(call, options) if call.kind.type is Pod else None
-        if pod is not None:
-            return pod
-        obj = self.read(call, options)
-        check_new(obj, options)
-        return await self.admit_new(call, obj, options)
+class Creation(msgspec.Struct, eq=False):
+    """A write that creates an object."""
 
-    async def update(self, call: Call) -> Response:
-        options = write_options(call.request, "UpdateOptions")
-        first = await to_thread(self.read, call, options) if self._takes_long(call) else self.read(call, options)
-        strategy = self._context.strategy(call.stored)
-        if strategy.allow_create_on_update and not call.subresource and not await self._exists(call):
-            _check_name(call, first)
-            self._context.require_create(call)
-            return await self.respond(call, await self.create_object(call, first, options))
-        drafts = [first]
+    writing: "Writing"
+    call: Call
+    options: WriteOptions
+    read: Callable[[], Resource]
+    managed_already: bool = False
+    template: Template | None = None
+    obj: Resource | None = None
+    """Once it is admitted: a conflict of names needs no other admission."""
+    has_generated_name: bool = False
+    attempts: int = _NAME_ATTEMPTS
 
-        def replaced(old: Resource) -> Resource:  # noqa: ARG001 - a replacement owes nothing to what was there
-            return drafts.pop() if drafts else self.read(call, options)
+    @property
+    def is_extended(self) -> bool:
+        return self.writing.context.may_extend(self.call, CREATE)
 
-        return await self.respond(call, await self.change(call, options, replaced))
+    @property
+    def reads_stored(self) -> bool:
+        return False
 
-    async def patch(self, call: Call) -> Response:
-        is_apply = call.request.content_type == APPLY
-        options = write_options(call.request, "PatchOptions", is_apply=is_apply)
-        if is_apply:
-            return await self.respond(call, await self._apply(call, options))
-        return await self.respond(call, await self.change(call, options, self.patched(call, options)))
+    async def draft(self) -> Draft:
+        if self.obj is None:
+            self.obj = self._reused() or await self._admitted()
+        return await self.writing.draft_new(self.call, self.obj, self.options)
 
-    async def create_object(
-        self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
-    ) -> Written:
-        """Admit and store a new object of the newest version."""
-        made_up = bool(obj.metadata.generate_name and not obj.metadata.name)
-        obj = await self.admit_new(call, obj, options, managed_already=managed_already)
-        return await self._store_named(call, obj, options, made_up=made_up)
-
-    async def create_alike(self, call: Call, count: int) -> list[Response | Exception] | None:
-        """Create so many pods that differ in nothing but the names that are made up for them, judged once for all.
-
-        None where they have to be judged one by one: policies or webhooks want to know of each, or they have names.
-        """
-        options = write_options(call.request, "CreateOptions")
-        first = self.read(call, options)
-        meta = first.metadata
-        has_own = bool(meta.name or meta.resource_version or not meta.generate_name)
-        if has_own or options.dry_run or self._context.extended(call, CREATE, first, None) is not None:
-            return None
-        first = await self.admit_new(call, first, options)
-        pods = [first, *(another_like(first) for _ in range(count - 1))]
-        outcomes = await gather(*(self._created_alike(call, pod, options) for pod in pods), return_exceptions=True)
-        return [outcome if not isinstance(outcome, BaseException) else _error(outcome) for outcome in outcomes]
-
-    async def _created_alike(self, call: Call, pod: Resource, options: WriteOptions) -> Response:
-        return await self.respond(call, await self._store_named(call, pod, options, made_up=True))
-
-    async def admit_new(
-        self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
-    ) -> Resource:
-        """What is to be stored of a new object: with defaults and owners, admitted, and with a name."""
-        context, stored = self._context, call.stored
-        request = await context.admission_request(call, obj)
-        request.warnings = call.warnings
-        context.strategy(stored).default(obj)
-        if not managed_already and not self._managers.forgets(obj):
-            # before admission, whose additions belong to nobody
-            self._managers.create(call.kind, obj, Manager(options.manager, call.subresource, request.now))
-        begin_create(obj, request, defaulted=True)
-        attributes = context.extended(call, CREATE, obj, None)
-        is_own = attributes is None or not context.extensions.may_change(attributes.sort)
-        if attributes is not None:
-            await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, None, request))
-            obj = attributes.obj or obj
-        if self._takes_long(call):
-            await to_thread(finish_create, obj, request)
-        else:
-            finish_create(obj, request)
-        context.guard(call.request.user, obj, None, "")
-        if call.learn is not None and is_own:
-            call.learn(call, obj, request)
-        if attributes is not None:
-            attributes.replace_object(obj)
-            attributes.name = obj.metadata.name
-            await context.extensions.validate(attributes)
+    async def _admitted(self) -> Resource:
+        writing, call = self.writing, self.call
+        obj = await to_thread(self.read) if writing.takes_long(call) else self.read()
+        self.has_generated_name = bool(obj.metadata.generate_name and not obj.metadata.name)
+        obj = await writing.admit_new(call, obj, self.options, managed_already=self.managed_already)
+        if self.template is not None and rows.may_share(obj):
+            self.template.admitted, self.template.first = rows.split(obj)
+            self.template.warnings = list(call.warnings)
         return obj
 
-    async def _store_named(self, call: Call, obj: Resource, options: WriteOptions, *, made_up: bool) -> Written:
-        """Store a new object, under another name where one that was made up is taken. Raises AlreadyExists."""
-        taken = ""
-        for _ in range(_NAME_ATTEMPTS if made_up else 1):
-            store = self._put_new_service if isinstance(obj, Service) else self._put_new
-            written = await store(call.stored, obj, dry_run=options.dry_run)
-            if written is not None:
-                return written
-            taken = obj.metadata.name
-            if made_up:
-                generate_another_name(obj)
-        raise _name_taken(call, taken, made_up=made_up)
-
-    async def _store_found(self, call: Call, found: Found) -> Written:
-        """As `_store_named`, for what a new object comes to, which no quota counts."""
-        taken = ""
-        for _ in range(_NAME_ATTEMPTS if found.has_made_up_name else 1):
-            name, value = found.named()
-            outcome = await self._context.store.write(Put(call.stored.key(call.namespace, name), value, expect=0))
-            if isinstance(outcome, Event):
-                return Written(value, outcome.revision, created=True)
-            taken = name
-        raise _name_taken(call, taken, made_up=found.has_made_up_name)
-
-    async def _put_new_service(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
-        """As `_put_new`, with an address for the object."""
-        async with _Taken(await self._context.reserve(obj, None, dry_run=dry_run)) as taken:
-            written = await self._put_new(stored, obj, dry_run=dry_run)
-            taken.is_written = written is not None and not dry_run
-            return written
-
-    async def _put_new(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
-        """Write a new object; None if there is one of its name."""
-        context = self._context
-        key = stored.key(obj.metadata.namespace, obj.metadata.name)
-        value = await stored.encoded(obj) if stored.asks else stored.encode(obj)
-        if dry_run:
-            await context.accounting.check(stored.hub, obj, None)
-            return Written(value, 0, created=True) if await context.store.get(key) is None else None
-        outcome = await context.accounting.write(Put(key, value, expect=0, ttl=ttl_of(obj)), stored.hub, obj, None)
-        if not isinstance(outcome, Event):
+    def _reused(self) -> Resource | None:
+        """A copy of the template's first admitted object with this row's values."""
+        template, row = self.template, self.call.request.row
+        if template is None or template.admitted is None or row is None or not rows.is_valid(row):
             return None
-        return Written(value, outcome.revision, created=True, metadata=obj.metadata)
+        self.call.warn(*template.warnings)
+        self.has_generated_name = not row.name
+        created = template.first.creation_timestamp
+        obj = another_of_template(template.admitted, replace(row, creation_timestamp=created))
+        self.writing.context.guard(self.call.request.user, obj, None, "")
+        return obj
 
-    async def change(
-        self,
-        call: Call,
-        options: WriteOptions,
-        change: Change,
-        *,
-        subresource: str | None = None,
-        managed_already: bool = False,
-        view: View | None = None,
-    ) -> Written:
-        """Read, change, admit and write until nobody comes in between. Raises Conflict for a stale resourceVersion.
+    async def retry(self) -> None:
+        self.attempts -= 1
+        if self.obj is None or not self.has_generated_name or not self.attempts:
+            raise self.give_up()
+        generate_another_name(self.obj)
 
-        `view` is what the call shows in place of the object.
-        """
-        part = call.subresource if subresource is None else subresource
-        for _ in range(_ATTEMPTS):
-            kv = await self._context.find(call)
-            old, new = await self.judged(call, options, kv, change, part, managed_already=managed_already, view=view)
-            written = await self._store_change(call, kv, old, new, part, dry_run=options.dry_run)
-            if written is not None:
-                return written
-        raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+    def give_up(self) -> Exception:
+        kind, name = self.call.kind, self.obj.metadata.name if self.obj is not None else ""
+        refusal = errors.generate_name_conflict if self.has_generated_name else errors.already_exists
+        return refusal(kind.plural, name, group=kind.group)
 
-    async def judged(
-        self,
-        call: Call,
-        options: WriteOptions,
-        kv: KeyValue,
-        change: Change,
-        part: str,
-        *,
-        managed_already: bool = False,
-        view: View | None = None,
-    ) -> tuple[Resource, Resource]:
-        """An object as it is stored, and as it is to be stored after a change."""
-        long = self._takes_long(call, len(kv.value))
+
+class Update(msgspec.Struct, eq=False):
+    """A write that changes an object, or creates it where the plan says how."""
+
+    writing: "Writing"
+    call: Call
+    options: WriteOptions
+    read: Callable[[], Plan]
+    part: str
+    """The subresource whose rules hold."""
+    managed_already: bool = False
+    view: View | None = None
+    """What the call shows in place of the object."""
+    adjust: Callable[[Resource], None] | None = None
+    """A further change by the server, which nobody admits or owns."""
+    respond: Respond | None = None
+    template: Template | None = None
+    plan: Plan | None = None
+
+    @property
+    def is_extended(self) -> bool:
+        return self.writing.context.may_extend(self.call, UPDATE)
+
+    @property
+    def reads_stored(self) -> bool:
+        return True
+
+    @property
+    def given(self) -> Row | None:
+        """The values of a row that the update writes; None where all of the row stays as it is."""
+        return self.call.request.row if self.part == "status" and self.call.request.method == "PUT" else None
+
+    async def draft(self) -> Draft:
+        context, call = self.writing.context, self.call
+        kv = context.store.peek(call.stored.key(call.namespace, call.name))
+        if kv is not None and (reused := self.reuse(kv)) is not None:
+            return self.drafted(kv, reused.value, is_gone=reused.is_gone)
+        if self.plan is None:
+            self.plan = await to_thread(self.read) if self.writing.takes_long(call) else self.read()
+        if kv is not None:
+            return await self._admitted(kv, self.plan.change)
+        if self.plan.create is None:
+            raise call.not_found()
+        context.require_create(call)
+        managed = self.managed_already
+        return await Creation(self.writing, call, self.options, self.plan.create, managed_already=managed).draft()
+
+    def reuse(self, kv: KeyValue) -> Reused | None:
+        """What the stored object becomes, where another row of the template was admitted to the same."""
+        row = self.call.request.row
+        if self.template is None or row is None or row.resource_version not in {"", str(kv.mod_revision)}:
+            return None
+        reused = self.template.reuse(self.call.stored, kv, self.given)
+        if reused is None or (row.uid and row.uid != reused.uid):
+            return None  # a full admission says what is wrong
+        return reused
+
+    async def _admitted(self, kv: KeyValue, change: Change) -> Draft:
+        writing, call, part = self.writing, self.call, self.part
+        if call.stored.asks:
+            await call.stored.prepare([kv.value], call.stored.hub)
+        long = writing.takes_long(call, len(kv.value))
 
         def changed() -> tuple[Resource, Resource]:
             old = call.stored.decode(kv.value, kv.mod_revision)
             return old, change(old)
 
         old, new = await to_thread(changed) if long else changed()
+        if call.request.row is not None and call.request.row.uid:
+            new.metadata.uid = call.request.row.uid
         check_preconditions(call, new, old)
-        keep_managers = managed_already or self._managers.forgets(new)
-        new = await self.admit_update(call, new, old, part, view, long=long)
+        keep_managers = self.managed_already or FieldManagers.forgets(new)
+        new = await writing.admit_update(call, new, old, part, self.view, long=long)
         if not keep_managers:
-            await to_thread(self.own, call, options, old, new) if long else self.own(call, options, old, new)
-        return old, new
+            own = partial(writing.own, call, self.options, old, new)
+            await to_thread(own) if long else own()
+        if self.adjust is not None:
+            self.adjust(new)
+        return await self._draft_change(kv, old, new)
+
+    async def _draft_change(self, kv: KeyValue, old: Resource, new: Resource) -> Draft:
+        context, call, part = self.writing.context, self.call, self.part
+        settle = None
+        if isinstance(new, Service) and not call.subresource:
+            settle = await self.writing.reserve(new, old, self.options)
+        value = await call.stored.encoded(new) if call.stored.asks else call.stored.encode(new)
+        if self.options.dry_run:
+            await context.accounting.check(call.stored.hub, new, old, part)
+            return self.drafted(kv, value, settle=settle)
+        is_gone = is_deletable(new)
+        charge = None
+        if is_gone or value != kv.value:
+            charge = context.accounting.change(call.stored.hub, None if is_gone else new, old, part)
+        if self.template is not None and charge is None and not call.warnings:
+            self.template.keep(kv, value, self.given, is_gone=is_gone)
+        if is_gone:
+            settle = partial(self.writing.released, new)
+            if isinstance(new, Namespace):
+                await context.clear_unserved(new.metadata.name)
+        return self.drafted(kv, value, is_gone=is_gone, charge=charge, settle=settle, ttl=ttl_of(new))
+
+    def drafted(
+        self,
+        kv: KeyValue,
+        value: bytes,
+        *,
+        is_gone: bool = False,
+        charge: Charge | None = None,
+        settle: Settle | None = None,
+        ttl: float | None = None,
+    ) -> Draft:
+        """The draft that stores a value in place of another, or deletes it."""
+        if is_gone:
+            puts: tuple[Put | Delete, ...] = (Delete(kv.key, expect=kv.mod_revision),)
+        elif value == kv.value or self.options.dry_run:
+            puts = ()
+        else:
+            puts = (Put(kv.key, value, expect=kv.mod_revision, ttl=ttl),)
+
+        async def respond(revisions: Sequence[int]) -> Response:
+            written = Written(value, revisions[0] if revisions else kv.mod_revision)
+            if self.respond is not None:
+                return await self.respond(written)
+            return await self.writing.writer.respond(self.call, written)
+
+        return Draft(puts, respond, charge, settle, value)
+
+    async def retry(self) -> None:
+        """Read the object again."""
+
+    def give_up(self) -> Exception:
+        return errors.conflict(self.call.kind.plural, self.call.name, group=self.call.kind.group)
+
+
+class Writing:
+    """Makes the writes of `create`, `update` and `patch`."""
+
+    def __init__(self, context: HandlerContext, writer: Writer) -> None:
+        self.context = context
+        self.writer = writer
+        self._managers = FieldManagers(context.scheme)
+
+    def create(self, call: Call, template: Template | None = None) -> Write:
+        options = write_options(call.request, "CreateOptions")
+
+        def read() -> Resource:
+            obj = self.read(call, options)
+            check_new(obj, options)
+            return obj
+
+        return Creation(self, call, options, read, template=template)
+
+    def create_object(self, call: Call, obj: Resource, options: WriteOptions) -> Write:
+        """Create an object of the newest version that the server has made itself."""
+        return Creation(self, call, options, lambda: obj)
+
+    def update(self, call: Call, template: Template | None = None) -> Update:
+        options = write_options(call.request, "UpdateOptions")
+
+        def read() -> Plan:
+            drafts = [self.read(call, options)]
+
+            def replaced(_: Resource | None = None) -> Resource:
+                return drafts.pop() if drafts else self.read(call, options)
+
+            def named() -> Resource:
+                obj = replaced()
+                _check_name(call, obj)
+                return obj
+
+            may_create = self.context.strategy(call.stored).allow_create_on_update and not call.subresource
+            return Plan(replaced, named if may_create else None)
+
+        return Update(self, call, options, read, call.subresource, template=template)
+
+    def patch(self, call: Call, template: Template | None = None) -> Write:
+        is_apply = call.request.content_type == APPLY
+        options = write_options(call.request, "PatchOptions", is_apply=is_apply)
+        if not is_apply:
+            read = partial(self._read_patch, call, options)
+            return Update(self, call, options, read, call.subresource, template=template)
+
+        def read_applied() -> Plan:
+            applier = self.applier(call, options, self.read_config(call, call.kind, options.validation))
+            return Plan(applier.change, None if call.subresource else applier.create)
+
+        return Update(self, call, options, read_applied, call.subresource, managed_already=True)
+
+    async def admit_new(
+        self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
+    ) -> Resource:
+        """Default, admit and name a new object; return what will be stored."""
+        context, stored = self.context, call.stored
+        request = await context.admission_request(call, obj)
+        request.warnings = call.warnings
+        context.strategy(stored).default(obj)
+        if not managed_already and not self._managers.forgets(obj):
+            # before admission, whose additions have no manager
+            self._managers.create(call.kind, obj, Manager(options.manager, call.subresource, request.now))
+        begin_create(obj, request, defaulted=True)
+        attributes = context.extended(call, CREATE, obj, None)
+        if attributes is not None:
+            await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, None, request))
+            obj = attributes.obj or obj
+        if self.takes_long(call):
+            await to_thread(finish_create, obj, request)
+        else:
+            finish_create(obj, request)
+        context.guard(call.request.user, obj, None, "")
+        if attributes is not None:
+            attributes.replace_object(obj)
+            attributes.name = obj.metadata.name
+            await context.extensions.validate(attributes)
+        return obj
+
+    async def draft_new(self, call: Call, obj: Resource, options: WriteOptions) -> Draft:
+        """The draft that stores an admitted object where nothing is stored yet."""
+        context, stored, meta = self.context, call.stored, obj.metadata
+        settle = await self.reserve(obj, None, options) if isinstance(obj, Service) else None
+        key = stored.key(meta.namespace, meta.name)
+        value = await stored.encoded(obj) if stored.asks else stored.encode(obj)
+        name = meta.name
+
+        async def respond(revisions: Sequence[int]) -> Response:
+            written = Written(value, revisions[0] if revisions else 0, created=True, metadata=meta)
+            return await self.writer.respond(call, written)
+
+        if options.dry_run:
+            await context.accounting.check(stored.hub, obj, None)
+            if await context.store.get(key) is not None:
+                if settle is not None:
+                    await settle(False)
+                raise errors.already_exists(call.kind.plural, name, group=call.kind.group)
+            return Draft((), respond, settle=settle, value=value)
+        put = Put(key, value, expect=0, ttl=ttl_of(obj))
+        return Draft((put,), respond, context.accounting.change(stored.hub, obj, None, ""), settle, value)
+
+    async def reserve(self, new: Service, old: Resource | None, options: WriteOptions) -> Settle | None:
+        """Take the addresses that a Service lacks; return what keeps them or gives them back."""
+        taken = await self.context.reserve(new, old, dry_run=options.dry_run)
+        if taken is None:
+            return None
+
+        async def settle(is_written: bool) -> None:
+            await (taken.commit() if is_written and not options.dry_run else taken.undo())
+
+        return settle
+
+    async def released(self, gone: Resource, is_written: bool) -> None:
+        """Give back what a deleted object had."""
+        if is_written:
+            await self.context.released(gone)
 
     async def admit_update(
         self, call: Call, new: Resource, old: Resource, part: str, view: View | None = None, *, long: bool = False
     ) -> Resource:
-        """Admission of a change, with policies and webhooks; what is to be stored."""
-        context = self._context
+        """Admit a change, policies and webhooks included; return what will be stored."""
+        context = self.context
         request = await context.admission_request(call, None if part == "status" else new)  # it looks nothing up
         request.warnings = call.warnings
         begin_update(new, old, request, part)
@@ -317,55 +415,9 @@ class Writing:
         await context.extensions.validate(attributes)
         return new
 
-    async def _store_change(
-        self, call: Call, kv: KeyValue, old: Resource, new: Resource, subresource: str, *, dry_run: bool
-    ) -> Written | None:
-        """Write a changed object; None if somebody else was faster."""
-        if call.subresource or not isinstance(new, Service):
-            return await self._put_changed(call, kv, old, new, subresource, dry_run=dry_run)
-        async with _Taken(await self._context.reserve(new, old, dry_run=dry_run)) as taken:
-            written = await self._put_changed(call, kv, old, new, subresource, dry_run=dry_run)
-            taken.is_written = written is not None and written.revision > kv.mod_revision
-            return written
-
-    async def _put_changed(
-        self, call: Call, kv: KeyValue, old: Resource, new: Resource, subresource: str, *, dry_run: bool
-    ) -> Written | None:
-        context, stored = self._context, call.stored
-        value, kind = await stored.encoded(new) if stored.asks else stored.encode(new), stored.hub
-        if dry_run:
-            await context.accounting.check(kind, new, old, subresource)
-        if dry_run or value == kv.value:
-            return Written(value, kv.mod_revision)
-        write = write_of(kv, new, value)
-        gone = isinstance(write, Delete)
-        if gone and isinstance(new, Namespace):
-            await context.clear_unserved(new.metadata.name)
-        outcome = await context.accounting.write(write, kind, None if gone else new, old, subresource)
-        if isinstance(outcome, Event):
-            if gone:
-                await context.released(new)
-            return Written(value, outcome.revision)
-        if outcome.current is None:
-            raise call.not_found()
-        return None
-
     def own(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
-        """Note in `managedFields` who has changed what."""
+        """Record in `managedFields` who has changed what."""
         self._managers.update(call.kind, old, new, self._manager(call, options))
-
-    async def _apply(self, call: Call, options: WriteOptions) -> Written:
-        read = partial(self.read_config, call, call.kind, options.validation)
-        applied = self.applier(call, options, await to_thread(read) if self._takes_long(call) else read())
-        while True:
-            if not call.subresource and not await self._exists(call):
-                self._context.require_create(call)
-                obj = await to_thread(applied.create) if self._takes_long(call) else applied.create()
-                try:
-                    return await self.create_object(call, obj, options, managed_already=True)
-                except errors.AlreadyExists:
-                    continue  # somebody was faster: then it is an update
-            return await self.change(call, options, applied.change, managed_already=True)
 
     def read_config(self, call: Call, kind: Kind, validation: FieldValidation = FieldValidation.IGNORE) -> Tree:
         """The configuration in the body of an apply, of a kind; raises BadRequest."""
@@ -374,9 +426,9 @@ class Writing:
     def applier(self, call: Call, options: WriteOptions, config: Tree) -> Applier:
         return self._managers.applier(call.kind, config, self._manager(call, options), force=options.force)
 
-    def patched(self, call: Call, options: WriteOptions) -> Change:
-        """What a patch makes of an object; raises BadRequest and the like for what is none."""
-        scheme, patcher = self._context.scheme, patcher_for(call.request.content_type, call.request.body, call.kind)
+    def _read_patch(self, call: Call, options: WriteOptions) -> Plan:
+        """The change that a patch makes; raises BadRequest for a body that is no patch."""
+        scheme, patcher = self.context.scheme, patcher_for(call.request.content_type, call.request.body, call.kind)
 
         def patched(old: Resource) -> Resource:
             tree = codec.to_tree(scheme.convert(old, call.kind))
@@ -387,86 +439,51 @@ class Writing:
             except PatchError as error:
                 raise error.status(call.kind, call.name) from None
             except DecodeError as error:
-                raise errors.bad_request(f"error decoding patch: {error}") from None
+                raise _undecodable(str(error)) from None
             except RecursionError:
                 raise errors.bad_request("error decoding patch: nested too deeply") from None
             check_type(decoded.object, call.kind)
             try:
-                put_times(decoded.object)
+                normalize_times(decoded.object)
             except WrongTimeError as error:
-                wrong = field_errors.invalid(Path(error.path), field_errors.OMIT_VALUE, error.why)
-                raise errors.invalid(call.kind.kind, call.name, [wrong], group=call.kind.group) from None
+                raise _undecodable(str(error)) from None
             call.warn(*decoded.warnings)
             return scheme.convert(decoded.object, call.stored.hub)
 
-        return patched
+        return Plan(patched)
 
     def read(self, call: Call, options: WriteOptions) -> Resource:
-        """The object in the body, in the newest version."""
+        """The object in the body, with the values of its row, in the newest version."""
         decoded = read_object(call.request, call.kind, options.validation)
         if decoded.warnings:
             call.warn(*decoded.warnings)
         hub = call.stored.hub
-        return decoded.object if hub is call.kind else self._context.scheme.convert(decoded.object, hub)
+        return decoded.object if hub is call.kind else self.context.scheme.convert(decoded.object, hub)
 
-    def _takes_long(self, call: Call, more: int = 0) -> bool:
-        """Whether to do what concerns an object in a thread; `more` is the size of what is there already."""
-        return len(call.request.body) + more > _LARGE and self._context.strategy(call.stored).may_take_long
-
-    async def _exists(self, call: Call) -> bool:
-        return await self._context.store.get(call.stored.key(call.namespace, call.name)) is not None
+    def takes_long(self, call: Call, more: int = 0) -> bool:
+        """Whether to decode and validate an object in a thread; `more` is the size of the stored object."""
+        return len(call.request.body) + more > _LARGE and self.context.strategy(call.stored).may_take_long
 
     def _manager(self, call: Call, options: WriteOptions) -> Manager:
-        return Manager(options.manager, call.subresource, self._context.clock.now())
-
-    async def respond(self, call: Call, written: Written) -> Response:
-        """What the client is told of a write: the object as it is stored."""
-        if call.request.is_unread:
-            return Response(201 if written.created else 200, written.identity, warnings=call.warnings)
-        if call.stored.asks:
-            await call.stored.prepare([written.value], call.kind)
-        if call.accepted.shown_as:
-            body = view_for(self._context, call).object(written.value, written.revision)
-        else:
-            body = self._context.read_by(call).render(written.value, written.revision, call.kind)
-        return responded(call, body, 201 if written.created else 200)
+        return Manager(options.manager, call.subresource, self.context.clock.now())
 
 
-class _Taken(msgspec.Struct):
-    """Commits at its end what was taken for an object that was written, else lets it go."""
-
-    reserved: Reserved | None
-    is_written: bool = False
-
-    async def __aenter__(self) -> "_Taken":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self.reserved is not None:
-            await (self.reserved.commit() if self.is_written else self.reserved.undo())
-
-
-def _error(outcome: BaseException) -> Exception:
-    """What went wrong with one of many; what is no mistake of its own ends all of them."""
-    if isinstance(outcome, Exception):
-        return outcome
-    raise outcome
-
-
-def _name_taken(call: Call, name: str, *, made_up: bool) -> errors.AlreadyExists:
-    refusal = errors.generate_name_conflict if made_up else errors.already_exists
-    return refusal(call.kind.plural, name, group=call.kind.group)
+def _undecodable(why: str) -> errors.StatusError:
+    """Return the error for a patch after which the object cannot be decoded."""
+    if why.startswith("strict decoding error: "):
+        return errors.bad_request(f"error decoding patch: {why}")
+    return errors.invalid("", "", [field_errors.invalid(Path("patch"), field_errors.OMIT_VALUE, why)])
 
 
 def check_new(obj: Resource, options: WriteOptions) -> None:
-    """Nobody has a version of what is not there yet."""
+    """Raises BadRequest for a new object with a resourceVersion."""
     version = obj.metadata.resource_version
     if version.isdecimal() and int(version[:20]) and not options.dry_run:
         raise errors.version_on_create()
 
 
 def _check_name(call: Call, obj: Resource) -> None:
-    """An object that an update creates has the name of the path."""
+    """Raises BadRequest when an object that an update creates has another name than the path."""
     if obj.metadata.name not in {"", call.name}:
         raise errors.bad_request(
             f"the name of the object ({obj.metadata.name}) does not match the name on the URL ({call.name})"
@@ -475,7 +492,7 @@ def _check_name(call: Call, obj: Resource) -> None:
 
 
 def check_preconditions(call: Call, new: Resource, old: Resource) -> None:
-    """What a client says of the object it changes must be true of the one that is there."""
+    """Raises Conflict when the resourceVersion or uid of a change is not the stored object's."""
     given, stored = new.metadata, old.metadata
     if given.resource_version == "0":
         given.resource_version = ""  # the same as none
@@ -486,15 +503,8 @@ def check_preconditions(call: Call, new: Resource, old: Resource) -> None:
         raise errors.conflict(call.kind.plural, call.name, why, group=call.kind.group)
 
 
-def write_of(kv: KeyValue, new: Resource, value: bytes) -> Write:
-    """What puts a changed object in place of the old one, or removes it where nothing holds it any longer."""
-    if is_deletable(new):
-        return Delete(kv.key, expect=kv.mod_revision)
-    return Put(kv.key, value, expect=kv.mod_revision, ttl=ttl_of(new))
-
-
 def is_deletable(obj: Resource) -> bool:
-    """Whether an object whose deletion was asked for has nothing left to wait for."""
+    """Whether a terminating object has no finalizer and no grace period left."""
     metadata = obj.metadata
     if metadata.deletion_timestamp is None or metadata.finalizers or metadata.deletion_grace_period_seconds:
         return False
@@ -502,5 +512,5 @@ def is_deletable(obj: Resource) -> bool:
 
 
 def ttl_of(obj: Resource) -> float | None:
-    """How many seconds an object lives; None for ever."""
+    """The seconds until an object expires; None for never."""
     return EVENT_SECONDS if isinstance(obj, CoreEvent) else None

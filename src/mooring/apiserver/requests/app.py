@@ -1,7 +1,8 @@
 """The edge: an ASGI application in which every request takes the same way.
 
     receive → who is it (authn, impersonation) → may they come so often (limits) → may they do it (authz)
-            → read the body → handler: health, discovery, OpenAPI, reviews, resources → send → metrics and logs
+            → read the body → take a slot (limits) → handler: health, discovery, OpenAPI, reviews, resources
+            → send → metrics and logs
 
 Logs, commands and what else reaches through to a node have a handler and limits of their own (``streams/``), and may
 leave HTTP: their response then takes the connection over.
@@ -13,9 +14,10 @@ the same process call `respond` and spare sockets, TLS and HTTP. ``server.py`` p
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from functools import partial
+from itertools import zip_longest
 from typing import cast
 from urllib.parse import parse_qs
 
@@ -23,29 +25,32 @@ from msgspec.structs import replace
 
 from mooring.admission.pipeline import new_uid
 from mooring.api import codec, errors
+from mooring.api.batch_writes import PATH as WRITES
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import RootPaths, Status
 from mooring.api.scheme import Scheme
 from mooring.apiserver.access import access_log
-from mooring.apiserver.access.audit_log import AuditLog
+from mooring.apiserver.access.audit_log import AuditLog, created_by
 from mooring.apiserver.access.authn import Authenticator
 from mooring.apiserver.access.authz import Authorizer, attributes_of, forbidden
 from mooring.apiserver.access.impersonation import impersonated
 from mooring.apiserver.access.issuer import CONFIGURATION, KEYS, IssuerPages
 from mooring.apiserver.access.reviews import Reviews
-from mooring.apiserver.edge.callback_stack import CallbackStack
 from mooring.apiserver.edge.client import Client
-from mooring.apiserver.edge.limits import RequestLimiter
+from mooring.apiserver.edge.limits import Place, RequestLimiter
 from mooring.apiserver.edge.sending import (
     BROKEN,
     CLIENT,
     TAKE_OVER,
+    BodyTooLargeError,
+    ClientGoneError,
     Receive,
     Scope,
     Send,
     Stream,
     headers_of,
     nothing,
+    receive_body,
     send_stream,
     send_whole,
 )
@@ -66,15 +71,17 @@ from mooring.apiserver.registry import Resources
 from mooring.apiserver.registry.api_services import GROUP as API_SERVICES
 from mooring.apiserver.registry.api_services import ApiServices
 from mooring.apiserver.registry.connecting import admit_connection
+from mooring.apiserver.registry.handler import Batch
 from mooring.apiserver.registry.store_errors import status_of
+from mooring.apiserver.registry.writes import Followed, Outcome
+from mooring.apiserver.requests.batch import WriteBatches
 from mooring.apiserver.requests.flow_control.classification import Classification
 from mooring.apiserver.requests.health import Health
 from mooring.apiserver.requests.metrics import ServerMetrics
 from mooring.apiserver.requests.skew import SkewWatch
 from mooring.apiserver.streams.streams import Streams
-from mooring.base import logs
+from mooring.base import logs, memory
 from mooring.base.clock import Clock
-from mooring.base.deadlines import Deadlines
 from mooring.store.errors import StoreError
 
 log = logs.get(__name__)
@@ -85,11 +92,15 @@ ResourceHandler = Callable[[Request, ResourceRoute], Awaitable[Response]]
 _MOST_PARAMETERS = 100
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_ADDING = frozenset({"POST", "PUT", "PATCH"})
 _READS = frozenset({"get", "list", "watch"})
 _RBAC = "rbac.authorization.k8s.io"
 _FOLLOWED = frozenset({_RBAC, "apiextensions.k8s.io", POLICIES, API_SERVICES})
 """Groups whose objects say how this server behaves."""
 _METHODS = _WITH_BODY | {"GET", "HEAD"}
+_RESERVED_BYTES = 32 * 1024 * 1024
+_BYTES_OF_A_BYTE = 16
+"""What a byte of a body may take while its request is handled."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,10 +133,10 @@ class Application:
     answers: dict[tuple[str, str], ResourceHandler] = field(default_factory=dict)
     """Handlers of resources that are not stored, by group and resource; authorised as all others are."""
     routes: Routes = field(init=False)
-    deadlines: Deadlines = field(default_factory=Deadlines, init=False)
 
     def __post_init__(self) -> None:
         self.routes = Routes(self.scheme)
+        self.paths = {**self.paths, WRITES: WriteBatches(self.respond_to_batch).handle}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -171,84 +182,69 @@ class Application:
         self.count(exchange, response)
         return response
 
-    async def respond_in_group(self, request: Request) -> Response:
-        """Answer a write that came with others as if it had come alone; its group has a place. Never raises."""
+    async def respond_in_batch(self, request: Request) -> Response:
+        """Respond to a write of a batch as if it had been sent alone; its batch has a place. Never raises."""
         exchange = self._exchange(request)
         exchange.user = request.user
         try:
             await self._admit(exchange)
             if exchange.route is None or exchange.route.streams:
-                raise errors.bad_request("only objects can be written in groups")
+                raise errors.bad_request("only objects can be written in batches")
             response = await self._handle(exchange)
         except Exception as error:
             response = self._failed(exchange, error)
         self.count(exchange, response)
         return response
 
-    async def respond_alike(self, request: Request, count: int) -> list[Response]:
-        """Answer so many equal requests of a group, each with a record of its own. Never raises."""
-        exchange = self._exchange(request)
-        exchange.user = request.user
-        try:
-            await self._admit(exchange)
-            for _ in range(count - 1):
-                self.limiter.check_rate(request.user)
-            route = exchange.route
-            outcomes = await self.resources.create_alike(request, route, count) if route else None
-        except Exception as error:
-            outcomes = [error] * count
-        if outcomes is None:
-            return await asyncio.gather(*(self.respond_in_group(replace(request)) for _ in range(count)))
-        return self._all_answered(exchange, outcomes)
+    async def respond_to_batch(self, batch: Batch) -> list[Response]:
+        """Respond to writes that differ in nothing but names, bodies and rows. Never raises.
 
-    async def respond_together(self, requests: Sequence[Request]) -> list[Response]:
-        """Answer writes of a group that differ in nothing but names and bodies. Never raises."""
-        exchange, routes = self._exchange_of(requests)
-        outcomes: Sequence[Response | Exception] | None = None
+        Where a deletion follows each update, the response is that of the last one that was executed.
+        """
+        exchange, routes = self._exchange_of(batch.requests)
+        ending = self._exchange_of(batch.deletions) if batch.deletions else None
+        outcomes: Sequence[Outcome] | None = None
         try:
-            if await self._may_write_all(exchange, len(requests)):
-                outcomes = await self.resources.write_together(requests, routes)
+            if await self._may_write_all(exchange, len(batch.requests)) and (
+                ending is None or await self._may_write_all(ending[0], len(batch.deletions))
+            ):
+                outcomes = await self.resources.write(replace(batch, routes=routes))
         except Exception as error:
-            outcomes = [error] * len(requests)
+            outcomes = [error] * len(batch.requests)
         if outcomes is None:
-            return await asyncio.gather(*map(self.respond_in_group, requests))
-        return self._all_answered(exchange, outcomes, requests, routes)
-
-    async def respond_ending(self, writes: Sequence[Request], deletions: Sequence[Request]) -> list[Response]:
-        """The same for updates, each with the deletion that follows it: the answer to the last that was done."""
-        exchange, routes = self._exchange_of(writes)
-        last, last_routes = self._exchange_of(deletions)
-        outcomes: Sequence[tuple[Response | Exception, Response | Exception | None]] | None = None
-        try:
-            if await self._may_write_all(exchange, len(writes)) and await self._may_write_all(last, len(deletions)):
-                outcomes = await self.resources.end_together((writes, routes), (deletions, last_routes))
-        except Exception as error:
-            outcomes = [(error, None)] * len(writes)
-        if outcomes is None:
-            return await asyncio.gather(*map(self._respond_in_turn, writes, deletions))
-        answers = self._all_answered(exchange, [written for written, _ in outcomes], writes, routes)
-        ended = {number: deleted for number, (_, deleted) in enumerate(outcomes) if deleted is not None}
-        told = ([deletions[number] for number in ended], [last_routes[number] for number in ended])
-        for number, answer in zip(ended, self._all_answered(last, list(ended.values()), *told), strict=True):
-            answers[number] = answer
+            return await asyncio.gather(*self._one_by_one(batch))
+        firsts = [outcome.first if isinstance(outcome, Followed) else outcome for outcome in outcomes]
+        answers = self._all_answered(exchange, firsts, batch.requests, routes)
+        lasts = {number: each.last for number, each in enumerate(outcomes) if isinstance(each, Followed)}
+        if ending is not None and lasts:
+            told = ([batch.deletions[number] for number in lasts], [ending[1][number] for number in lasts])
+            answered = self._all_answered(ending[0], list(lasts.values()), *told)
+            for number, answer in zip(lasts, answered, strict=True):
+                answers[number] = answer
         return answers
 
+    def _one_by_one(self, batch: Batch) -> Iterator[Awaitable[Response]]:
+        """The same, each authorized and executed by itself."""
+        if batch.deletions:
+            return map(self._respond_in_turn, batch.requests, batch.deletions)
+        return map(self.respond_in_batch, batch.requests)
+
     async def _respond_in_turn(self, write: Request, deletion: Request) -> Response:
-        answer = await self.respond_in_group(write)
-        return await self.respond_in_group(deletion) if answer.status < 300 else answer
+        answer = await self.respond_in_batch(write)
+        return await self.respond_in_batch(deletion) if answer.status < 300 else answer
 
     def _exchange_of(self, requests: Sequence[Request]) -> tuple[Exchange, list[ResourceRoute]]:
-        """The first of several requests, in the name of all, and where each goes; no route where one has none."""
+        """The first of several requests for all, and the route of each; no route where one has none."""
         exchange = self._exchange(requests[0])
         exchange.user = requests[0].user
-        resolved = self.routes.resolve_alike([request.path for request in requests])
+        resolved = self.routes.resolve_all([request.path for request in requests])
         routes = [route for route in resolved if route is not None]
         if len(routes) == len(requests):
             exchange.route = replace(routes[0], name="")
         return exchange, routes
 
     async def _may_write_all(self, exchange: Exchange, count: int) -> bool:
-        """Whether somebody may do something to all objects of a sort, whatever their names are, and so often."""
+        """Whether a user may do something to all objects of a resource, whatever their names; counts each of them."""
         request, route = exchange.request, exchange.route
         if route is None or route.streams or route.path or route.watch:
             return False
@@ -267,27 +263,26 @@ class Application:
         self,
         exchange: Exchange,
         outcomes: Sequence[Response | Exception],
-        requests: Sequence[Request] = (),
-        routes: Sequence[ResourceRoute] = (),
+        requests: Sequence[Request],
+        routes: Sequence[ResourceRoute],
     ) -> list[Response]:
-        """Several answers, each counted and logged; without requests and routes of their own they share those."""
+        """Several responses, each counted and logged."""
         exchange.route = routes[0] if routes else exchange.route
         if self.audit or access_log.is_kept() or not all(isinstance(outcome, Response) for outcome in outcomes):
-            each = zip(outcomes, requests or repeat(None), routes or repeat(None), strict=False)
+            each = zip_longest(outcomes, requests, routes)
             return [self._answered(exchange, *one) for one in each]
         answers = cast("list[Response]", list(outcomes))
-        alike = Counter((answer.status, len(cast("bytes", answer.body))) for answer in answers)
-        for (exchange.code, exchange.bytes_sent), times in alike.items():
-            self._ended(exchange, times)  # in which nothing is its own but its numbers
+        sizes = Counter((answer.status, len(cast("bytes", answer.body))) for answer in answers)
+        for (exchange.code, exchange.bytes_sent), times in sizes.items():
+            self._ended(exchange, times)  # only the numbers differ
         return answers
 
     def _answered(
-        self, exchange: Exchange, outcome: Response | Exception, request: Request | None, route: ResourceRoute | None
+        self, exchange: Exchange, outcome: Response | Exception, request: Request, route: ResourceRoute | None
     ) -> Response:
-        """One of several answers, counted and logged under an id of its own."""
-        own = request or replace(exchange.request)
-        own.request_id = new_uid()
-        each = replace(exchange, request=own, route=route or exchange.route)
+        """One of several responses, counted and logged with a request id of its own."""
+        request.request_id = new_uid()
+        each = replace(exchange, request=request, route=route or exchange.route)
         response = self._failed(each, outcome) if isinstance(outcome, Exception) else outcome
         self.count(each, response)
         return response
@@ -298,25 +293,32 @@ class Application:
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
     async def _respond(self, exchange: Exchange, receive: Receive | None, *, by_network: bool = False) -> Response:
-        """The way of a request whose sender is known."""
+        """Respond to a request whose user is known. A slot is taken only when the whole body is there."""
         request = exchange.request
         await self._admit(exchange, by_network=by_network)
-        route = exchange.route
-        if route and route.subresource and route.streams:
-            return await self._stream(exchange, route, receive)
-        with self.limiter.one_more(exchange.verb) as place:
+        if receive is None or request.method not in _WITH_BODY or (request.upgrade and exchange.is_stream):
+            return await self._respond_to_whole(exchange)
+        with self.limiter.receive_body(request.user) as waiting:
+            request.body = await self._body(receive, waiting)
+            return await self._respond_to_whole(exchange)
+
+    async def _respond_to_whole(self, exchange: Exchange) -> Response:
+        if exchange.route and exchange.is_stream:
+            return await self._stream(exchange, exchange.route)
+        request = exchange.request
+        needed = _RESERVED_BYTES + _BYTES_OF_A_BYTE * len(request.body)
+        if request.method in _ADDING and not memory.has_room_for(needed):
+            raise errors.service_unavailable("the server has too little memory for this request: try again later")
+        with self.limiter.begin(exchange.verb, request.user) as place:
             try:
-                with self.deadlines.begin(self.limiter.limits.request_seconds):
-                    if receive and request.method in _WITH_BODY:
-                        request.body = await self._body(receive)
+                async with asyncio.timeout(self.limiter.limits.request_seconds):
                     response = await self._handle(exchange)
             except TimeoutError:
                 seconds = round(self.limiter.limits.request_seconds)
                 raise errors.timeout(f"request did not complete within {seconds}s") from None
             if not isinstance(response.body, bytes):
                 exchange.streaming = exchange.verb != "list"  # of which long ones come in pieces, too, but soon end
-                at_end = place.hand_on() if exchange.streaming else CallbackStack()
-                response.body = Stream(response.body, exchange, at_end)
+                response.body = Stream(response.body, exchange, place.keep() if exchange.streaming else None)
             return response
 
     async def _admit(self, exchange: Exchange, *, by_network: bool = False) -> None:
@@ -330,7 +332,7 @@ class Application:
             raise errors.method_not_allowed(request.method.lower(), request.path)
         attributes = attributes_of(request, route)
         exchange.verb = attributes.verb
-        if by_network and not (proxied or (route and route.subresource and route.streams)):
+        if by_network and not (proxied or exchange.is_stream):
             exchange.classified = self.classification.headers(request.user, attributes)
         if users.MASTERS in request.user.groups and users.NODES not in request.user.groups:
             exchange.allowed_by = "RBAC"  # which allows them everything
@@ -341,14 +343,12 @@ class Application:
             raise forbidden(request.user, attributes, decision.reason)
         exchange.allowed_by = decision.reason or "RBAC"
 
-    async def _stream(self, exchange: Exchange, route: ResourceRoute, receive: Receive | None) -> Response:
-        """What reaches through to a node: it counts among the streams, for as long as it lasts."""
+    async def _stream(self, exchange: Exchange, route: ResourceRoute) -> Response:
+        """Respond to a request for a node; it holds a slot of the streams for as long as it lasts."""
         request = exchange.request
-        with self.limiter.one_more_stream(request.user) as place:
+        with self.limiter.begin_stream(request.user) as place:
             try:
                 async with asyncio.timeout(self.limiter.limits.request_seconds):
-                    if receive and request.method in _WITH_BODY and not request.upgrade:
-                        request.body = await self._body(receive)
                     await admit_connection(self.resources.context, request, route)
                     response = await self.streams.handle(request, route, exchange.address)
             except TimeoutError:
@@ -356,7 +356,7 @@ class Application:
             if response.take_over or not isinstance(response.body, bytes):
                 body = response.body if not isinstance(response.body, bytes) else nothing()
                 exchange.streaming = True
-                response.body = Stream(body, exchange, place.pop_all())
+                response.body = Stream(body, exchange, place.keep())
             return response
 
     async def _late_route(self, path: str) -> ResourceRoute | None:
@@ -432,32 +432,23 @@ class Application:
         fixed += [CONFIGURATION, KEYS]
         return sorted([*fixed, *core, *(f"/apis/{group}" for group in groups), *versions, *self.paths])
 
-    async def _body(self, receive: Receive) -> bytes:
+    async def _body(self, receive: Receive, waiting: Place) -> bytes:
+        """Receive a body; raise TooManyRequests, RequestEntityTooLarge and Timeout."""
         limits = self.limiter.limits
-        parts: list[bytes] = []
-        size = 0
         try:
             async with asyncio.timeout(limits.body_seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise _ClientGoneError
-                    part = message.get("body", b"")
-                    size += len(part)
-                    if size > limits.body_bytes:
-                        raise errors.request_entity_too_large(f"limit is {limits.body_bytes}")
-                    parts.append(part)
-                    if not message.get("more_body"):
-                        return parts[0] if len(parts) == 1 else b"".join(parts)
+                return await receive_body(receive, limits.body_bytes, partial(self.limiter.grow_body, waiting))
         except TimeoutError:
             raise errors.timeout(f"the body did not come within {round(limits.body_seconds)}s") from None
+        except BodyTooLargeError:
+            raise errors.request_entity_too_large(f"limit is {limits.body_bytes}") from None
 
     # -- the end
 
     def _failed(self, exchange: Exchange, error: Exception) -> Response:
         """What a client is told when something went wrong; mistakes of ours are logged, and not explained to it."""
         request = exchange.request
-        if isinstance(error, _ClientGoneError):
+        if isinstance(error, ClientGoneError):
             exchange.reason = "ClientGone"
             return Response(499, b"")
         if isinstance(error, StoreError):
@@ -467,9 +458,11 @@ class Application:
             log.error("A request failed unexpectedly", exc_info=error, extra={"fields": fields})
             error = errors.internal_error(f"the server has logged why, with request id {request.request_id}")
         status = error.status
+        if not 400 <= (status.code or 0) < 600:  # as webhooks may say
+            status.code = 500
         exchange.reason = status.reason
         body, content_type = _status_body(status, request)
-        response = Response(status.code or 500, body, content_type)
+        response = Response(status.code or 500, body, content_type, warnings=error.warnings)
         if exchange.user is None:
             request.user = users.anonymous()
         if status.details and status.details.retry_after_seconds:
@@ -479,6 +472,8 @@ class Application:
     def count(self, exchange: Exchange, response: Response) -> None:
         """Count and log a response, a stream when it has ended."""
         exchange.code = response.status
+        if self.audit and exchange.verb == "create":
+            exchange.created = created_by(response)
         body = response.body
         if isinstance(body, bytes):
             exchange.bytes_sent = len(body)
@@ -487,7 +482,7 @@ class Application:
             self.metrics.began(exchange)
             if self.audit and exchange.streaming:
                 self.audit.write(exchange, "ResponseStarted")
-            body.at_end.callback(self._ended, exchange)
+            body.on_end = self._ended
 
     def _ended(self, exchange: Exchange, times: int = 1) -> None:
         exchange.seconds = self.clock.monotonic() - exchange.started
@@ -535,10 +530,6 @@ class Application:
         except ConnectionLostError as error:
             log.info("A stream broke off", extra={"fields": {"path": exchange.request.path, "why": str(error)}})
         await send({"type": BROKEN})  # unless it came to its end
-
-
-class _ClientGoneError(Exception):
-    """The client hung up while it was sending."""
 
 
 def _status_body(status: Status, request: Request) -> tuple[bytes, str]:

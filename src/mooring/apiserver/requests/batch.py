@@ -1,13 +1,11 @@
-"""Many writes in one request: `POST /writes`, Mooring's own, for its scheduler and controllers.
+"""Many writes in one request: `POST /writes`, Mooring's own batch endpoint, for its scheduler and controllers.
 
-Every write of a group is what it would be alone: it is authorised, admitted, judged by policies and webhooks, counted
-and audited by itself, and has an answer of its own. A group saves HTTP, and the store has all of it in one round; equal
-pods, as a ReplicaSet makes them, are judged once where no policy or webhook wants to hear of each, and writes of one
-sort one after the other (``registry/batch_writer.py``).
-Groups begin one after the other, with a turn of the event loop between them: in a rush many of them are there at a
-time, and other requests, and the disk, need not wait for all. Heartbeats, which are leases, never wait for their turn.
-Answers come when all writes of the group have been done or refused. The other side is ``client/grouped.py``; what goes
-between them, ``api/write_groups.py``.
+Every write of a batch has the outcome that it would have alone: it is authorized, admitted, charged to quotas, counted
+and audited by itself, and has a response of its own. A batch saves HTTP, the store commits it in one round, and rows of
+one template share an admission (``registry/templates.py``). Batches begin one after the other, with a turn of the event
+loop between them, so that other requests and the disk need not wait for all of a burst. Leases never wait.
+The response is sent when all writes are committed or refused. The client is ``client/batching.py``; the wire format is
+``api/batch_writes.py``.
 """
 
 import asyncio
@@ -17,26 +15,19 @@ from typing import TypeAlias
 from urllib.parse import parse_qs
 
 import msgspec
+from msgspec.structs import replace
 
 from mooring.api import errors
-from mooring.api.write_groups import JSON, NOTHING, PATH, Answer, Answers, Write, Writes
+from mooring.api.batch_writes import JSON, NOTHING, PATH, Row, Write, WriteResult, WriteResults, Writes
 from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.registry.handler import Batch
 
-MOST_WRITES = 500
+MAX_WRITES = 500
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_MADE_UP = b'"generateName"'
 _LEASES = "/apis/coordination.k8s.io/"
 
-Respond = Callable[[Request], Awaitable[Response]]
-"""Answers one write, as if it had been sent alone. Never raises."""
-RespondAlike = Callable[[Request, int], Awaitable[list[Response]]]
-"""The same for so many equal writes."""
-RespondTogether = Callable[[Sequence[Request]], Awaitable[list[Response]]]
-"""The same for writes that differ in names and bodies only."""
-RespondEnding = Callable[[Sequence[Request], Sequence[Request]], Awaitable[list[Response]]]
-"""The same for such writes, each with the deletion that follows it."""
-
-
+Respond = Callable[[Batch], Awaitable[list[Response]]]
+"""Responds to writes that have all but names, bodies and rows in common. Never raises."""
 _Sort: TypeAlias = tuple[str, str, str, str, str, str, bool]
 _DECODER = msgspec.json.Decoder(Writes)
 _ENCODER = msgspec.json.Encoder()
@@ -62,100 +53,99 @@ class _Turns:
     def _pass_on(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
-            if not turn.done():  # else nobody waits for it any longer
+            if not turn.done():  # else its request was cancelled
                 turn.set_result(None)
                 asyncio.get_running_loop().call_soon(self._pass_on)
                 return
         self._is_taken = False
 
 
-class WriteGroups:
-    """Answers groups of writes."""
+class WriteBatches:
+    """Responds to batches of writes."""
 
-    def __init__(
-        self,
-        respond: Respond,
-        respond_alike: RespondAlike,
-        respond_together: RespondTogether,
-        respond_ending: RespondEnding,
-    ) -> None:
+    def __init__(self, respond: Respond) -> None:
         self._respond = respond
-        self._respond_alike = respond_alike
-        self._respond_together = respond_together
-        self._respond_ending = respond_ending
         self._turns = _Turns()
 
     async def handle(self, request: Request) -> Response:
-        """Do all writes of a group; raises BadRequest for what is none."""
+        """Execute all writes of a batch; raises BadRequest for a malformed one."""
         if request.method != "POST":
             raise errors.method_not_allowed(request.method.lower(), PATH)
         if any(name.startswith("impersonate-") for name in request.headers):
-            raise errors.bad_request("a group of writes cannot be sent on behalf of somebody else")
+            raise errors.bad_request("a batch of writes cannot be sent with impersonation headers")
         writes = _read(request.body)
         if not all(write.path.startswith(_LEASES) for write in writes):
             await self._turns.take()
-        answers: dict[int, Answer] = {}
+        answers: dict[tuple[int, int], WriteResult] = {}
 
-        async def answer(indexes: list[int], are_equal: bool) -> None:
-            those = [writes[index] for index in indexes]
-            requests = _requests(request, those)
-            if those[0].then_delete != NOTHING:
-                deletions = _requests(request, _deletions(those))
-                responses = await self._respond_ending(requests, deletions)
-            elif len(indexes) == 1:
-                responses = [await self._respond(requests[0])]
-            elif are_equal:
-                responses = await self._respond_alike(requests[0], len(indexes))
-            else:
-                responses = await self._respond_together(requests)
-            answers.update(zip(indexes, map(_answer, responses), strict=True))
+        async def respond(places: Sequence[tuple[int, int]], batch: Batch) -> None:
+            responses = await self._respond(batch)
+            answers.update(zip(places, map(_answer, responses), strict=True))
 
-        await asyncio.gather(*(answer(*part) for part in _parted(writes)))
-        return Response(200, _ENCODER.encode(Answers([answers[index] for index in range(len(writes))])))
+        await asyncio.gather(*(respond(*part) for part in _parts(request, writes)))
+        return Response(200, _ENCODER.encode(WriteResults([answers[place] for place in sorted(answers)])))
 
 
 def _read(body: bytes) -> list[Write]:
-    """The writes of a group; raises BadRequest and RequestEntityTooLarge."""
+    """The writes of a batch; raises BadRequest and RequestEntityTooLarge."""
     try:
         writes = _DECODER.decode(body).items
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise errors.bad_request(f"the body is no group of writes: {error}") from None
-    if len(writes) > MOST_WRITES:
-        raise errors.request_entity_too_large(f"{len(writes)} writes, at most {MOST_WRITES} go into a group")
+        raise errors.bad_request(f"the body is no batch of writes: {error}") from None
+    count = sum(len(write.rows) or 1 for write in writes)
+    if count > MAX_WRITES:
+        raise errors.request_entity_too_large(f"{count} writes, a batch has at most {MAX_WRITES}")
     for index, write in enumerate(writes):
-        if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
-            raise errors.bad_request(f"items[{index}]: {write.method} {write.path[:200]} writes no object")
-        if write.accept.partition(";")[0] != JSON or "," in write.accept:
-            raise errors.bad_request(f"items[{index}].accept: answers in a group are JSON: {write.accept[:200]}")
-        if write.then_delete != NOTHING and not (write.method == "PUT" and _place(write.path)[0] != write.path):
-            why = "only an update (PUT) of an object in a namespace can be followed by its deletion"
-            raise errors.bad_request(f"items[{index}].thenDelete: {why}")
+        if wrong := _wrong(write):
+            raise errors.bad_request(f"items[{index}]{wrong}")
     return writes
 
 
-def _parted(writes: Sequence[Write]) -> Iterator[tuple[list[int], bool]]:
-    """Which writes are worked on together, each by its place, and whether they are equal.
+def _wrong(write: Write) -> str:
+    """What is wrong with a write, and in which field."""
+    if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
+        return f": {write.method} {write.path[:200]} writes no object"
+    if write.accept.partition(";")[0] != JSON or "," in write.accept:
+        return f".accept: responses in a batch are JSON: {write.accept[:200]}"
+    if write.rows:
+        if not _is_collection(write.path):
+            return f".path: rows need the path of a collection in a namespace: {write.path[:200]}"
+        for number, row in enumerate(write.rows):
+            if write.method != "POST" and (not row.name or "/" in row.name):
+                return f".rows[{number}].name: the name of the object that is written"
+            if row.creation_timestamp:
+                return f".rows[{number}].creationTimestamp: is set by the server"
+    elif write.subresource:
+        return ".subresource: belongs into the path where there are no rows"
+    if write.then_delete != NOTHING and not (
+        write.method == "PUT" and (write.rows or _place(write.path)[0] != write.path)
+    ):
+        return ".thenDelete: only an update (PUT) of an object in a namespace can be followed by its deletion"
+    return ""
 
-    Those with made-up names that say the same are judged once for all; those that differ in the object's name alone,
-    apart from what they say, one after the other.
+
+def _parts(request: Request, writes: Sequence[Write]) -> Iterator[tuple[list[tuple[int, int]], Batch]]:
+    """The batches to execute, with the place of each of their writes in the response.
+
+    Rows of one template are a batch; so are writes that differ in nothing but the object's name and the body.
     """
-    equal: dict[tuple[_Sort, bytes, bool], list[int]] = {}
-    alike: dict[_Sort, list[int]] = {}
+    singles: dict[_Sort, list[int]] = {}
     for index, write in enumerate(writes):
+        if write.rows:
+            yield [(index, number) for number in range(len(write.rows))], _of_rows(request, write)
+            continue
         collection, subresource = _place(write.path)
         ends = write.then_delete != NOTHING
         sort = (write.method, collection, subresource, write.query, write.content_type, write.accept, ends)
-        if write.method == "POST" and _MADE_UP in bytes(write.body):
-            equal.setdefault((sort, bytes(write.body), write.unread), []).append(index)
-        else:
-            alike.setdefault(sort, []).append(index)
-    for (sort, _, _), indexes in equal.items():
-        if len(indexes) > 1:
-            yield indexes, True
-        else:
-            alike.setdefault(sort, []).extend(indexes)
-    for indexes in alike.values():
-        yield indexes, False
+        singles.setdefault(sort, []).append(index)
+    for indexes in singles.values():
+        yield [(index, 0) for index in indexes], _of_singles(request, [writes[index] for index in indexes])
+
+
+def _is_collection(path: str) -> bool:
+    parts = path.split("/")
+    at = 5 if parts[1] == "api" else 6
+    return len(parts) == at + 1 and parts[at - 2] == "namespaces" and "" not in parts[1:]
 
 
 def _place(path: str) -> tuple[str, str]:
@@ -171,44 +161,56 @@ def _place(path: str) -> tuple[str, str]:
     return "/".join(parts[: at + 1]), parts[at + 2] if len(parts) > at + 2 else ""
 
 
-def _requests(group: Request, writes: Sequence[Write]) -> list[Request]:
-    """Writes of one sort as requests, which have in common what makes them one."""
-    first = writes[0]
-    query = parse_qs(first.query, keep_blank_values=True) if first.query else {}
-    headers = {"user-agent": group.user_agent, "content-type": first.content_type, "accept": first.accept}
-    return [
-        Request(
-            method=write.method,
-            path=write.path,
-            query=query,
-            headers=headers,
-            body=b"" if write.body == NOTHING else bytes(write.body),
-            user=group.user,
-            is_unread=write.unread,
-        )
-        for write in writes
+def _of_rows(batch: Request, write: Write) -> Batch:
+    end = f"/{write.subresource}" if write.subresource else ""
+    first = _request(batch, write, write.path)
+    if write.method == "POST":
+        return Batch([replace(first, row=row, audit_annotations={}) for row in write.rows])
+    requests = [
+        replace(first, path=f"{write.path}/{row.name}{end}", row=row, audit_annotations={}) for row in write.rows
     ]
-
-
-def _deletions(writes: Sequence[Write]) -> list[Write]:
-    """The deletions that follow writes of one sort, of the objects themselves."""
-    subresource = _place(writes[0].path)[1]
-    behind = f"/{subresource}" if subresource else ""
-    return [
-        Write(
-            "DELETE",
-            write.path.removesuffix(behind),
-            accept=write.accept,
-            body=write.then_delete,
-            unread=write.unread,
-        )
-        for write in writes
+    if write.then_delete == NOTHING:
+        return Batch(requests)
+    deletion = _deletion(first, write.then_delete)
+    deletions = [
+        replace(deletion, path=f"{write.path}/{row.name}", row=Row(row.name, row.uid), audit_annotations={})
+        for row in write.rows
     ]
+    return Batch(requests, deletions=deletions)
 
 
-def _answer(response: Response) -> Answer:
+def _of_singles(batch: Request, writes: Sequence[Write]) -> Batch:
+    requests = [_request(batch, write, write.path) for write in writes]
+    if writes[0].then_delete == NOTHING:
+        return Batch(requests)
+    end = f"/{subresource}" if (subresource := _place(writes[0].path)[1]) else ""
+    deletions = [
+        replace(_deletion(request, write.then_delete), path=write.path.removesuffix(end))
+        for request, write in zip(requests, writes, strict=True)
+    ]
+    return Batch(requests, deletions=deletions)
+
+
+def _request(batch: Request, write: Write, path: str) -> Request:
+    return Request(
+        method=write.method,
+        path=path,
+        query=parse_qs(write.query, keep_blank_values=True) if write.query else {},
+        headers={"user-agent": batch.user_agent, "content-type": write.content_type, "accept": write.accept},
+        body=b"" if write.body == NOTHING else bytes(write.body),
+        user=batch.user,
+        omit_body=write.omit_body,
+    )
+
+
+def _deletion(update: Request, options: msgspec.Raw) -> Request:
+    headers = {**update.headers, "content-type": JSON}
+    return replace(update, method="DELETE", query={}, headers=headers, body=bytes(options), audit_annotations={})
+
+
+def _answer(response: Response) -> WriteResult:
     body = response.body if isinstance(response.body, bytes) else b""
-    return Answer(
+    return WriteResult(
         response.status,
         msgspec.Raw(body or b"null"),
         response.headers.get("retry-after", ""),

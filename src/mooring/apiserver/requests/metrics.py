@@ -13,7 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Response
 from mooring.base.bounded_cache import BoundedCache
-from mooring.base.metrics import Counts, Histograms, Shown
+from mooring.base.metrics import Counts, CountsCollector, Histograms
 from mooring.store.errors import StoreError
 from mooring.store.kv import Store
 
@@ -94,7 +94,9 @@ class ServerMetrics:
         self._sizes = Histograms("apiserver_response_sizes", "How large responses were, in bytes.", _LABELS, _SIZES)
         self._series: BoundedCache[tuple[_Where, str, int], _Series] = BoundedCache(_SORTS_KNOWN)
         registry.register(
-            Shown(self._requests, self._durations, self._slis, self._terminations, self._certificates, self._sizes)
+            CountsCollector(
+                self._requests, self._durations, self._slis, self._terminations, self._certificates, self._sizes
+            )
         )
         self.long_running = Gauge(
             "apiserver_longrunning_requests", "Watches and streams that are open.", _LABELS, registry=registry

@@ -9,5 +9,5 @@
 | ``real/`` | kubelets of machines: an HTTP client that passes upgraded connections through |
 | ``simulated/`` | kubelets of simulated nodes: answers from the annotations of pods |
 
-A response that has left HTTP owns its connection (``connection.py`` beside this package) until it ends.
+A response that has left HTTP owns its connection (``messages/connection.py`` beside this package) until it ends.
 """

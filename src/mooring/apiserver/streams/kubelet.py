@@ -10,7 +10,7 @@ from mooring.apiserver.streams.questions import LogOptions
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a question goes: a node, and for most of them a pod on it and one of its containers."""
+    """The target of a request: a node, and usually a pod and a container on it."""
 
     node: Node
     pod: Pod
@@ -18,18 +18,17 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Proxied(msgspec.Struct, frozen=True):
-    """A request that is passed on as it is, to a port of a pod or a node."""
+    """A request to be proxied to a port of a pod or a node."""
 
     request: Request
     path: str
-    """What is asked for, from its first slash."""
+    """The path for the proxied server."""
     below: str
-    """What stands before that path in the address that the client used."""
+    """The part of the client's path before it."""
     scheme: str = ""
     port: str = ""
     """Empty for the kubelet's own, or the first that the pod names."""
     client: str = ""
-    """Where the request came from."""
 
 
 class Kubelet(Protocol):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Kubelets:
-    """All of them. `identity` is the certificate that this server shows to machines."""
+    """Find the kubelet of a node. `identity` is the client certificate for real kubelets."""
 
     def __init__(
         self,
@@ -48,7 +48,6 @@ class Kubelets:
 
     @property
     def _programs(self) -> "ProgramStreams | None":
-        """What programs on simulated nodes log and answer."""
         if self._options.programs is None:
             return None
         from mooring.apiserver.streams.simulated.programs import ProgramStreams  # noqa: PLC0415 - as said above

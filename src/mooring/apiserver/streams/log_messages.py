@@ -20,19 +20,19 @@ _TEXT = "base64.binary.k8s.io"
 
 
 class LogMessages(msgspec.Struct, frozen=True):
-    """What a client and this server have agreed upon."""
+    """The negotiated protocol of a log over a WebSocket."""
 
     is_text: bool
     headers: dict[str, str]
 
     @classmethod
     def agree(cls, request: Request) -> Self:
-        """Raises BadRequest for a client that speaks otherwise."""
+        """Raise BadRequest for other protocols."""
         protocol, headers = handshake(request, ("binary.k8s.io", _TEXT, ""))
         return cls(protocol == _TEXT, headers)
 
     def answer(self, log: Response) -> Response:
-        """The answer that tells a log."""
+        """Return the response that streams a log."""
 
         async def take_over(client: Connection) -> None:
             socket = Tunnel(client)
@@ -68,7 +68,6 @@ async def _pieces(log: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _until_gone(socket: Tunnel) -> None:
-    """Whatever clients say is not listened to."""
     with suppress(ConnectionLostError):
         while await socket.read():
             pass

@@ -1,4 +1,4 @@
-"""How kubelets are found and whom the server believes to be one, as the command line says it. Imports nothing heavy."""
+"""Options for connections to kubelets. Imports nothing heavy."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -9,10 +9,8 @@ ADDRESS_TYPES = ("InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", "Host
 
 
 class KubeletOptions(msgspec.Struct, frozen=True):
-    """What the flags about kubelets mean."""
-
     certificate_authority: Path | None = None
-    """Signed the kubelets' own certificates; None takes any, as kube-apiserver does."""
+    """The authority of kubelets' serving certificates; None accepts any, as kube-apiserver does."""
     address_types: tuple[str, ...] = ADDRESS_TYPES
     """Which of a node's addresses to use, the best kind first; names come last, since they need a DNS."""
     signing_duration: timedelta = timedelta(days=365)

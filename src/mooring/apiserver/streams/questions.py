@@ -1,4 +1,4 @@
-"""What a client asks of a container, read from the query of its request, with Kubernetes' names and complaints."""
+"""Read the query parameters of logs, exec, attach and port-forward, with Kubernetes' names and errors."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -27,11 +27,11 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     tail_lines: int | None = None
     limit_bytes: int | None = None
     insecure: bool = False
-    """Whether the kubelet's certificate need not be known."""
+    """Whether the kubelet's certificate is not verified."""
 
 
 def log_options(request: Request, pod: str) -> LogOptions:
-    """Raises BadRequest for what cannot be read and Invalid for what makes no sense."""
+    """Read the options; raise BadRequest and Invalid."""
     options = LogOptions(
         follow=request.flag("follow"),
         previous=request.flag("previous"),
@@ -79,7 +79,7 @@ def _whole(text: str) -> int:
 
 
 class CommandOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which streams of a command or of a container's first process are wanted."""
+    """The streams that exec or attach asks for."""
 
     command: tuple[str, ...] = ()
     stdin: bool = False
@@ -89,7 +89,7 @@ class CommandOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def command_options(request: Request) -> CommandOptions:
-    """Raises BadRequest when nothing at all is wanted."""
+    """Read the options; raise BadRequest without any stream."""
     options = CommandOptions(
         command=tuple(request.query.get("command", ())),
         stdin=request.flag("stdin"),
@@ -118,7 +118,7 @@ def ports(request: Request) -> list[int]:
 
 
 def container_of(request: Request, pod: Pod) -> str:
-    """The container that is meant; raises BadRequest when there is a choice, or no such one."""
+    """Return the name of the requested container; raise BadRequest when it is ambiguous or unknown."""
     spec, name = pod.spec, request.parameter("container")
     names = [each.name for each in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]
     if name:

@@ -5,7 +5,7 @@
     nodes/n1/proxy/…                                  the kubelet itself, or another port of the node
     services/web:http/proxy/…                         a port of one of the service's ready pods
 
-Whether the client may do this was judged before, by subresource. Read next: ``kubelet.py``.
+The request is authorised already, by subresource. Read next: ``kubelet.py``.
 """
 
 import asyncio
@@ -13,11 +13,12 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from mooring.api import errors
 from mooring.api.core_v1 import Node, Pod, Service
 from mooring.api.discovery_v1 import Endpoint, EndpointSlice
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.apiserver.access.authz import Attributes, Authorizer, forbidden
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
@@ -34,8 +35,6 @@ _SERVICE = "kubernetes.io/service-name"
 
 
 class Streams:
-    """Everything that goes through to nodes."""
-
     def __init__(self, objects: Objects, authorizer: Authorizer, kubelets: Kubelets, *, needs_create: bool) -> None:
         self._objects = objects
         self._authorizer = authorizer
@@ -46,9 +45,9 @@ class Streams:
 
     @contextmanager
     def until_the_end(self) -> Iterator[None]:
-        """What goes on inside ends when the server does, without an error."""
+        """Cancel the current task when the server stops, without an error."""
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - whoever awaits is in one
+        assert task is not None  # noqa: S101 - a coroutine runs in one
         self._tasks.add(task)
         try:
             yield
@@ -60,16 +59,15 @@ class Streams:
             self._tasks.discard(task)
 
     def end_all(self) -> None:
-        """The server is about to stop: end every stream."""
         self._ending = True
         for task in self._tasks:
             task.cancel()
 
     async def handle(self, request: Request, route: ResourceRoute, client: str = "") -> Response:
-        """Do what a request asks; raises a `StatusError` for the client otherwise."""
+        """Respond to a request; raise a `StatusError`."""
         verb = route.verb(request)
         subresource = route.kind.subresource(route.subresource)
-        if route.subresource == "proxy":  # any method that the server lets through: what is behind it shall answer
+        if route.subresource == "proxy":  # with any method; the proxied server decides
             return await self._proxy(request, route, client)
         if subresource is None or verb not in subresource.verbs:
             raise errors.method_not_allowed(verb, route.resource, group=route.group)
@@ -95,7 +93,7 @@ class Streams:
         return messages.answer(log) if messages else log
 
     def _require_create(self, request: Request, route: ResourceRoute, verb: str) -> None:
-        """WebSockets begin with GET; that must not make reading rights enough for running commands."""
+        """Require `create` also for WebSockets, which begin with GET, so that `get` is not enough to run commands."""
         if verb == "create" or not self._needs_create:
             return
         attributes = Attributes("create", route.group, route.resource, route.subresource, route.namespace, route.name)
@@ -118,7 +116,7 @@ class Streams:
         return node
 
     async def _place(self, pod: Pod, container: str = "") -> Place | None:
-        """None for a pod that no node was chosen for."""
+        """Return None for a pod without a node."""
         if not pod.spec.node_name:
             return None
         return Place(await self._node(pod.spec.node_name), pod, container)
@@ -129,7 +127,8 @@ class Streams:
         scheme, name, port = _split(route)
         below = request.path.removesuffix(route.path) if route.path else request.path
         if not route.path and not request.upgrade and request.method in {"GET", "HEAD"}:
-            return Response(301, b"", "text/plain", {"location": f"{request.path}/"})  # so that relative links work
+            location = f"{quote(request.path)}/"  # so that relative links work
+            return Response(301, b"", "text/plain", {"location": location})
         proxied = Proxied(request, route.path or "/", below, scheme, port, client)
         match route.resource:
             case "nodes":
@@ -138,22 +137,22 @@ class Streams:
             case "pods":
                 pod = await self._pod(route.namespace, name)
             case _:
-                pod, port = await self._behind(route.namespace, name, port)
+                pod, port = await self._endpoint(route.namespace, name, port)
                 proxied = Proxied(request, proxied.path, below, scheme, port, client)
         place = await self._place(pod)
         if place is None:
             raise errors.bad_request("address not allowed")  # Kubernetes' words for a pod without an address
         return await self._kubelets.of(place.node).proxy_pod(place, proxied)
 
-    async def _behind(self, namespace: str, name: str, port: str) -> tuple[Pod, str]:
-        """A pod behind a service, by lot, and the port there that a port of the service leads to."""
+    async def _endpoint(self, namespace: str, name: str, port: str) -> tuple[Pod, str]:
+        """Choose a ready pod of a service at random; return it with its port."""
         service = await self._objects.get(Service, name, namespace)
         if service is None:
             raise errors.not_found("services", name)
         if port.isdecimal():
-            names = [each.name for each in service.spec.ports if each.port == int(port)]
+            names = [each.name for each in service.spec.ports if str(each.port) == port]
             if not names:
-                raise errors.service_unavailable(f"no service port {port} found for service {quoted(name)}")
+                raise errors.service_unavailable(f"no service port {port} found for service {go_quote(name)}")
             port = names[0]
         slices = await self._objects.list(EndpointSlice, namespace)
         found = [
@@ -171,7 +170,7 @@ class Streams:
             pod = await self._objects.get(Pod, reference.name, namespace) if reference else None
             if pod is not None:
                 return pod, number
-        raise errors.service_unavailable(f"no endpoints available for service {quoted(name)}")
+        raise errors.service_unavailable(f"no endpoints available for service {go_quote(name)}")
 
 
 def _is_ready_pod(endpoint: Endpoint) -> bool:
@@ -185,7 +184,7 @@ def _split(route: ResourceRoute) -> tuple[str, str, str]:
     if len(parts) < 3:
         parts = ["", *parts, ""][:3]
     if len(parts) != 3 or not parts[1] or parts[0] not in _SCHEMES:
-        raise errors.bad_request(f"invalid {route.kind.singular} request {quoted(route.name)}")
+        raise errors.bad_request(f"invalid {route.kind.singular} request {go_quote(route.name)}")
     return parts[0], parts[1], parts[2]
 
 

@@ -58,7 +58,7 @@ class Tunnel:
         self._over = False
 
     async def read(self) -> bytes:
-        """What has come; nothing at the end. Raises ConnectionLostError for what is no WebSocket."""
+        """Return received bytes, empty at the end; raise ConnectionLostError for a protocol error."""
         while not self._over:
             data = await self._connection.read()
             pieces = [piece for piece, _ in await self._taken(data)] if data else []
@@ -75,7 +75,6 @@ class Tunnel:
         await self._send(TextMessage(data=text))
 
     async def close(self) -> None:
-        """Say farewell."""
         await self._send(CloseConnection(code=_GOING))
 
     async def _send(self, event: BytesMessage | TextMessage | CloseConnection) -> None:
@@ -86,7 +85,7 @@ class Tunnel:
         await self._connection.write(data)
 
     async def _taken(self, data: bytes) -> list[tuple[bytes, bool]]:
-        """The pieces of messages in what has come, each with whether its message ends with it."""
+        """Return pieces of messages, each with whether it is the last of its message."""
         pieces: list[tuple[bytes, bool]] = []
         try:
             self._frames.receive_data(data)
@@ -108,14 +107,12 @@ class Tunnel:
 
 
 class Channels(Tunnel):
-    """A WebSocket with channels."""
-
     def __init__(self, connection: Connection, protocol: str = "") -> None:
         super().__init__(connection)
         self._is_text = "base64" in protocol
         self._arrived: deque[tuple[int, bytes]] = deque()
         self._channel: int | None = None
-        """The channel of a message that has not come to its end."""
+        """The channel of an unfinished message."""
         self._text = b""
 
     async def ready(self) -> None:
@@ -135,7 +132,7 @@ class Channels(Tunnel):
         return self._arrived.popleft()
 
     async def send(self, channel: int, data: bytes) -> None:
-        """Raises ConnectionLostError when nobody is there."""
+        """Raise ConnectionLostError when the client has gone."""
         if self._is_text:
             message: BytesMessage | TextMessage = TextMessage(data=f"{channel}{base64.b64encode(data).decode()}")
         else:

@@ -1,4 +1,4 @@
-"""For whom the tokens of a pod may be meant, when its node asks for them: what its volumes say."""
+"""The audiences that a node may request tokens of its pods for: those of their volumes."""
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from mooring.api.storage_v1 import CSIDriver

@@ -33,7 +33,7 @@ _READ: Final = frozenset({"get", "list", "watch"})
 
 
 class NodeAuthorizer:
-    """Decides about nodes, and hands everybody else, and what it does not allow, to another authorizer."""
+    """Authorise nodes; pass other users, and what is not allowed here, to another authorizer."""
 
     def __init__(self, store: Store, others: Authorizer) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class NodeAuthorizer:
         self._pods = NodePods(store)
 
     async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
-        """Get to know what `authorize` needs for this action."""
+        """Load what `authorize` needs for this action."""
         if (attributes.group, attributes.resource) in _BY_RELATION and users.node_name(user):
             await self._pods.catch_up()
         await self._others.prepare(user, attributes)
@@ -249,4 +249,4 @@ _BY_NAME: Final = (
     NodeAuthorizer._pod_certificate,
 )
 _BY_RELATION: Final = frozenset(key for key, rule in _RULES.items() if rule not in _BY_NAME)
-"""Where it counts which pods are on the node."""
+"""Rules that depend on the pods of the node."""

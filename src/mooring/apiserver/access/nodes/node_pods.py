@@ -36,7 +36,6 @@ class NodePods:
         self._turn = asyncio.Lock()
 
     def has(self, node: str, namespace: str, name: str) -> bool:
-        """Whether a pod is on a node."""
         return self._node_of.get(f"{_PODS}{namespace}/{name}") == node
 
     def had(self, node: str, namespace: str, name: str) -> bool:
@@ -48,14 +47,14 @@ class NodePods:
         return any(reference in held for held in self._nodes.get(node, {}).values())
 
     async def catch_up(self) -> None:
-        """Take in all that has happened to pods."""
+        """Apply all changes of pods since the last call."""
         async with self._turn:
             await self._store.revision()  # where several servers share a store, others may have written
             if self._watcher:
                 with suppress(RevisionError):
                     await self._read_on(self._watcher)
                     return
-                self._watcher.close()  # it fell behind what the store remembers
+                self._watcher.close()  # its revision was compacted
             await self._begin()
 
     async def _begin(self) -> None:

@@ -1,4 +1,4 @@
-"""The objects that a pod or a PersistentVolume names, for which its node may ask. Read from stored bytes, undecoded."""
+"""The objects that a pod or a PersistentVolume names, which its node may read."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -21,14 +21,46 @@ class Reference(NamedTuple):
 
 
 def of_pod(pod: Tree) -> frozenset[Reference]:
-    """What the node of a pod may ask for because of it."""
+    """Return what the node of a pod may read because of it."""
     return frozenset() if MIRROR in pod["metadata"].get("annotations", {}) else named_by(pod)
 
 
 def named_by(pod: Tree) -> frozenset[Reference]:
-    """Everything that a pod names."""
     namespace = pod["metadata"]["namespace"]
     return frozenset(Reference(resource, namespace, name) for resource, name in _named(pod) if name)
+
+
+def api_objects_of(pod: Tree) -> Iterator[str]:
+    """Yield the resources that a pod leads its kubelet to, in kube-apiserver's words: a mirror pod may have none.
+
+    These are more than a node may read because of a pod: a claim template or a signer leads to other objects.
+    """
+    spec = pod["spec"]
+    yield from sorted({reference.resource for reference in named_by(pod)})
+    if spec.get("resourceClaims"):
+        yield "resourceclaims"
+    for volume in spec.get("volumes", ()):
+        yield from (text for kind, text in _API_VOLUMES.items() if volume.get(kind) is not None)
+        for source in (volume.get("projected") or {}).get("sources", ()):
+            yield from (text for kind, text in _API_SOURCES.items() if source.get(kind) is not None)
+
+
+_API_VOLUMES = {
+    "configMap": "configmaps (via configmap volumes)",
+    "secret": "secrets (via secret volumes)",
+    "csi": "csidrivers (via CSI volumes)",
+    "glusterfs": "endpoints (via glusterFS volumes)",
+    "persistentVolumeClaim": "persistentvolumeclaims",
+    "ephemeral": "persistentvolumeclaims (via ephemeral volumes)",
+    "azureFile": "secrets (via azureFile volumes)",
+}
+_API_SOURCES = {
+    "configMap": "configmaps (via projected volumes)",
+    "secret": "secrets (via projected volumes)",
+    "serviceAccountToken": "serviceaccounts (via projected volumes)",
+    "clusterTrustBundle": "clustertrustbundles",
+    "podCertificate": "podcertificates",
+}
 
 
 def secrets_of_volume(volume: Tree) -> Iterator[Reference]:

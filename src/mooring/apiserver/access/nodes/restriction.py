@@ -20,9 +20,9 @@ from mooring.api.certificates_v1 import (
 from mooring.api.coordination_v1 import Lease
 from mooring.api.core_v1 import Node, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.api.storage_v1 import CSINode
-from mooring.apiserver.access.nodes.references import MIRROR, named_by
+from mooring.apiserver.access.nodes.references import MIRROR, api_objects_of
 from mooring.apiserver.messages import users
 from mooring.apiserver.registry.stored import ROOT
 from mooring.store.kv import Store
@@ -51,7 +51,7 @@ _KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 
 
 class NodeRestriction:
-    """Refuses what a node may not write."""
+    """Refuse what a node may not write."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -88,7 +88,7 @@ class NodeRestriction:
             _check_slice(node, obj, "delete" if new is None else "create")
 
     def _check_pod_certificate(self, node: str, wanted: PodCertificateRequest) -> None:
-        """A node asks for certificates of the pods that it runs, under the account that they have."""
+        """Allow certificates for pods of this node under their own service account."""
         spec = wanted.spec
         if spec.node_name != node:
             _forbid(wanted, f'spec.nodeName is "{spec.node_name}", which is not the requesting node "{node}"')
@@ -106,7 +106,7 @@ class NodeRestriction:
             _forbid(wanted, f'pod "{spec.pod_name}" has no podCertificate volume for signer "{spec.signer_name}"')
 
     def _check_owner(self, node: str, pod: Pod) -> None:
-        """A mirror pod belongs to the node that is there now, not to one of that name that was there before."""
+        """Require the uid of the current node in a mirror pod's owner reference."""
         kv = self._store.peek(f"{ROOT}nodes/{node}")
         [owner] = pod.metadata.owner_references
         uid = codec.decode_own(kv.value, Node).metadata.uid if kv else ""
@@ -131,13 +131,13 @@ def _token_refusal(user: UserInfo, request: TokenRequest, pod: Pod | None, audie
     if not bound.uid:
         return "node requested token with a pod binding without a uid"
     if pod is None:
-        return ""  # whoever issues it says that there is no such pod
+        return ""  # the issuer reports that there is no such pod
     if pod.spec.node_name != users.node_name(user):
         return "node requested token bound to a pod scheduled on a different node"
     if len(wanted) > 1:
         return "node may only request 0 or 1 audiences"
     if (wanted[0] if wanted else "") not in audiences:
-        return f"{user.username} is not authorized to request tokens for audience {quoted(''.join(wanted))}"
+        return f"{user.username} is not authorized to request tokens for audience {go_quote(''.join(wanted))}"
     return ""
 
 
@@ -163,6 +163,10 @@ def _check_pod_status(node: str, new: Pod, old: Pod) -> None:
         _forbid(old, f'node "{node}" cannot update labels through pod status')
     if new.status.resource_claim_statuses != old.status.resource_claim_statuses:
         _forbid(old, f'node "{node}" cannot update resource claim statues')
+    if new.status.extended_resource_claim_status != old.status.extended_resource_claim_status:
+        _forbid(old, f'node "{node}" cannot update extended resource claim status')
+    if new.status.node_allocatable_resource_claim_statuses != old.status.node_allocatable_resource_claim_statuses:
+        _forbid(old, f'node "{node}" cannot update node allocatable resource claim statuses')
 
 
 def _check_mirror_pod(node: str, pod: Pod) -> None:
@@ -180,8 +184,8 @@ def _check_mirror_pod(node: str, pod: Pod) -> None:
         _forbid(pod, f'node "{node}" can only create pods with a controller owner reference set to itself')
     if owner.block_owner_deletion:
         _forbid(pod, f'node "{node}" must not set blockOwnerDeletion on an owner reference')
-    for reference in named_by(codec.to_tree(pod)):
-        _forbid(pod, f'node "{node}" can not create pods that reference {reference.resource}')
+    for resource in api_objects_of(codec.to_tree(pod)):
+        _forbid(pod, f'node "{node}" can not create pods that reference {resource}')
 
 
 def _check_node(node: str, new: Resource | None, old: Resource | None) -> None:
@@ -209,7 +213,7 @@ def _check_node(node: str, new: Resource | None, old: Resource | None) -> None:
 
 
 def _forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str]:
-    """The labels that changed and that a node may not change: with them it could draw pods to itself."""
+    """Return changed labels that a node may not change, because they could attract pods."""
     changed = {key for key in (*new, *old) if new.get(key) != old.get(key)}
     return sorted(key for key in changed if _is_forbidden_label(key))
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any
 
-from mooring.admission.policy.attributes import Attributes, Sort
+from mooring.admission.policy.attributes import Attributes, MatchKey
 from mooring.admission.policy.conditions import ConditionError
 from mooring.admission.policy.evaluation import values_for
-from mooring.admission.policy.matching import Index, Match
+from mooring.admission.policy.matching import Index, RequestView
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.admission.registry import strategy_of
 from mooring.api import codec, errors
@@ -25,7 +25,7 @@ from mooring.api.admissionregistration_v1 import (
     ValidatingWebhookConfiguration,
 )
 from mooring.api.codec import DecodeError, FieldValidation
-from mooring.api.json_tree import json_tree
+from mooring.api.json_tree import check_limits, parse_json
 from mooring.apiserver.extension.webhooks.asking import Caller, CallError, ask
 from mooring.apiserver.extension.webhooks.configurations import Hook, mutating_hooks, validating_hooks
 from mooring.apiserver.extension.webhooks.reviewing import Answer, refusal
@@ -63,9 +63,9 @@ class WebhookAdmission:
         self._decide = decide
         self._metrics = metrics
 
-    def spares(self, sort: Sort, *, mutating: bool) -> bool:
+    def spares(self, sort: MatchKey, *, mutating: bool) -> bool:
         """Whether no webhook is asked about a sort of request."""
-        return self._mutating.spares(sort) if mutating else self._validating.spares(sort)
+        return self._mutating.matches_nothing(sort) if mutating else self._validating.matches_nothing(sort)
 
     # -- those that change objects
 
@@ -86,7 +86,9 @@ class WebhookAdmission:
             if hook.webhook.reinvocation_policy == IF_NEEDED:
                 reinvocation.invoked(hook)
 
-    async def _mutated(self, hook: Hook[MutatingWebhook], attributes: Attributes, match: Match, place: str) -> bool:
+    async def _mutated(
+        self, hook: Hook[MutatingWebhook], attributes: Attributes, match: RequestView, place: str
+    ) -> bool:
         """Ask one of them; whether it has changed the object."""
         changed = False
 
@@ -120,7 +122,9 @@ class WebhookAdmission:
             if outcome is not None:
                 raise outcome
 
-    async def _validated(self, hook: Hook[ValidatingWebhook], attributes: Attributes, match: Match, place: int) -> None:
+    async def _validated(
+        self, hook: Hook[ValidatingWebhook], attributes: Attributes, match: RequestView, place: int
+    ) -> None:
         try:
             await self._asked(hook, attributes, match, VALIDATING, lambda _: None)
         except CallError as error:
@@ -130,9 +134,9 @@ class WebhookAdmission:
 
     def _concerned(self, hooks: Index[Hook[Any]], attributes: Attributes) -> list[Hook[Any]]:
         """Those whose rules can match; nobody is asked about the configuration of admission itself."""
-        return [] if not hooks or attributes.is_exempt else hooks.concerned(attributes)
+        return [] if not hooks or attributes.is_exempt else hooks.candidates(attributes)
 
-    def _match(self, hook: Hook[Any], attributes: Attributes) -> Match | None:
+    def _match(self, hook: Hook[Any], attributes: Attributes) -> RequestView | None:
         """As what a webhook sees a request; None if it is not asked. Raises Forbidden where that cannot be told."""
         match = hook.matcher.match(attributes, self._labels)
         if match is None or not hook.conditions:
@@ -144,7 +148,7 @@ class WebhookAdmission:
             raise errors.forbidden(resource.resource, attributes.name, str(error), group=resource.group) from None
 
     async def _asked(
-        self, hook: Hook[Any], attributes: Attributes, match: Match, type_: str, take: Callable[[Answer], None]
+        self, hook: Hook[Any], attributes: Attributes, match: RequestView, type_: str, take: Callable[[Answer], None]
     ) -> None:
         """Ask a webhook, and take its answer; raises what it refuses, and CallError. What came of it is counted."""
         began, where = perf_counter(), (hook.name, type_, attributes.operation)
@@ -181,11 +185,12 @@ class WebhookAdmission:
         attributes.audit_annotations[annotation] = hook.name
 
 
-def _patched(name: str, attributes: Attributes, match: Match, patch: bytes, patch_type: str) -> bool:
+def _patched(name: str, attributes: Attributes, match: RequestView, patch: bytes, patch_type: str) -> bool:
     """Apply a webhook's patch to the object; whether that changed it. Raises CallError and InternalError."""
     undecodable = "received undecodable patch in webhook response: "
     try:
-        operations = json_tree(patch)
+        check_limits(patch)
+        operations = parse_json(patch)
     except DecodeError as error:
         raise CallError(name, f"{undecodable}{error}") from None
     if not isinstance(operations, list):

@@ -9,7 +9,7 @@ Called by ``admission.py``.
 from typing import Any, Protocol
 
 from mooring.admission.policy.attributes import Attributes
-from mooring.admission.policy.matching import Match
+from mooring.admission.policy.matching import RequestView
 from mooring.api import errors
 from mooring.apiserver.extension.webhooks.caller import ClientConfig
 from mooring.apiserver.extension.webhooks.configurations import Hook
@@ -31,7 +31,7 @@ class Caller(Protocol):
     async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes: ...
 
 
-async def ask(caller: Caller, hook: Hook[Any], attributes: Attributes, match: Match, *, mutating: bool) -> Answer:
+async def ask(caller: Caller, hook: Hook[Any], attributes: Attributes, match: RequestView, *, mutating: bool) -> Answer:
     """The answer of a webhook, which may not allow the request; raises CallError and StatusError."""
     if attributes.dry_run and not hook.allows_dry_run:
         raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')

@@ -2,7 +2,7 @@
 
 A webhook is asked for many objects at once (`converted`), and its answer is believed as far as Kubernetes believes it:
 as many objects as were sent, in the version that was asked for, the same in name, namespace, uid and kind; of the
-metadata only labels and annotations may be others. Called by ``resources/stored.py``, which remembers what came.
+metadata only labels and annotations may be others. Called by ``registry/stored.py``, which remembers what came.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from mooring.admission.pipeline import new_uid
 from mooring.api import errors
 from mooring.api.apiextensions_v1 import WebhookClientConfig, WebhookConversion
-from mooring.api.json_tree import DecodeError, json_tree
+from mooring.api.json_tree import DecodeError, parse_json
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller
 from mooring.apiserver.extension.webhooks.failures import WebhookError
 
@@ -63,7 +63,7 @@ class Conversion:
 
 def _response(answer: bytes, uid: str) -> list[Any]:
     """The objects in an answer; raises DecodeError."""
-    review = json_tree(answer)
+    review = parse_json(answer)
     response = review.get("response") if isinstance(review, dict) else None
     if not isinstance(response, dict):
         raise DecodeError("no response provided")

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mooring.api.meta_v1 import Status
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.client.errors import ClientError, ConnectError, DeadlineError, DisconnectedError
 from mooring.client.transport import Response
 
@@ -86,7 +86,7 @@ def _words_of_status(status: int, text: str) -> str:
     if status in _BY_CODE:
         return _BY_CODE[status]
     if status >= 500:
-        return f"an error on the server ({quoted(text)}) has prevented the request from succeeding"
+        return f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
     return f"the server responded with the status code {status} but did not return more information"
 
 

@@ -15,7 +15,7 @@ import msgspec
 from mooring.admission.pipeline import new_uid
 from mooring.admission.policy.attributes import Attributes
 from mooring.admission.policy.evaluation import request_tree
-from mooring.admission.policy.matching import Match
+from mooring.admission.policy.matching import RequestView
 from mooring.admission.webhook_clients import REVIEWS
 from mooring.api import codec, errors
 from mooring.api.codec import DecodeError, FieldValidation
@@ -48,7 +48,7 @@ class Answer(msgspec.Struct, frozen=True):
     audit_annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-def review_of(attributes: Attributes, match: Match, versions: list[str]) -> Question:
+def review_of(attributes: Attributes, match: RequestView, versions: list[str]) -> Question:
     """The question to a webhook that knows some versions, of a request as it sees it; raises WebhookError."""
     version = next((each for each in versions if each in REVIEWS), None)
     if version is None:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from mooring.admission.policy.attributes import Attributes, Sort
+from mooring.admission.policy.attributes import Attributes, MatchKey
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.api.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from mooring.api.kinds import Kind
@@ -66,7 +66,7 @@ class WebhookStep:
         await self._mutating.catch_up()
         await self._validating.catch_up()
 
-    def spares(self, sort: Sort, *, mutating: bool) -> bool:
+    def spares(self, sort: MatchKey, *, mutating: bool) -> bool:
         return self._admission is not None and self._admission.spares(sort, mutating=mutating)
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
@@ -92,5 +92,5 @@ class WebhookStep:
 
 def _kind(scheme: Scheme, name: str) -> Kind:
     kind = scheme.kind(f"{GROUP}/v1", name)
-    assert kind is not None, "the scheme always has webhooks"  # noqa: S101 - kinds.py lists them
+    assert kind is not None, "the scheme always has webhooks"  # noqa: S101 - api/kinds.py lists them
     return kind

@@ -1,9 +1,8 @@
 """Rows of pods from their text: of a pod like one before it, little more is read than what is its own.
 
-Lists of many pods are lists of few templates. Where many in a row are written alike, their rows are told by a form
-(``pod_forms.py``). Other pods of a template have the same text between metadata and status but for the node, so that it
-is compared instead of read; and most cells follow from parts of the status that are the same for thousands. Whatever is
-unusual goes the ordinary way, with the functions of ``pods.py``, and a property test compares all. Called by
+Lists of many pods are lists of few templates. Pods of a template have the same bytes between metadata and status except
+for the node, so that these are compared instead of decoded; and most cells follow from parts of the status that are the
+same for thousands. Unusual pods are decoded by the functions of ``pods.py``; a property test compares both. Called by
 ``__init__.py``.
 """
 
@@ -16,21 +15,20 @@ from msgspec.json import Decoder, Encoder
 
 from mooring.api.codec import MANAGED_FIELDS
 from mooring.api.meta_v1 import TableRowCondition
-from mooring.apiserver.output.tables.pod_forms import NEARLY, SPEC_KEY, Form, form_of
 from mooring.apiserver.output.tables.pod_parts import Condition, PodParts, Spec, Status
 from mooring.apiserver.output.tables.printer import AGE, NONE, Ago, Metadata, Times
 from mooring.apiserver.output.tables.row import written
 from mooring.base.bounded_cache import BoundedCache
 
-_NODE_KEY, _STATUS_KEY = b',"nodeName":"', b',"status":'
+_NODE_KEY, _SPEC_KEY, _STATUS_KEY = b',"nodeName":"', b',"spec":{', b',"status":'
+_ADDRESS_BYTES = 32
+"""By how much the managed fields of pods of one template differ in length: they have the pod's addresses in them."""
 _CELLS, _NONE = b'{"cells":[', NONE.encode()
 _GATED, _G = b"SchedulingGated", ord("G")
 _READY, _INITIALIZED = Condition("Ready", "True"), Condition("Initialized", "True")
 _CASES: tuple[list[Condition], ...] = ([], [_READY], [_INITIALIZED], [_READY, _INITIALIZED])
 """The conditions that can make a difference where a pod is not gated and has no readiness gates."""
 _WORDS = 4096
-_MANY = 32
-"""So many pods like each other are worth a form, of which the making takes as long as five rows."""
 
 
 class _Cut(Struct):
@@ -71,25 +69,13 @@ class PodRows:
         self._cells = cells
         self._conditions = conditions
         self._like = _Like(Spec(), b"\0", b"", 0)
-        self._form: Form | None = None
-        self._formless = 0
-        """How many pods in a row had the last spec that was read, and another form."""
         self._words: BoundedCache[Any, tuple[bytes, bytes]] = BoundedCache(_WORDS)
         """What stands in rows between name and address, and behind the node."""
 
     def __call__(self, text: bytes) -> tuple[bytes, Times, int]:
-        """A row, and where the metadata of its pod ends."""
-        if self._form is not None and (row := self._form.row(text)) is not None:
-            return row
-        made = self._made(text)
-        self._formless += 1
-        if self._formless >= _MANY and self._formless.bit_count() == 1:  # ever more seldom, as it may be in vain
-            self._form = form_of(text, made) or self._form
-        return made
-
-    def _made(self, text: bytes) -> tuple[bytes, Times, int]:
+        """Return a row, and where the metadata of its pod ends."""
         begin, managed, like = text.index(b"{", 1), text.find(MANAGED_FIELDS), self._like
-        end = text.find(SPEC_KEY, managed + like.nearly)
+        end = text.find(_SPEC_KEY, managed + like.nearly)
         if managed > 0 and text.startswith(like.before, end):
             node = end + len(like.before)
             node_end = text.find(b'"', node) if like.after else node
@@ -103,7 +89,6 @@ class PodRows:
 
     def _read(self, text: bytes, begin: int) -> tuple[bytes, Times, int]:
         """The same of a pod unlike the last; the next may be like this one."""
-        self._formless = 0
         cut = _CUT.decode(text)
         end, managed = begin + len(bytes(cut.metadata)), text.find(MANAGED_FIELDS)
         status = len(text) - len(bytes(cut.status)) - len(_STATUS_KEY) - 1
@@ -111,7 +96,7 @@ class PodRows:
         node, quote, after = rest.partition(b'"')
         is_label = _NODE_KEY in after or bool(key) != bool(cut.spec.node_name)  # of nodes that the pod selects
         if not is_label and b"\\" not in node:
-            self._like = _Like(cut.spec, before + key, quote + after, max(end - managed - NEARLY, 0))
+            self._like = _Like(cut.spec, before + key, quote + after, max(end - managed - _ADDRESS_BYTES, 0))
         metadata = text[begin : managed if 0 < managed < end else end - 1]
         own = metadata + text[status + (metadata == b"{") :]
         return self._row(text, end, own, cut.spec, _ENCODER.encode(cut.spec.node_name)[1:-1])

@@ -1,6 +1,6 @@
 """A row of a table as bytes, but for the ages in it: what can be kept for as long as an object stays as it is.
 
-``__init__.py`` makes rows of objects; ``resources/output.py`` puts them into answers.
+``__init__.py`` makes rows of objects; ``registry/views.py`` puts them into answers.
 """
 
 import sys

@@ -85,7 +85,7 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: S
         if after is None:
             after = _empty_like(before)
         elif before is None:
-            before = _empty_like(after) if name in old else _ABSENT
+            before = [] if name in old and isinstance(after, list) else _ABSENT
         if before is _ABSENT:
             added[f"f:{name}"] = whole(after, node.child(name)) if after.__class__ in _HOLDERS else {}
         elif after is _ABSENT:

@@ -2,11 +2,11 @@
 
 A manager owns what it last wrote. Whoever changes a field by an update or a patch takes it from the others; whoever
 *applies* gets a conflict instead, unless it forces, and loses (and removes) what it no longer names. Entries are told
-apart by manager, operation, version and subresource. Called by ``resources/writing.py``.
+apart by manager, operation, version and subresource. Called by ``registry/writing.py``.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -18,15 +18,15 @@ from mooring.api.codec import DecodeError, FieldValidation, TooLargeError
 from mooring.api.json_tree import Members
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ManagedFieldsEntry, ObjectMeta, Resource, StatusCause
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.api.scheme import Scheme
-from mooring.api.struct_times import WrongTimeError, put_times
-from mooring.api.yaml_documents import repeated_keys
+from mooring.api.struct_times import WrongTimeError, normalize_times
+from mooring.api.yaml_documents import find_duplicate_keys
 from mooring.apiserver.registry.apply import field_set
 from mooring.apiserver.registry.apply.comparison import Comparison, MissingKeyError, compare, named, whole
 from mooring.apiserver.registry.apply.field_set import Fields, difference, intersection, ordered, union
 from mooring.apiserver.registry.apply.merging import merge, prune
-from mooring.apiserver.registry.patch.schema import Node, schema_of
+from mooring.apiserver.registry.patch.schema import schema_of
 from mooring.base.bounded_cache import BoundedCache
 
 APPLY, UPDATE = "Apply", "Update"
@@ -47,10 +47,6 @@ _SERVERS_OWN = {
 }
 """What is left of those fields in a tree: nothing, for they have their defaults."""
 Tree = dict[str, Any]
-_TEXT = re.compile(rb'":"[^"]+"')
-"""The value of a field that is a text, in JSON without escapes."""
-_SEEMING = b'":":'
-"""A name that looks like what stands between others and their values."""
 _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
 
@@ -68,7 +64,6 @@ class FieldManagers:
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._empty: BoundedCache[Kind, Tree] = BoundedCache(_REMEMBERED)
-        self._created: BoundedCache[tuple[Kind, type, bytes], Fields] = BoundedCache(_REMEMBERED)
 
     def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
         """Let the creator own what the object has (still without what admission adds)."""
@@ -109,7 +104,7 @@ class FieldManagers:
     ) -> Tree:
         """The configuration in the body of an apply, with values as the server writes them; raises BadRequest."""
         try:
-            documents = codec.read_yaml(body)
+            documents = codec.read_yaml(body, most=codec.max_elements(kind.type))
             if len(documents) != 1 or not isinstance(documents[0].tree, dict):
                 raise DecodeError("expected one object")
             config = _without_nulls(documents[0].tree)
@@ -120,7 +115,7 @@ class FieldManagers:
             subject = f"{namespace}/{name}; {kind.api_version}, Kind={kind.kind}"
             raise errors.bad_request(f"failed to create typed patch object ({subject}): {_typed(error)}") from None
         if validation is FieldValidation.STRICT and _has_repeated(documents[0].tree):
-            problem = "\n  ".join(["yaml: unmarshal errors:", *repeated_keys(body)])
+            problem = "\n  ".join(["yaml: unmarshal errors:", *find_duplicate_keys(body)])
             raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {problem}")
         _check_config(typed, kind, namespace, name)
         tree: Tree = _canonical(config, codec.to_tree(typed))
@@ -154,7 +149,7 @@ class FieldManagers:
         """The object in the newest version that a tree in another says; raises BadRequest for a wrong time."""
         typed = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
         try:
-            put_times(typed)
+            normalize_times(typed)
         except WrongTimeError as error:
             raise errors.bad_request(f"failed to convert the applied object: {error}") from None
         return self._scheme.convert(typed, self._scheme.hub(kind))
@@ -170,41 +165,9 @@ class FieldManagers:
         return self._scheme.kind(entry.api_version, kind.kind)
 
     def _fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
-        """All fields of a new object. Those that are made of one template have the same, but for their metadata."""
-        if len(self._empty_tree(kind)) == 1:  # nothing but metadata is always there
-            shape = _shape(codec.encode(obj))
-            return self._remembered(kind, obj, shape, lambda: of_small(codec.to_tree(obj), kind))
-        metadata = structs.replace(obj.metadata, name="")  # which nobody owns
-        rest = structs.replace(obj, metadata=_NO_METADATA)
-        found = {
-            **self._added(kind, metadata, {"metadata": {}}, lambda tree: {"metadata": _ownable(tree)}),
-            **self._added(kind, rest, self._empty_tree(kind), lambda tree: relevant(tree, kind, "")),
-        }
-        return dict(sorted(found.items()))
-
-    def _added(self, kind: Kind, part: Any, empty: Tree, ownable: Callable[[Tree], Tree]) -> Fields:
-        """What a part of a new object has beside what is always there."""
-        content = codec.encode(part)
-        told = content if _has_text(empty) else _shape(content) or content
-
-        def added() -> Fields:
-            return compare(empty, ownable(codec.to_tree(part)), schema_of(kind.type)).added
-
-        return self._remembered(kind, part, told, added)
-
-    def _remembered(self, kind: Kind, part: Any, told: bytes | None, found: Callable[[], Fields]) -> Fields:
-        """What is found in a part of an object, in order, or was found before in one of which the same is told.
-
-        The answer is shared, and not to be changed.
-        """
-        if told is None or len(told) > _REMEMBERED_BYTES:
-            return ordered(found())
-        key = kind, type(part), told
-        fields = self._created.get(key)
-        if fields is None:
-            fields = ordered(found())
-            self._created.put(key, fields)
-        return fields
+        """Return all fields of a new object, in order, except those that every object of its kind has."""
+        tree = relevant(codec.to_tree(obj), kind, "")
+        return ordered(compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
 
     def _empty_tree(self, kind: Kind) -> Tree:
         """What an object has before anybody has written anything: the fields that are always there."""
@@ -239,7 +202,9 @@ class Applier:
     def change(self, old: Resource) -> Resource:
         """The old object with the configuration applied; raises Conflict."""
         kind, mine = self._kind, self._entry()
-        entries = list(old.metadata.managed_fields) or [self._before_first_apply(old)]
+        entries = list(old.metadata.managed_fields)
+        if not entries and _fields(first := self._before_first_apply(old)):
+            entries = [first]
         before = _find(entries, _identity(mine))
         others = [entry for entry in entries if entry is not before]
         live = self._managers.whole_tree(old, kind)
@@ -282,7 +247,7 @@ class Applier:
 
     def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
         """An object that nobody has owned so far belongs to whoever wrote it before."""
-        tree = self._managers.tree(old, self._kind, "")
+        tree = _without_empty_metadata(self._managers.tree(old, self._kind, ""))
         manager = Manager(_BEFORE_FIRST_APPLY, "", self._manager.now)
         return _entry(manager, UPDATE, self._kind, ordered(field_set.below(whole(tree, self._node))))
 
@@ -334,39 +299,6 @@ def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
     return {"metadata": metadata, **{name: value for name, value in tree.items() if name not in left_out}}
 
 
-def of_small(tree: Tree, kind: Kind) -> Fields:
-    """As `compare` finds them, all fields of an object of which nothing was there before but empty metadata."""
-    node, parts = schema_of(kind.type), relevant(tree, kind, "")
-    owned = _whole_parts(parts.pop("metadata"), node.child("metadata"))
-    found = _whole_parts(parts, node)
-    return {"f:metadata": owned, **found} if owned else found
-
-
-def _whole_parts(parts: Tree, node: Node | None) -> Fields:
-    return {
-        f"f:{name}": whole(value, node.child(name) if node else None)
-        for name, value in parts.items()
-        if value is not None
-    }
-
-
-def _shape(content: bytes) -> bytes | None:
-    """What of JSON the owners of its fields depend on: all but what texts say. None where that is not so easily told.
-
-    Items of lists may be told apart by what they say.
-    """
-    if content.find(b"[") >= 0 or content.find(b"\\") >= 0 or content.find(_SEEMING) >= 0:
-        return None
-    return _TEXT.sub(b'":', content)
-
-
-def _has_text(tree: Tree) -> bool:
-    """Whether a tree has a text that is not empty."""
-    return any(
-        _has_text(value) if isinstance(value, dict) else isinstance(value, str) and value for value in tree.values()
-    )
-
-
 def _ownable(metadata: Tree) -> Tree:
     return {name: value for name, value in metadata.items() if name not in _OWNED_BY_SERVER}
 
@@ -416,9 +348,9 @@ def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _Trees) -> Non
 
 
 def _shown(entry: ManagedFieldsEntry) -> str:
-    text = quoted(entry.manager)
+    text = go_quote(entry.manager)
     if entry.subresource:
-        text += f" with subresource {quoted(entry.subresource)}"
+        text += f" with subresource {go_quote(entry.subresource)}"
     return f"{text} using {entry.api_version}" if entry.operation == UPDATE else text
 
 

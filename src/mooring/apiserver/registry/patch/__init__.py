@@ -4,7 +4,7 @@
 - `merge_patch`: an object put over another (`application/merge-patch+json`).
 - `strategic`: the same with lists merged by keys (`application/strategic-merge-patch+json`), which `schema` tells.
 
-Server-side apply is in ``mooring.apiserver.registry.apply``. Called by ``resources/writing.py``.
+Server-side apply is in ``mooring.apiserver.registry.apply``. Called by ``registry/writing.py``.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from mooring.api import errors as api_errors
-from mooring.api.codec import DecodeError, TooLargeError, read_json
+from mooring.api.codec import DecodeError, TooLargeError, max_elements, read_json
 from mooring.api.kinds import Kind
 from mooring.apiserver.registry.patch.errors import Inapplicable, PatchError
 from mooring.apiserver.registry.patch.json_patch import apply, check_operations, is_shallow
@@ -54,7 +54,7 @@ def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
     if media_type not in MEDIA_TYPES[:3]:
         raise api_errors.unsupported_media_type(MEDIA_TYPES)
     try:
-        patch, is_plain = read_json(body)
+        patch, is_plain = read_json(body, max_elements(kind.type))
         if media_type == "application/json-patch+json":
             check_operations(patch)
         elif not isinstance(patch, dict):
@@ -65,7 +65,7 @@ def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
         raise api_errors.bad_request(f"error decoding patch: {error}") from None
     # Values of a patch become part of what they are put into: when somebody else was faster and it is made anew, the
     # body is read anew, which costs less than a copy every time.
-    fresh = chain((patch,), (read_json(again)[0] for again in repeat(body)))
+    fresh = chain((patch,), (read_json(again, max_elements(kind.type))[0] for again in repeat(body)))
     if media_type == "application/json-patch+json":
         return Patcher(lambda tree: apply(next(fresh), tree), is_plain and is_shallow(patch))
     if media_type == "application/merge-patch+json":

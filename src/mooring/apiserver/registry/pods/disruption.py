@@ -16,6 +16,7 @@ from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.deleting import Deleting
 from mooring.apiserver.registry.parameters import check_type, read_body, write_options
 from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.writes import Writer
 from mooring.constraints import disruption_budgets
 from mooring.store.kv import Event, KeyValue, Put
 
@@ -26,8 +27,9 @@ _MAX_DISRUPTED = 2000
 class Disruption:
     """`pods/eviction`."""
 
-    def __init__(self, context: HandlerContext, deleting: Deleting) -> None:
+    def __init__(self, context: HandlerContext, writer: Writer, deleting: Deleting) -> None:
         self._context = context
+        self._writer = writer
         self._deleting = deleting
 
     async def evict(self, call: Call) -> None:
@@ -45,7 +47,7 @@ class Disruption:
             await self._take_from_budget(call, pod, dry_run=dry_run)
         if not dry_run and pod.metadata.deletion_timestamp is None:
             await self._mark(call)
-        await self._deleting.delete_object(call, options, is_admitted=True)
+        await self._writer.one(self._deleting.delete_admitted(call, options))
 
     async def _admit(self, call: Call, eviction: Eviction) -> None:
         """Ask policies and webhooks, which see the Eviction, and not the deletion that it leads to."""
@@ -110,7 +112,7 @@ class Disruption:
         if len(status.disrupted_pods) > _MAX_DISRUPTED:
             raise _forbidden(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
         if status.disruptions_allowed == 0:
-            raise _refused(disruption_budgets.exhausted(name, status.desired_healthy, status.current_healthy))
+            raise _refused(disruption_budgets.describe_exhausted(name, status.desired_healthy, status.current_healthy))
         taken = copy_of(budget)
         taken.status.disruptions_allowed -= 1
         taken.status.disrupted_pods[pod.metadata.name] = times.to_seconds(self._context.clock.now())

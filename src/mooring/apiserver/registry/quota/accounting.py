@@ -1,7 +1,7 @@
 """Write objects in namespaces that have ResourceQuotas, and their usage into the quotas: both or neither.
 
-Every write of the handlers goes through `QuotaAccounting.write`. Where no quota matches, it is a plain write. Else it
-waits for its namespace's turn: all waiting writes are checked in order, each as if those before it were done,
+`change` says whether a write changes the usage of a quota; nearly all do not, and are plain writes. One that does waits
+for its namespace's turn: all waiting writes are checked in order, each as if those before it were done,
 and are committed together with the quotas, at the revisions by which they were checked. So usage is exact, whichever
 server writes and whenever one is killed. A refused write is checked once more against the store's current state, in
 case this server's memory is stale.
@@ -11,19 +11,20 @@ it as it is, but write it nevertheless, so that nobody who counts meanwhile over
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, cast
 
 import msgspec
 from msgspec.structs import replace
 
+from mooring.admission.accounting.enforcement import Change, concerns, difference_of, is_counted, used_with
 from mooring.admission.accounting.evaluator import Usage
 from mooring.admission.accounting.evaluators import Evaluators
-from mooring.admission.accounting.judging import Change, concerns, difference_of, is_counted, used_with
 from mooring.api import errors
-from mooring.api.core_v1 import Pod, PodSpec, PodStatus, ResourceQuota, ResourceQuotaSpec
+from mooring.api.core_v1 import Pod, ResourceQuota
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
+from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.apiserver.registry.stored import Stored
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.errors import DiskFull
@@ -59,52 +60,22 @@ class _Entry(msgspec.Struct, eq=False):
             self.done.set_exception(error)
 
 
-class _LastPod(NamedTuple):
-    """A pod that was created, and what it uses of a quota: so does the next one with the very same specification."""
-
-    spec: PodSpec
-    status: PodStatus
-    limits: ResourceQuotaSpec
-    hard: Usage
-    difference: Usage
-
-    def is_like(self, pod: Pod, quota: ResourceQuota) -> bool:
-        return (
-            pod.spec is self.spec
-            and pod.status is self.status
-            and quota.spec is self.limits
-            and quota.status.hard is self.hard
-        )
-
-
 class Quota(msgspec.Struct):
     """A quota as it is stored, and what is used of it once the writes are done that are being judged."""
 
     kv: KeyValue
     object: ResourceQuota
     used: Usage
-    last_pods: BoundedCache[str, _LastPod]
     is_touched: bool = False
 
     def charge(self, change: Change) -> "tuple[Quota, Usage] | None":
         """What is used after a change, if it concerns this quota; raises Forbidden."""
-        difference = self._difference(change)
+        difference = difference_of(self.object, self.used, change)
         if difference:
             return self, used_with(self.object, self.used, difference, change)
         if not is_counted(self.object) and concerns(self.object, change.evaluator):
             return self, self.used
         return None
-
-    def _difference(self, change: Change) -> Usage:
-        quota, pod = self.object, change.new
-        if change.old is not None or not isinstance(pod, Pod):
-            return difference_of(quota, self.used, change)
-        last = self.last_pods.get(self.kv.key)
-        if last is None or not last.is_like(pod, quota):
-            difference = difference_of(quota, self.used, change)
-            last = _LastPod(pod.spec, pod.status, quota.spec, quota.status.hard, difference)
-            self.last_pods.put(self.kv.key, last)
-        return last.difference
 
 
 class _Turn(asyncio.Lock):
@@ -124,29 +95,20 @@ class _Update(NamedTuple):
 class QuotaAccounting:
     """The quotas of all namespaces, as far as writes concern them."""
 
-    def __init__(self, store: Store, stored: Stored, evaluators: Evaluators) -> None:
+    def __init__(self, store: Store, stored: Stored, evaluators: Evaluators, decoded: DecodedCache) -> None:
         self._store = store
         self._stored = stored
         self._evaluators = evaluators
-        self._known: BoundedCache[str, tuple[int, ResourceQuota]] = BoundedCache(_QUOTAS_KNOWN)
-        self._last_pods: BoundedCache[str, _LastPod] = BoundedCache(_QUOTAS_KNOWN)
+        self._cache = decoded
         self._waiting: dict[str, list[_Entry]] = {}
         self._turns: dict[str, asyncio.Task[None]] = {}
         self._known_turns: BoundedCache[str, _Turn] = BoundedCache(_QUOTAS_KNOWN)
         self.in_doubt: Callable[[str], None] = lambda _: None
         """Called with a namespace whose quotas should be counted again; empty for all, as when a kind is new."""
 
-    def write(
-        self, write: Write, kind: Kind, new: Resource | None, old: Resource | None, subresource: str = ""
-    ) -> Awaitable[Outcome]:
-        """Write an object that admission has let pass; raises Forbidden when a quota has no room for it."""
-        change = self.change(kind, new, old, subresource)
-        if change is None:
-            return self._store.write(write)
-        return self._write_counted(write, change, (new or old or Resource()).metadata.namespace)
-
-    async def _write_counted(self, write: Write, change: Change, namespace: str) -> Outcome:
-        entry = _Entry(write, change)
+    async def write(self, write: Write, change: Change) -> Outcome:
+        """Write an admitted object together with the usage it changes; raises Forbidden when a quota is exceeded."""
+        entry, namespace = _Entry(write, change), (change.new or change.old or Resource()).metadata.namespace
         turn = self.turn(namespace)
         if namespace in self._turns or turn.locked() or turn.is_crowded:
             self._waiting.setdefault(namespace, []).append(entry)
@@ -194,16 +156,13 @@ class QuotaAccounting:
     def quotas(self, namespace: str) -> list[Quota]:
         """The quotas of a namespace that this server knows of, by name."""
         items = self._store.peek_all(self._stored.prefix_of(namespace))
-        return [Quota(kv, found := self._decoded(kv), found.status.used, self._last_pods) for kv in items]
+        return [Quota(kv, found := self._decoded(kv), found.status.used) for kv in items]
 
     def _decoded(self, kv: KeyValue) -> ResourceQuota:
-        known = self._known.get(kv.key)
-        if known is None or known[0] != kv.mod_revision:
-            quota = self._stored.decode(kv.value, kv.mod_revision)
-            assert isinstance(quota, ResourceQuota)  # noqa: S101 - quotas are stored below their own prefix
-            known = (kv.mod_revision, quota)
-            self._known.put(kv.key, known)
-        return known[1]
+        return self._cache.get(kv, self._decode)
+
+    def _decode(self, kv: KeyValue) -> ResourceQuota:
+        return cast("ResourceQuota", self._stored.decode(kv.value, kv.mod_revision))
 
     # -- taking turns
 
@@ -292,7 +251,7 @@ class QuotaAccounting:
             outcome = outcomes.get(update.write.key)
             if isinstance(outcome, Event):
                 update.quota.metadata.resource_version = str(outcome.revision)
-                self._known.put(outcome.key, (outcome.revision, update.quota))
+                self._cache.put(outcome.key, outcome.revision, self._decode, update.quota)
 
     async def replace(self, quota: Quota, hard: Usage, used: Usage) -> bool:
         """Put numbers into a quota's status; False if somebody has changed it meanwhile."""
@@ -336,7 +295,7 @@ def _judge(quotas: Sequence[Quota], batch: Sequence[_Entry]) -> dict[_Entry, err
 def _charge_all(quotas: Sequence[Quota], change: Change) -> None:
     """Charge a change to all quotas that it concerns, or to none; raises Forbidden."""
     charges = [charge for quota in quotas if (charge := quota.charge(change))]
-    if len(charges) > _MOST_QUOTAS and change.is_judged:
+    if len(charges) > _MOST_QUOTAS and change.may_be_rejected:
         raise change.forbidden(f"more than {_MOST_QUOTAS} quotas of its namespace count it; delete some")
     for quota, after in charges:
         quota.used, quota.is_touched = after, True

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from mooring.admission.accounting.evaluator import ZERO, Evaluator, Usage, added
-from mooring.admission.accounting.judging import is_in_scope
+from mooring.admission.accounting.enforcement import is_in_scope
+from mooring.admission.accounting.evaluator import ZERO, Evaluator, Usage, add_usage
 from mooring.api.core_v1 import ResourceQuota
 from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.quota.accounting import Quota
@@ -171,9 +171,9 @@ class Recount:
         used: Usage = {}
         for evaluator, stored, items in objects:
             names = evaluator.measured(quota.spec.hard)
-            added(used, dict.fromkeys(names, ZERO))
+            add_usage(used, dict.fromkeys(names, ZERO))
             if type(evaluator) is Evaluator:
-                added(used, self._counted(quota, evaluator, names, len(items)))
+                add_usage(used, self._counted(quota, evaluator, names, len(items)))
                 continue
             for place, kv in enumerate(items):
                 if kv.key not in known or known[kv.key][0] != kv.mod_revision:
@@ -181,7 +181,7 @@ class Recount:
                     if place % _AT_ONCE == _AT_ONCE - 1:
                         await asyncio.sleep(0)
                 usage = known[kv.key][1]
-                added(used, {name: usage[name] for name in names if name in usage})
+                add_usage(used, {name: usage[name] for name in names if name in usage})
         kept = quota.status.used  # of what nothing here measures
         return {name: used.get(name, kept.get(name, ZERO)) for name in quota.spec.hard if name in used or name in kept}
 

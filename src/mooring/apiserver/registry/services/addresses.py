@@ -41,7 +41,7 @@ class ClusterAddresses:
         self._context = context
         scheme = context.scheme
         address, cidr = (scheme.kind("networking.k8s.io/v1", name) for name in ("IPAddress", "ServiceCIDR"))
-        assert address is not None, "the scheme always has it"  # noqa: S101 - kinds.py lists it
+        assert address is not None, "the scheme always has it"  # noqa: S101 - api/kinds.py lists it
         assert cidr is not None, "the scheme always has it"  # noqa: S101 - as above
         self.stored = context.stored(address)
         networks = context.stored(cidr)

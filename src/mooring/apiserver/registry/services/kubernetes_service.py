@@ -1,8 +1,8 @@
 """The Service `default/kubernetes`: how everything in a cluster finds the API server.
 
 The server keeps it itself, from the moment it listens: the Service, its Endpoints and its EndpointSlice, looked at
-again every ten seconds. Where several servers share a store, each keeps a Lease in `kube-system` with its address;
-those whose Lease is fresh are the endpoints. ``server.py`` runs one.
+again every ten seconds. Each server keeps an identity Lease in `kube-system`, with its address; where several share a
+store, those whose Lease is fresh are the endpoints. ``server.py`` runs one.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ log = logs.get(__name__)
 NAMESPACE, NAME = "default", "kubernetes"
 _LEAVING_SECONDS = 5.0
 INTERVAL_SECONDS = 10.0
-_LEASE_SECONDS = 30
+_SHARED_LEASE_SECONDS, _LEASE_SECONDS = 30, 3600
 _LEASES = "kube-system"
 _IDENTITY = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
 _ADDRESS = "mooring.dev/advertise-address"
@@ -82,6 +82,7 @@ class KubernetesService:
 
     async def reconcile(self) -> None:
         """Bring Service, Endpoints and EndpointSlice to where they should be."""
+        await self._keep_lease()
         if self._own is None:
             await self._keep_service(0)
             return
@@ -104,7 +105,7 @@ class KubernetesService:
                 pass
         if self._is_shared and self._own is not None:
             with suppress(errors.StatusError):
-                await self._calls.delete(_lease(self._own, self._clock.now()))
+                await self._calls.delete(_lease(self._own, self._clock.now(), _SHARED_LEASE_SECONDS))
 
     async def _keep_service(self, target: int) -> None:
         """Only the first server decides; what somebody has changed stays, as in Kubernetes."""
@@ -116,7 +117,6 @@ class KubernetesService:
         if not self._is_shared:
             return [own]
         now = self._clock.now()
-        await self._keep(_lease(own, now))
         places = [own]
         for lease in await self._calls.list(Lease, _LEASES):
             place = _place(lease)
@@ -126,6 +126,15 @@ class KubernetesService:
                 with suppress(errors.StatusError):
                     await self._calls.delete(lease)
         return places
+
+    async def _keep_lease(self) -> None:
+        """Renew the identity Lease: every turn where other servers read it, else now and then."""
+        now = self._clock.now()
+        seconds = _SHARED_LEASE_SECONDS if self._is_shared else _LEASE_SECONDS
+        wanted = _lease(self._own, now, seconds)
+        found = await self._calls.get(Lease, wanted.metadata.name, _LEASES)
+        if self._is_shared or found is None or not _is_fresh(found, now + timedelta(seconds=seconds * 2 / 3)):
+            await self._keep(wanted)
 
     async def _keep(self, wanted: Resource) -> None:
         meta = wanted.metadata
@@ -208,13 +217,15 @@ def _slice(addresses: Sequence[str], port: int) -> discovery_v1.EndpointSlice:
     )
 
 
-def _lease(own: Place, now: datetime) -> Lease:
-    name = f"apiserver-{hashlib.sha256(str(own).encode()).hexdigest()[:16]}"
+def _lease(own: Place | None, now: datetime, seconds: int) -> Lease:
+    host = socket.gethostname()
+    name = f"apiserver-{hashlib.sha256(str(own or host).encode()).hexdigest()[:16]}"
+    labels = {**_IDENTITY, "kubernetes.io/hostname": host}
+    given = {_ADDRESS: str(own)} if own is not None else {}
+    renewed = times.to_microseconds(now)
     return Lease(
-        metadata=ObjectMeta(name=name, namespace=_LEASES, labels=dict(_IDENTITY), annotations={_ADDRESS: str(own)}),
-        spec=LeaseSpec(
-            holder_identity=name, lease_duration_seconds=_LEASE_SECONDS, renew_time=times.to_microseconds(now)
-        ),
+        metadata=ObjectMeta(name=name, namespace=_LEASES, labels=labels, annotations=given),
+        spec=LeaseSpec(holder_identity=name, lease_duration_seconds=seconds, renew_time=renewed),
     )
 
 
@@ -229,7 +240,7 @@ def _is_fresh(lease: Lease, now: datetime) -> bool:
         renewed = times.parse(lease.spec.renew_time or "")
     except times.TimeError:
         return False
-    return now < renewed + timedelta(seconds=_LEASE_SECONDS)
+    return now < renewed + timedelta(seconds=lease.spec.lease_duration_seconds or 0)
 
 
 def _completed(found: Resource, wanted: Resource) -> Resource | None:

@@ -1,5 +1,6 @@
 """Node ports: a bit for each of them in one object, which every change replaces by compare-and-swap."""
 
+import asyncio
 import random
 from collections.abc import Collection, Iterable, Sequence
 from uuid import uuid4
@@ -29,9 +30,11 @@ class NodePorts:
         self._context = context
         self.ports = ports
         kind = context.scheme.kind("v1", "RangeAllocation")
-        assert kind is not None, "the scheme always has it"  # noqa: S101 - kinds.py lists it
+        assert kind is not None, "the scheme always has it"  # noqa: S101 - api/kinds.py lists it
         self._stored = context.stored(kind)
         self._key = self._stored.key("", NAME)
+        self._lock = asyncio.Lock()
+        """Held while this server changes the object, so that only other servers can be in the way."""
 
     async def take(self, wanted: Collection[int], number: int, *, dry_run: bool) -> list[int]:
         """Take certain ports, and as many others as are asked for; returns the others. Raises PortError."""
@@ -40,25 +43,29 @@ class NodePorts:
                 last = self.ports[-1]
                 why = "provided port is not in the valid range. The range of valid ports is "
                 raise PortError(port, f"{why}{self.ports[0]}-{last}")
-        for _ in range(_ATTEMPTS):
-            kv = await self._context.store.get(self._key)
-            used = self.used(kv)
-            for port in wanted:
-                if port in used:
-                    raise PortError(port, "provided port is already allocated")
-            others = self._choose(used | set(wanted), number)
-            if dry_run or await self._write(kv, used | {*wanted, *others}):
-                return others
-        raise errors.internal_error("the node ports change all the time: try again")
+        async with self._lock:
+            for _ in range(_ATTEMPTS):
+                kv = await self._context.store.get(self._key)
+                used = self.used(kv)
+                for port in wanted:
+                    if port in used:
+                        raise PortError(port, "provided port is already allocated")
+                others = self._choose(used | set(wanted), number)
+                if dry_run or await self._write(kv, used | {*wanted, *others}):
+                    return others
+        raise errors.too_many_requests("other servers change node ports all the time: try again", 1)
 
     async def release(self, ports: Iterable[int]) -> None:
         """Let ports go."""
         gone = set(ports)
-        while gone:
-            kv = await self._context.store.get(self._key)
-            used = self.used(kv)
-            if not used & gone or await self._write(kv, used - gone):
-                return
+        if not gone:
+            return
+        async with self._lock:
+            while True:
+                kv = await self._context.store.get(self._key)
+                used = self.used(kv)
+                if not used & gone or await self._write(kv, used - gone):
+                    return
 
     async def replace(self, used: Collection[int]) -> None:
         """Write which ports are used, whatever was written before; for repair."""

@@ -40,7 +40,7 @@ class FlowControl:
         self._classification = classification
         self._news = asyncio.Event()
         schema, level = scheme.kind(_API, "FlowSchema"), scheme.kind(_API, "PriorityLevelConfiguration")
-        assert schema is not None, "the scheme always has FlowSchemas"  # noqa: S101 - kinds.py lists them
+        assert schema is not None, "the scheme always has FlowSchemas"  # noqa: S101 - api/kinds.py lists them
         assert level is not None, "the scheme always has priority levels"  # noqa: S101 - as above
         self._schemas: Follower[FlowSchema] = Follower(store, scheme, schema, self._changed)
         self._levels: Follower[PriorityLevelConfiguration] = Follower(store, scheme, level, self._changed)

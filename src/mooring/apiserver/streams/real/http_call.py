@@ -16,6 +16,7 @@ import msgspec
 
 from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
 from mooring.apiserver.streams.real.tls_connection import TlsConnection
+from mooring.base.http_head import header_lines, request_line
 
 CONNECT_SECONDS = 5.0
 HEAD_SECONDS = 30.0
@@ -23,7 +24,7 @@ _HEAD_BYTES = 64 * 1024
 
 
 class CallError(Exception):
-    """There was no answer. The message says why, without naming the node."""
+    """No response arrived. The message has the cause, without the node's name."""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -32,13 +33,15 @@ class Address(msgspec.Struct, frozen=True):
     host: str
     port: int
     tls: ssl.SSLContext | None = None
+    resolved: Sequence[str] = ()
+    """The IP addresses to try in this order; empty to resolve `host`."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Call(msgspec.Struct):
-    """What is asked. The target is encoded; `host` goes into the first header."""
+    """A request. The target is percent-encoded."""
 
     method: str
     target: str
@@ -47,19 +50,21 @@ class Call(msgspec.Struct):
     body: bytes = b""
 
     def serialized(self) -> bytes:
-        lines = [f"{self.method} {self.target} HTTP/1.1", f"host: {self.host}"]
-        lines += [f"{name}: {value}" for name, value in self.headers]
+        """Raise HeadError for what would be more than one request."""
+        headers = [("host", self.host), *self.headers]
         if self.body or self.method in {"POST", "PUT", "PATCH"}:
-            lines.append(f"content-length: {len(self.body)}")
-        return "\r\n".join([*lines, "\r\n"]).encode("latin-1", "replace") + self.body
+            headers.append(("content-length", str(len(self.body))))
+        head = f"{request_line(self.method, self.target)}{header_lines(headers)}\r\n"
+        return head.encode("latin-1", "replace") + self.body
 
 
 async def call(address: Address, asked: Call) -> "Answer":
-    """The head of the answer; raises CallError."""
+    """Send a request and return the head of its answer; raise CallError, or HeadError before anything is sent."""
+    data = asked.serialized()
     connection = await _connect(address)
     try:
         async with asyncio.timeout(HEAD_SECONDS):
-            await connection.write(asked.serialized())
+            await connection.write(data)
             answer = Answer(connection, is_head=asked.method == "HEAD")
             await answer.read_head()
     except TimeoutError:
@@ -89,7 +94,7 @@ async def _connect(address: Address) -> Connection:
 
 
 async def _open(address: Address) -> Connection:
-    reader, writer = await asyncio.open_connection(address.host, address.port, limit=CHUNK)
+    reader, writer = await _open_first(address.resolved or (address.host,), address.port)
     if address.tls is None:
         return Connection(reader, writer)
     try:
@@ -101,9 +106,15 @@ async def _open(address: Address) -> Connection:
     return connection
 
 
-class _Received(msgspec.Struct):
-    """What the parser has found so far."""
+async def _open_first(hosts: Sequence[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the first host that accepts; raise the error of the last."""
+    for host in hosts[:-1]:
+        with suppress(OSError):
+            return await asyncio.open_connection(host, port, limit=CHUNK)
+    return await asyncio.open_connection(hosts[-1], port, limit=CHUNK)
 
+
+class _Received(msgspec.Struct):
     headers: list[tuple[str, str]] = msgspec.field(default_factory=list)
     parts: list[bytes] = msgspec.field(default_factory=list)
     has_head: bool = False
@@ -123,7 +134,7 @@ class _Received(msgspec.Struct):
 
 
 class Answer:
-    """An answer whose head is there: an iterator over the pieces of its body, to be closed."""
+    """A response whose head is read: an iterator over the pieces of its body, to be closed."""
 
     def __init__(self, connection: Connection, *, is_head: bool = False) -> None:
         self._connection = connection
@@ -176,7 +187,6 @@ class Answer:
         return piece
 
     async def _next_piece(self) -> bytes:
-        """Nothing at the end."""
         received = self._received
         while not received.parts:
             if received.is_complete or self._is_head:
@@ -210,7 +220,7 @@ class Answer:
         return bytes(found[:most])
 
     def upgraded(self) -> tuple[Connection, bytes]:
-        """After 101: the connection, and what came right behind the head."""
+        """After 101: return the connection, and the bytes after the head."""
         return self._connection, self._rest
 
 

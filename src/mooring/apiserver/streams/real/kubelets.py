@@ -5,21 +5,25 @@ they are. The newest WebSocket protocols (`v5.channel.k8s.io`, and SPDY within W
 kubelets that declare `ExtendWebSocketsToKubelet`; to others they are not offered, and kubectl then takes SPDY.
 """
 
+import asyncio
 import ipaddress
+import socket
+import ssl
 from collections.abc import Sequence
 from urllib.parse import quote, urlencode
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Status
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.apiserver.messages.connection import Connection, relay
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.streams.kubelet import Place, Proxied
 from mooring.apiserver.streams.questions import LogOptions, command_options, ports
 from mooring.apiserver.streams.real.html_links import rewritten
-from mooring.apiserver.streams.real.http_call import Address, Answer, Call, CallError, call
+from mooring.apiserver.streams.real.http_call import CONNECT_SECONDS, Address, Answer, Call, CallError, call
 from mooring.apiserver.streams.real.tls import KubeletTls, unverified
+from mooring.base.http_head import HeadError
 
 KUBELET_PORT = 10250
 _DECLARED = "ExtendWebSocketsToKubelet"
@@ -45,11 +49,14 @@ _NOT_PASSED_ON = frozenset(
 )
 """What concerns one connection only, or is a secret between the client and this server."""
 _OF_CORS = "access-control-allow-"
+_PATH_CHARACTERS = "/:~!$&'()*+,;=@"
+"""What stays in a path as it is; everything else is percent-encoded."""
+_NAT64 = ipaddress.IPv6Address("64:ff9b::").packed[:12]
+_NOT_EMBEDDED = (bytes(4), b"\0\0\0\1")
+"""The ends of `::` and `::1`, which are addresses of IPv6 itself."""
 
 
 class RealKubelets:
-    """The kubelets of machines."""
-
     def __init__(self, tls: KubeletTls, address_types: Sequence[str]) -> None:
         self._tls = tls
         self._address_types = address_types
@@ -73,25 +80,27 @@ class RealKubelets:
         return await _upgraded(answer)
 
     async def proxy_node(self, node: Node, proxied: Proxied) -> Response:
-        host, own_port = self._address(node), _kubelet_port(node)
-        _require_outside(host)
-        if proxied.port in {"", str(own_port)}:
-            return await pass_on(Address(host, own_port, self._tls.for_kubelets()), proxied, node.metadata.name)
-        tls = unverified() if proxied.scheme == "https" else None
-        return await pass_on(Address(host, _number(proxied.port), tls), proxied, node.metadata.name)
+        host, port = self._address(node), _kubelet_port(node)
+        tls: ssl.SSLContext | None = self._tls.for_kubelets()
+        if proxied.port not in {"", str(port)}:
+            port, tls = _number(proxied.port), unverified() if proxied.scheme == "https" else None
+        address = Address(host, port, tls, await resolve_proxied(host))
+        return await pass_on(address, proxied, node.metadata.name)
 
     async def proxy_pod(self, place: Place, proxied: Proxied) -> Response:
         tls = unverified() if proxied.scheme == "https" else None
         port = proxied.port or _first_port(place.pod) or ("443" if tls else "80")
-        return await pass_on(Address(_pod_address(place.pod), _number(port), tls), proxied, place.pod.metadata.name)
+        host = _pod_address(place.pod)
+        address = Address(host, _number(port), tls, await resolve_proxied(host))
+        return await pass_on(address, proxied, place.pod.metadata.name)
 
     async def _ask(self, node: Node, asked: Call, *, insecure: bool = False) -> Answer:
         address = Address(self._address(node), _kubelet_port(node), self._tls.for_kubelets(insecure=insecure))
         asked.host = str(address)
         try:
             return await call(address, asked)
-        except CallError as error:
-            name = quoted(node.metadata.name)
+        except (CallError, HeadError) as error:
+            name = go_quote(node.metadata.name)
             raise errors.service_unavailable(f"the kubelet of node {name} does not answer: {error}") from None
 
     def _address(self, node: Node) -> str:
@@ -103,7 +112,7 @@ class RealKubelets:
         known = ", ".join(f"{each.type} {each.address}" for each in node.status.addresses) or "none"
         wanted = ", ".join(self._address_types)
         raise errors.service_unavailable(
-            f"node {quoted(node.metadata.name)} has no address of the types {wanted}; its addresses: {known}"
+            f"node {go_quote(node.metadata.name)} has no address of the types {wanted}; its addresses: {known}"
         )
 
 
@@ -112,25 +121,47 @@ def _kubelet_port(node: Node) -> int:
 
 
 def _pod_address(pod: Pod) -> str:
-    """The address of a pod; raises BadRequest where there is none that may be used."""
+    """Return the IP address of a pod; raise BadRequest when there is none."""
     try:
-        address = str(ipaddress.ip_address(pod.status.pod_ip))
+        return str(ipaddress.ip_address(pod.status.pod_ip))
     except ValueError:
         raise errors.bad_request("address not allowed") from None
-    _require_outside(address)
-    return address
 
 
-def _require_outside(host: str) -> None:
-    """Whoever writes an address into a status must not get at what listens for this machine alone."""
+async def resolve_proxied(host: str) -> list[str]:
+    """Resolve a host once and return its addresses; raise BadRequest when one leads to this machine itself.
+
+    Who writes an address into a status must not reach what listens on this machine's loopback or link-local
+    addresses, in any notation (`127.1`, `::ffff:127.0.0.1`, a name). Callers connect to what is returned here, so that
+    a second lookup cannot give another answer.
+    """
+    loop = asyncio.get_running_loop()
     try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        if host == "localhost" or host.endswith(".localhost"):
-            raise errors.bad_request("address not allowed") from None
-        return
-    if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, TimeoutError):
+        raise errors.service_unavailable(f"the address {go_quote(host)} cannot be resolved") from None
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    if not all(_is_outside(address) for address in addresses):
         raise errors.bad_request("address not allowed")
+    return addresses
+
+
+def _is_outside(text: str) -> bool:
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address):
+        embedded = address.ipv4_mapped or address.sixtofour or _embedded_ipv4(address)
+        if embedded is not None:
+            address = embedded
+    return not (address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified)
+
+
+def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address in an IPv4-compatible (`::127.0.0.1`) or NAT64 (`64:ff9b::127.0.0.1`) address."""
+    packed = address.packed
+    if packed[:12] not in {bytes(12), _NAT64} or packed[12:] in _NOT_EMBEDDED:
+        return None
+    return ipaddress.IPv4Address(packed[12:])
 
 
 def _first_port(pod: Pod) -> str:
@@ -138,8 +169,8 @@ def _first_port(pod: Pod) -> str:
 
 
 def _number(port: str) -> int:
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise errors.bad_request(f"{quoted(port)} is not a port: write a number from 1 to 65535")
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
+        raise errors.bad_request(f"{go_quote(port)} is not a port: write a number from 1 to 65535")
     return int(port)
 
 
@@ -210,7 +241,7 @@ def _without_new_protocols(headers: list[tuple[str, str]]) -> list[tuple[str, st
 
 
 async def _upgraded(answer: Answer) -> Response:
-    """Join the two connections; an answer that is no upgrade is passed on."""
+    """Relay between the two connections; pass a response without an upgrade on."""
     if answer.status != 101:
         if answer.status < 400:
             await answer.text()
@@ -229,17 +260,19 @@ async def _upgraded(answer: Answer) -> Response:
 
 async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
     request = proxied.request
-    target = quote(proxied.path, safe="/:~!$&'()*+,;=@")
+    target = quote(proxied.path, safe=_PATH_CHARACTERS)
+    headers = [*_passed_on(request), ("x-forwarded-uri", quote(proxied.below, safe=_PATH_CHARACTERS) + target)]
     pairs = [(key, value) for key, values in request.query.items() for value in values]
     if pairs:
         target += f"?{urlencode(pairs)}"
-    headers = [*_passed_on(request), ("x-forwarded-uri", proxied.below + proxied.path)]
     if proxied.client:
         headers.append(("x-forwarded-for", proxied.client))
     try:
         answer = await call(address, Call(request.method, target, str(address), headers, request.body))
+    except HeadError as error:
+        raise errors.bad_request(str(error)) from None
     except CallError as error:
-        raise errors.service_unavailable(f"error trying to reach {quoted(name)}: {error}") from None
+        raise errors.service_unavailable(f"error trying to reach {go_quote(name)}: {error}") from None
     if request.upgrade:
         return await _upgraded(answer)
     return await _shown(answer, proxied, address)
@@ -264,7 +297,7 @@ async def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response
 
 
 def _relocated(location: str, proxied: Proxied, address: Address) -> str:
-    """What leads to the same server leads through the proxy again."""
+    """Rewrite a link to the same server so that it goes through the proxy."""
     for own in (f"https://{address}", f"http://{address}"):
         location = location.removeprefix(own)
     is_outside = not location.startswith("/") or location.startswith(("//", proxied.below))
@@ -272,7 +305,7 @@ def _relocated(location: str, proxied: Proxied, address: Address) -> str:
 
 
 async def _refused(answer: Answer) -> errors.StatusError:
-    """What a kubelet says in plain text, as a Status with the kubelet's code."""
+    """Turn a kubelet's plain-text error into a Status with its code."""
     text = (await answer.text()).decode(errors="replace").strip() or f"status {answer.status}"
     if answer.status == 500:
         return errors.internal_error(text)

@@ -1,4 +1,4 @@
-"""How this server shows itself to kubelets, and what it believes of theirs."""
+"""TLS contexts for connections to kubelets, pods and nodes."""
 
 import ssl
 from collections.abc import Callable
@@ -15,7 +15,7 @@ class KubeletTls:
     """TLS with the server's certificate for kubelets, which is made when it is first needed.
 
     Without an authority, kubelets' own certificates are taken as they are: that is what kube-apiserver does without
-    `--kubelet-certificate-authority`, since kubelets sign theirs themselves unless told otherwise.
+    `--kubelet-certificate-authority`, since kubelets sign theirs themselves by default.
     """
 
     def __init__(self, identity: Callable[[], KeyPair], authority: Path | None, clock: Clock) -> None:
@@ -28,7 +28,7 @@ class KubeletTls:
     def for_kubelets(self, *, insecure: bool = False) -> ssl.SSLContext:
         """Raises InternalError when the file of the authority cannot be used."""
         now = self._clock.monotonic()
-        if now - self._made > _RENEWAL_SECONDS:  # the certificate may have been made anew meanwhile
+        if now - self._made > _RENEWAL_SECONDS:  # the certificate may have been renewed
             self._contexts.clear()
             self._made = now
         verified = self._authority is not None and not insecure
@@ -53,7 +53,7 @@ class KubeletTls:
 
 
 def unverified() -> ssl.SSLContext:
-    """TLS with whoever is there: ports of pods and of nodes have certificates that nobody here knows."""
+    """TLS without verification: certificates of ports of pods and nodes have unknown authorities."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -56,8 +56,8 @@ class TlsConnection(Connection):
         await self._flush()
 
     def close(self) -> None:
-        """End it once all has been sent; whoever does not take the rest soon loses it."""
-        with suppress(ssl.SSLError):  # which says that the other side's farewell has not come; nobody waits for it
+        """Close it once all has been sent, or after a while."""
+        with suppress(ssl.SSLError):  # the peer has not closed TLS yet
             self._tls.unwrap()
         if not self._writer.is_closing():
             self._writer.write(self._leaving.read())

@@ -1,6 +1,6 @@
 """What a port of a simulated pod answers, whatever it is asked: a line that says who answers, or the pod's annotation.
 
-A container that is told to `serve-hostname`, as Kubernetes' own test image can, does.
+A container with the argument `serve-hostname`, as of Kubernetes' test image, answers with its name.
 
 `CannedHttp` is one connection to such a port: bytes in, bytes out. The proxies (``kubelet.py``) take the body alone.
 """
@@ -11,6 +11,8 @@ from mooring.api.core_v1 import Pod
 from mooring.apiserver.streams.simulated.rules import http_body
 
 _MOST_HEADERS = 64 * 1024
+_MOST_ANSWERED = 1024 * 1024
+"""After so many bytes of answers to requests that came at once, the connection is closed."""
 _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -68,9 +70,11 @@ class CannedHttp:
 
     def on_message_complete(self) -> None:
         self._unparsed = 0
+        if self.is_over:
+            return
         method = self._parser.get_method().decode("ascii")
         body = body_of(self._pod, self._port, method, self._url.decode("latin-1"))
-        keeps = self._parser.should_keep_alive()
+        keeps = self._parser.should_keep_alive() and len(self._answers) < _MOST_ANSWERED
         head = f"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {len(body)}\r\n"
         self._answers += (head + ("\r\n" if keeps else "connection: close\r\n\r\n")).encode()
         if method != "HEAD":

@@ -15,7 +15,7 @@ from datetime import datetime
 import msgspec
 
 from mooring.api.core_v1 import Pod
-from mooring.api.environment import UnknownValueError, environment_of, with_references
+from mooring.api.environment import UnknownValueError, environment_of, expand_references
 from mooring.api.simulation import PREFIX
 from mooring.apiserver.streams.simulated.container import Run, spec_of
 from mooring.apiserver.streams.simulated.rules import command_rule, files
@@ -43,7 +43,7 @@ class Surroundings(msgspec.Struct, frozen=True):
         return own | dict(self.mounted) | {posixpath.join("/", path): text for path, text in files(self.pod).items()}
 
     def work_out(self, words: Sequence[str], began: datetime, seed: str = "") -> Outcome:
-        """What a command line comes to; raises NotUnderstood."""
+        """Return the outcome of a command line; raise NotUnderstood."""
         spec = spec_of(self.pod, self.container)
         try:
             variables = environment_of(self.pod, spec) if spec else {}
@@ -55,22 +55,22 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 def main_process(here: Surroundings, run: Run) -> Outcome | None:
-    """What the container's own command does in a run; None if that cannot be told."""
+    """Return the outcome of the container's own command in a run; None if it is not known."""
     spec = spec_of(here.pod, here.container)
     line = command_line(spec.command, spec.args) if spec else []
     if spec is None or not line:
         return None
     try:
         variables = environment_of(here.pod, spec)
-        words = [with_references(word, variables) for word in line]
+        words = [expand_references(word, variables) for word in line]
         return here.work_out(words, run.began, f"{here.pod.metadata.uid}/{here.container}/{run.restarts}")
     except (NotUnderstood, UnknownValueError):
         return None
 
 
 async def run(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
-    """Run a command; its exit code."""
-    rule = command_rule(here.pod, here.container, tuple(words))
+    """Run a command; return its exit code."""
+    rule = await asyncio.to_thread(command_rule, here.pod, here.container, tuple(words))
     if rule is not None:
         if rule.seconds:
             await here.clock.sleep(rule.seconds)
@@ -93,7 +93,6 @@ async def run(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
 
 
 async def _play(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
-    """Print what a command prints, when it prints it."""
     began = here.clock.now()
     try:
         outcome = await asyncio.to_thread(here.work_out, words, began)  # which may take its time
@@ -133,32 +132,40 @@ async def _interactive(here: Surroundings, stdio: Stdio) -> int:
                 return code
             words = line.split()
             if words[:1] == ["exit"]:
-                return int(words[1]) & 255 if len(words) > 1 and words[1].isdecimal() else code
+                return int(words[1][-18:]) & 255 if len(words) > 1 and words[1].isdecimal() else code
             if words:
-                by_rule = command_rule(here.pod, here.container, (line.strip(),))
+                by_rule = await asyncio.to_thread(command_rule, here.pod, here.container, (line.strip(),))
                 code = await run(here, [line.strip()] if by_rule else ["sh", "-c", line], stdio)
         except Interrupted:
             code = _INTERRUPTED
 
 
 async def _tar(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
-    """`tar cf - PATH…`. Writing would need files that somebody keeps."""
+    """`tar cf - PATH…`. Writing would need files that are kept."""
     if not words or "c" not in words[0]:
         why = f"a simulated container has the files of the annotation {PREFIX}files, and takes no others"
         await stdio.err(f"tar: {why}\n".encode())
         return 2
-    packed = io.BytesIO()
+    files = await asyncio.to_thread(here.files)
+    packed: dict[str, str] = {}
     code = 0
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for name in (word for word in words[1:] if not word.startswith("-")):
-            path = posixpath.normpath(posixpath.join("/", name))
-            found = {each: text for each, text in here.files().items() if each == path or each.startswith(f"{path}/")}
-            for each, text in found.items():
-                entry = tarfile.TarInfo(each.lstrip("/"))
-                entry.size, entry.mtime = len(text.encode()), int(here.clock.now().timestamp())
-                archive.addfile(entry, io.BytesIO(text.encode()))
-            if not found:
-                await stdio.err(f"tar: {name}: Cannot stat: No such file or directory\n".encode())
-                code = 2
-    await stdio.out(packed.getvalue())
+    for name in (word for word in words[1:] if not word.startswith("-")):
+        path = posixpath.normpath(posixpath.join("/", name))
+        found = {each: text for each, text in files.items() if each == path or each.startswith(f"{path.rstrip('/')}/")}
+        packed |= found
+        if not found:
+            await stdio.err(f"tar: {name}: Cannot stat: No such file or directory\n".encode())
+            code = 2
+    await stdio.out(await asyncio.to_thread(_archive, packed, int(here.clock.now().timestamp())))
     return code
+
+
+def _archive(files: Mapping[str, str], modified: int) -> bytes:
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for path, text in files.items():
+            content = text.encode()
+            entry = tarfile.TarInfo(path.lstrip("/"))
+            entry.size, entry.mtime = len(content), modified
+            archive.addfile(entry, io.BytesIO(content))
+    return written.getvalue()

@@ -1,4 +1,4 @@
-"""A container of a simulated node, as far as its pod's status tells: what runs or ran, from when to when."""
+"""A container of a simulated node by its pod's status: its runs, with their begin and end."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ import msgspec
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import Container, ContainerStateTerminated, ContainerStatus, EphemeralContainer, Pod
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -16,7 +16,6 @@ class Run(msgspec.Struct, frozen=True):
     ended: datetime | None = None
     exit_code: int = 0
     restarts: int = 0
-    """How many came before it."""
 
 
 def spec_of(pod: Pod, name: str) -> Container | EphemeralContainer | None:
@@ -44,17 +43,17 @@ def _status(pod: Pod, name: str) -> ContainerStatus | None:
 
 
 def running(pod: Pod, name: str) -> Run:
-    """The run that goes on; raises an error in the kubelet's words when there is none."""
+    """Return the current run; raise an error in the kubelet's words without one."""
     status = _status(pod, name)
     if status is None or status.state.running is None:
-        raise errors.internal_error(f"container not found ({quoted(name)})")
+        raise errors.internal_error(f"container not found ({go_quote(name)})")
     return Run(_time(pod, status.state.running.started_at), restarts=status.restart_count)
 
 
 def latest(pod: Pod, name: str) -> Run:
-    """The run that goes on, or the last one; raises BadRequest, in the kubelet's words, before the first."""
+    """Return the current or last run; raise BadRequest, in the kubelet's words, before the first."""
     status = _status(pod, name)
-    where = f"container {quoted(name)} in pod {quoted(pod.metadata.name)}"
+    where = f"container {go_quote(name)} in pod {go_quote(pod.metadata.name)}"
     if status is None:
         raise errors.bad_request(f"{where} is waiting to start - no logs yet")
     if status.state.running is not None:
@@ -67,10 +66,10 @@ def latest(pod: Pod, name: str) -> Run:
 
 
 def previous(pod: Pod, name: str) -> Run:
-    """The run before the one that goes on; raises BadRequest when there was none."""
+    """Return the run before the current one; raise BadRequest without one."""
     status = _status(pod, name)
     if status is None or status.last_state.terminated is None:
-        where = f"container {quoted(name)} in pod {quoted(pod.metadata.name)}"
+        where = f"container {go_quote(name)} in pod {go_quote(pod.metadata.name)}"
         raise errors.bad_request(f"previous terminated {where} not found")
     return _ended(pod, status.last_state.terminated, max(0, status.restart_count - 1))
 

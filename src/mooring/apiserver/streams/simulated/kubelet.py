@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import list_of
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.api.simulation import FAILURE, is_unreachable
 from mooring.apiserver.messages.connection import Connection
 from mooring.apiserver.messages.http import Request, Response
@@ -33,12 +33,10 @@ _TEXT = "text/plain"
 _SPDY = "SPDY/3.1"
 _SPDY_PROTOCOL = "x-stream-protocol-version"
 _REMEMBERED = 100
-"""Runs of containers whose output was worked out, each a quarter of a megabyte at most."""
+"""Cached outputs of runs, each at most a quarter of a megabyte."""
 
 
 class SimulatedKubelet:
-    """The kubelet of every simulated node."""
-
     def __init__(self, objects: Objects, clock: Clock, issue: Issue, programs: "ProgramStreams | None" = None) -> None:
         self._objects = objects
         self._clock = clock
@@ -52,19 +50,20 @@ class SimulatedKubelet:
         _require_reachable(place.node)
         now = self._clock.now()
         log = await self._log(place, place.pod, previous=options.previous)
-        if not options.follow or options.previous:
-            text = b"".join(logs.shown(log, options, now))
-            return Response(200, text if options.limit_bytes is None else text[: options.limit_bytes], _TEXT)
-        return Response(200, logs.limited(self._followed(place, log, options), options.limit_bytes), _TEXT)
+        if options.follow and not options.previous:
+            pieces = self._followed(place, log, options)
+        else:
+            pieces = logs.in_turns(logs.shown(log, options, now))
+        return Response(200, logs.limited(pieces, options.limit_bytes), _TEXT)
 
     async def _followed(self, place: Place, log: logs.Log, options: LogOptions) -> AsyncIterator[bytes]:
         now = self._clock.now()
         written = log.count(now)
-        for piece in logs.shown(log, options, now):
+        async for piece in logs.in_turns(logs.shown(log, options, now)):
             yield piece
 
         async def present() -> logs.Log | None:
-            """What has become of the run; None when it is not to be found any more."""
+            """Return the current log of the run; None when the run is gone."""
             metadata = place.pod.metadata
             pod = await self._objects.get(Pod, metadata.name, metadata.namespace)
             if pod is None or pod.metadata.uid != metadata.uid:
@@ -86,7 +85,7 @@ class SimulatedKubelet:
         name = place.container
         run = container.previous(pod, name) if previous else container.latest(pod, name)
         if self._programs is not None and self._programs.has(pod, name):
-            return self._programs.log(pod, name, run)
+            return await asyncio.to_thread(self._programs.log, pod, name, run)  # which reads up to 10 MiB
         rule = log_rule(pod, name)
         if rule.lines is not None:
             return logs.by_rule(run, rule)
@@ -140,7 +139,7 @@ class SimulatedKubelet:
         return process
 
     def _attached(self, place: Place) -> remote_command.Process:
-        """The container's first process: it writes its log, and repeats what it is told."""
+        """Return the container's main process: it writes its log and echoes its input."""
 
         async def write(stdio: Stdio) -> int:
             log = await self._log(place, place.pod)
@@ -153,7 +152,7 @@ class SimulatedKubelet:
                 await stdio.out(data)
 
         if self._programs is not None and self._programs.has(place.pod, place.container):
-            return write  # nobody told the program that there would be input
+            return write  # a program was started without input
 
         async def process(stdio: Stdio) -> int:
             repeating = asyncio.create_task(repeat(stdio))
@@ -197,7 +196,7 @@ class SimulatedKubelet:
     async def proxy_pod(self, place: Place, proxied: Proxied) -> Response:
         _require_reachable(place.node)
         if place.pod.status.phase != "Running":
-            name = quoted(place.pod.metadata.name)
+            name = go_quote(place.pod.metadata.name)
             raise errors.service_unavailable(f"error trying to reach {name}: the pod does not run")
         if self._programs is not None and self._programs.has(place.pod):
             return await self._programs.proxy(place, proxied)
@@ -227,4 +226,4 @@ def _spdy_headers(request: Request, protocol: str) -> dict[str, str]:
 def _require_reachable(node: Node) -> None:
     if is_unreachable(node):
         why = f"its annotation {FAILURE} says so"
-        raise errors.service_unavailable(f"the kubelet of node {quoted(node.metadata.name)} does not answer: {why}")
+        raise errors.service_unavailable(f"the kubelet of node {go_quote(node.metadata.name)} does not answer: {why}")

@@ -1,11 +1,13 @@
 """Log lines of simulated containers, as a function of time: line 17 of a run is always the same, written when it was.
 
 So nothing is stored, `--tail` needs no reading from the start, and `--follow` waits for the moment of the next line.
-As a kubelet rotates its files, only the last lines of a run are kept.
+As a kubelet rotates its files, only the last lines of a run are kept: 10,000 of them, and 10 MiB. A log is made in
+pieces while its reader takes them, so that a slow reader takes no memory.
 """
 
+import asyncio
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -18,13 +20,14 @@ from mooring.base.clock import Clock
 from mooring.shell import Outcome, bytes_of
 
 KEPT_LINES = 10_000
+KEPT_BYTES = 10 * 1024 * 1024
 _LOOK_SECONDS = 1.0
-"""How often somebody who follows looks whether the container still runs."""
-_BATCH = 500
+"""How often a follower checks whether the container still runs."""
+_PIECE_BYTES = 64 * 1024
 
 
 class Log(msgspec.Struct, frozen=True):
-    """The log of one run: lines, the second of each, and after how many seconds they begin anew, if they do."""
+    """The log of one run: lines, the second of each, and after how many seconds they repeat, if they do."""
 
     run: Run
     lines: Sequence[str]
@@ -32,7 +35,6 @@ class Log(msgspec.Struct, frozen=True):
     period: float = 0.0
 
     def count(self, now: datetime) -> int:
-        """How many lines there are by now."""
         passed = (min(now, self.run.ended or now) - self.run.began).total_seconds()
         if passed < 0 or not self.lines:
             return 0
@@ -47,7 +49,7 @@ class Log(msgspec.Struct, frozen=True):
         return self.lines[index % len(self.lines)]
 
     def is_over(self, count: int) -> bool:
-        """Whether no line can follow that many."""
+        """Whether no line follows after `count` lines."""
         return self.run.ended is not None or not (self.period or count < len(self.lines))
 
 
@@ -61,13 +63,20 @@ def of_command(run: Run, outcome: Outcome) -> Log:
     """What the container's command prints, in lines; a line has the time of its end."""
     lines: list[str] = []
     seconds: list[float] = []
-    rest, second = "", 0.0
+    unfinished: list[str] = []
+    second = 0.0
     for printed in outcome.output:
         second = printed.second
-        *whole, rest = (rest + printed.text).split("\n")
-        lines += whole
-        seconds += [second] * len(whole)
-    return Log(run, [*lines, rest] if rest else lines, [*seconds, second] if rest else seconds)
+        first, *others = printed.text.split("\n")
+        unfinished.append(first)
+        for text in others:
+            lines.append("".join(unfinished))
+            seconds.append(second)
+            unfinished = [text]
+    if rest := "".join(unfinished):
+        lines.append(rest)
+        seconds.append(second)
+    return Log(run, lines, seconds)
 
 
 def by_default(run: Run, greeting: str) -> Log:
@@ -78,21 +87,33 @@ def by_default(run: Run, greeting: str) -> Log:
 
 
 def shown(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
-    """What is there, in a few large pieces, without the limit on bytes."""
+    """Yield the lines that there are, in pieces, without the limit on bytes that a client sets."""
     count = log.count(now)
-    kept = min(count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES))
+    first = _first_kept(log, count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES))
     since = _since(options, now)
-    wanted = [index for index in range(count - kept, count) if since is None or log.time(index) >= since]
-    yield from _pieces(log, wanted, options)
+    yield from _pieces(
+        log, (index for index in range(first, count) if since is None or log.time(index) >= since), options
+    )
+
+
+def _first_kept(log: Log, count: int, most: int) -> int:
+    """Return the index of the first of the last lines that are kept."""
+    first, size = count, 0
+    while first > max(0, count - most):
+        size += len(bytes_of(log.text(first - 1))) + 1
+        if size > KEPT_BYTES:
+            break
+        first -= 1
+    return first
 
 
 async def followed(
     log: Log, options: LogOptions, clock: Clock, present: Callable[[], Awaitable[Log | None]], written: int
 ) -> AsyncIterator[bytes]:
-    """The lines behind the first `written`, as they come, until the run is over; `present` looks how it is."""
+    """The lines after the first `written`, as they come, until the run is over; `present` looks how it is."""
     while True:
         count = log.count(clock.now())
-        for piece in _pieces(log, range(max(written, count - KEPT_LINES), count), options):
+        for piece in _pieces(log, range(_first_kept(log, count, min(KEPT_LINES, count - written)), count), options):
             yield piece
         written = count
         if log.run.ended is not None:
@@ -104,9 +125,16 @@ async def followed(
         log = current
 
 
-def _pieces(log: Log, indexes: Sequence[int], options: LogOptions) -> Iterator[bytes]:
-    for begin in range(0, len(indexes), _BATCH):
-        yield b"".join(_line(log, index, options) for index in indexes[begin : begin + _BATCH])
+def _pieces(log: Log, indexes: Iterable[int], options: LogOptions) -> Iterator[bytes]:
+    """Yield lines in pieces of about 64 KiB, or of one long line."""
+    piece = bytearray()
+    for index in indexes:
+        piece += _line(log, index, options)
+        if len(piece) >= _PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)
 
 
 def _pause(log: Log, count: int, now: datetime) -> float:
@@ -115,8 +143,15 @@ def _pause(log: Log, count: int, now: datetime) -> float:
     return min(_LOOK_SECONDS, max(0.005, (log.time(count) - now).total_seconds()))
 
 
+async def in_turns(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield pieces, with a turn of the event loop after each."""
+    for piece in pieces:
+        yield piece
+        await asyncio.sleep(0)
+
+
 async def limited(pieces: AsyncIterator[bytes], most: int | None) -> AsyncIterator[bytes]:
-    """The first bytes of a log."""
+    """Yield the first bytes of a log."""
     left = most
     async for piece in pieces:
         if left is None:

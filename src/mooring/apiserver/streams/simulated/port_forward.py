@@ -17,10 +17,12 @@ from mooring.apiserver.streams.websocket import Channels
 SPDY_NAME = "portforward.k8s.io"
 TUNNELLED = f"SPDY/3.1+{SPDY_NAME}"
 PROTOCOLS = (TUNNELLED, "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "")
+_UNSENT_BYTES = 256 * 1024
+_MOST_CONNECTIONS = 256
 
 
 class Bytes(Protocol):
-    """A connection, or a tunnel that is as good."""
+    """A connection or a tunnel."""
 
     async def read(self) -> bytes: ...
     async def write(self, data: bytes) -> None: ...
@@ -59,16 +61,21 @@ async def forward_spdy(connection: Bytes, pod: Pod) -> None:
                     forwarding.open(spdy, event)
                 else:
                     forwarding.take(spdy, event)
-            if spdy.outgoing:
-                await connection.write(bytes(spdy.outgoing))
-                spdy.outgoing.clear()
+                if len(spdy.outgoing) > _UNSENT_BYTES:
+                    await _flush(connection, spdy)
+            await _flush(connection, spdy)
     except (ConnectionLostError, SpdyError):
         return
 
 
-class _Forwarding:
-    """The connections that a client forwards at present."""
+async def _flush(connection: Bytes, spdy: Spdy) -> None:
+    if spdy.outgoing:
+        data = bytes(spdy.outgoing)
+        spdy.outgoing.clear()
+        await connection.write(data)
 
+
+class _Forwarding:
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self._answering: dict[int, CannedHttp] = {}
@@ -82,9 +89,11 @@ class _Forwarding:
         request = headers.get("requestid", "")
         if headers.get("streamtype") == "error":
             self._errors[request] = stream
+            if len(self._errors) > _MOST_CONNECTIONS:
+                raise SpdyError(f"more than {_MOST_CONNECTIONS} streams for errors")
             return
         port = headers.get("port", "")
-        if port.isascii() and port.isdigit() and 0 < int(port) < 65536:
+        if port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536:
             self._answering[stream] = CannedHttp(self._pod, int(port))
             self._requests[stream] = request
         else:

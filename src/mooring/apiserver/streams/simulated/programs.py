@@ -21,17 +21,15 @@ from mooring.apiserver.streams.simulated.container import Run
 from mooring.apiserver.streams.simulated.logs import Log
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio, Write
 from mooring.base.bounded_cache import BoundedCache
-from mooring.base.processes import end, spawned
+from mooring.base.processes import kill_and_wait, spawn
 
 _PIECE = 32 * 1024
 _NOT_FOUND = 127
 _REMEMBERED = 16
-"""Logs that were read a moment ago: whoever follows one looks every second."""
+"""Logs that were read last: a follower reads its log every second."""
 
 
 class ProgramStreams:
-    """Logs and commands of programs, below a folder."""
-
     def __init__(self, folder: Path, machines: Kubelet) -> None:
         self._folder = folder
         self._machines = machines
@@ -54,7 +52,6 @@ class ProgramStreams:
         return Log(run, lines, [max((moment - run.began).total_seconds(), 0.0) for moment in moments])
 
     def _lines(self, path: Path) -> tuple[list[str], list[datetime]]:
-        """The lines of a file, and their times."""
         try:
             found = path.stat()
         except FileNotFoundError:
@@ -76,12 +73,12 @@ class ProgramStreams:
     # -- commands
 
     async def command(self, pod: Pod, container: str, words: Sequence[str], stdio: Stdio) -> int:
-        """Run a command where a program runs; its exit code."""
+        """Run a command beside a program; return its exit code."""
         entrance = read_entrance(container_folder(self._folder, pod.metadata.uid, container))
         if entrance is None:
             raise errors.internal_error(f'container not found ("{container}")')
         try:
-            process = await spawned(
+            process = await spawn(
                 *entrance.words,
                 *words,
                 stdin=asyncio.subprocess.PIPE,
@@ -99,7 +96,7 @@ class ProgramStreams:
             code = await process.wait()
         finally:
             typing.cancel()
-            await end(process)
+            await kill_and_wait(process)
         return 128 - code if code < 0 else code
 
     # -- ports
@@ -115,7 +112,6 @@ async def _show(stream: asyncio.StreamReader | None, write: Write) -> None:
 
 
 async def _type(process: asyncio.subprocess.Process, stdio: Stdio) -> None:
-    """Hand on what the client sends."""
     into = process.stdin
     with suppress(ConnectionError, Interrupted):
         while into is not None and (data := await stdio.read()):

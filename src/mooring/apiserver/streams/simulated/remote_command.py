@@ -72,7 +72,6 @@ def _writer(channels: Talk, channel: int, wanted: bool) -> Callable[[bytes], Awa
 
 
 async def _listen(channels: Talk, stdio: Stdio, options: CommandOptions) -> None:
-    """Hand on what the client sends; ends when it is gone."""
     while found := await channels.receive():
         channel, data = found
         if channel == STDIN and options.stdin:

@@ -37,8 +37,6 @@ _VERSION = 3
 
 
 class _Kind(IntEnum):
-    """The control frames that matter here."""
-
     SYN_STREAM = 1
     SYN_REPLY = 2
     RST_STREAM = 3
@@ -53,7 +51,7 @@ _MOST_STREAMS = 256
 
 
 class SpdyError(Exception):
-    """What came is no SPDY, or more of it than anybody needs."""
+    """A protocol error, or more streams or headers than allowed."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -72,8 +70,6 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Spdy:
-    """One connection, on the side of the server."""
-
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._data: tuple[int, int, bool] | None = None
@@ -82,11 +78,11 @@ class Spdy:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
         self._streams: set[int] = set()
         self.outgoing = bytearray()
-        """What is to be sent; whoever sends it clears it."""
+        """What is to be sent; the sender clears it."""
         self.is_over = False
 
     def receive(self, data: bytes) -> list[Opened | Received]:
-        """What the client does with these bytes; raises SpdyError."""
+        """Return the events in received bytes; raise SpdyError."""
         self._buffer += data
         events: list[Opened | Received] = []
         while not self.is_over:
@@ -97,7 +93,6 @@ class Spdy:
         return events
 
     def reply(self, stream: int) -> None:
-        """Accept a stream."""
         block = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         self._control(_Kind.SYN_REPLY, struct.pack(">I", stream) + block)
 

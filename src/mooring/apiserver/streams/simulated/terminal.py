@@ -13,11 +13,11 @@ _LONGEST_LINE = 4096
 
 
 class Interrupted(Exception):  # noqa: N818 - what happens, not a mistake
-    """Somebody pressed Ctrl-C."""
+    """The user pressed Ctrl-C."""
 
 
 class Stdio:
-    """What a command reads and writes. Input waits in a short queue: whoever types faster has to wait too."""
+    """What a command reads and writes. The queue of input is short and holds back a fast client."""
 
     def __init__(self, out: Write, err: Write, *, tty: bool = False) -> None:
         self._write_out = out
@@ -60,7 +60,6 @@ class Stdio:
         return line + mark
 
     async def feed(self, data: bytes) -> None:
-        """What the client sends."""
         if not self.tty:
             if data:
                 await self._queue.put(data)
@@ -69,7 +68,6 @@ class Stdio:
             await self._type(key)
 
     async def end(self) -> None:
-        """The client sends no more."""
         await self._queue.put(None)
 
     async def _type(self, key: bytes) -> None:

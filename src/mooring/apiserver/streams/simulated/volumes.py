@@ -1,7 +1,7 @@
 """The files that volumes bring into a simulated container: of ConfigMaps, Secrets, the pod itself, and tokens.
 
 The API server has all that these files are made of, so they hold what they would hold on a real node. Called by
-``kubelet.py`` when somebody runs a command or reads a log; the rules are those of ``mooring.api.volume_files``.
+``kubelet.py`` for commands and logs; the rules are those of ``mooring.api.volume_files``.
 """
 
 import posixpath
@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import msgspec
 
+from mooring.api import errors
 from mooring.api.authentication_v1 import TokenRequest, TokenRequestSpec
 from mooring.api.certificates_v1 import ClusterTrustBundle
 from mooring.api.core_v1 import ConfigMap, Pod, PodCertificateProjection, Secret, Volume
@@ -17,13 +18,13 @@ from mooring.api.volume_files import MissingError, files_of
 from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.simulated.container import spec_of
 
+_MOST_BYTES = 16 * 1024 * 1024
+_MOST_FILES = 10_000
 Issue = Callable[[str, str, TokenRequest], Awaitable[TokenRequest]]
 """Fills in the answer to a request for a token of an account."""
 
 
 class _Stored(msgspec.Struct, frozen=True):
-    """What files are made of, as the server has it."""
-
     objects: Objects
     issue: Issue
 
@@ -49,12 +50,21 @@ async def mounted_files(objects: Objects, issue: Issue, pod: Pod, container: str
     """What is in the files of a container's volumes, by path; what is not text or not there is left out."""
     spec = spec_of(pod, container)
     volumes = {volume.name: volume for volume in pod.spec.volumes}
+    stored = _Stored(objects, issue)
+    texts: dict[str, dict[str, str]] = {}
+    size = 0
     found: dict[str, str] = {}
     for mount in spec.volume_mounts if spec is not None else ():
         volume = volumes.get(mount.name)
         if volume is None or mount.sub_path_expr:
             continue
-        files = await _texts(_Stored(objects, issue), pod, volume)
+        if mount.name not in texts:
+            texts[mount.name] = await _texts(stored, pod, volume)
+            size += sum(map(len, texts[mount.name].values()))
+        files = texts[mount.name]
+        if size > _MOST_BYTES or len(found) + len(files) > _MOST_FILES:
+            most = f"{_MOST_FILES} files or {_MOST_BYTES // 2**20} MiB"
+            raise errors.bad_request(f"the volumes of container {container} have more than {most}")
         if mount.sub_path:
             found |= {mount.mount_path: files[mount.sub_path]} if mount.sub_path in files else {}
         else:

@@ -1,0 +1,34 @@
+"""Values decoded from stored objects, by key and revision: the only cache of decoded objects in the API server.
+
+Admission's lookups, quota accounting, policies and webhooks read the same few objects (namespaces, service accounts,
+limit ranges, quotas, parameters) for every write. An entry is stale as soon as the key has another revision. Values are
+shared: callers do not change them.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from mooring.base.bounded_cache import BoundedCache
+from mooring.store.kv import KeyValue
+
+T = TypeVar("T")
+_MAX_ENTRIES = 16_384
+
+
+class DecodedCache:
+    def __init__(self) -> None:
+        self._entries: BoundedCache[tuple[Hashable, str], tuple[int, Any]] = BoundedCache(_MAX_ENTRIES)
+
+    def get(self, kv: KeyValue, decode: Callable[[KeyValue], T], view: Hashable = None) -> T:
+        """Return what `decode` makes of a stored object. `view` stands for a function that is made for each call."""
+        place = (decode if view is None else view, kv.key)
+        entry = self._entries.get(place)
+        if entry is None or entry[0] != kv.mod_revision:
+            entry = (kv.mod_revision, decode(kv))
+            self._entries.put(place, entry)
+        value: T = entry[1]
+        return value
+
+    def put(self, key: str, revision: int, decode: Callable[[KeyValue], T], value: T) -> None:
+        """Store what `decode` would make of an object that this server has written itself."""
+        self._entries.put((decode, key), (revision, value))

@@ -1,0 +1,164 @@
+"""Reuse the admission of one row of a template for the others of the same batch.
+
+A batch may carry writes of one template (``api/batch_writes.py``). The first row is admitted in full. What it was
+stored as, with its per-row values taken out (``admission/rows.py``), is kept beside the object that it replaced. A row
+whose stored object is equal except for per-row values is stored as the same, with its own values put in. Rows for which
+that is not certain are admitted in full: where policies or webhooks take part, a quota counts, or a value is invalid.
+
+Used by ``writing.py`` and ``deleting.py``; a `Template` lives as long as the request.
+"""
+
+from operator import eq
+from typing import cast
+
+import msgspec
+
+from mooring.admission import rows
+from mooring.admission.rows import LeanPod, SpecRead
+from mooring.api import codec
+from mooring.api.batch_writes import Row
+from mooring.api.meta_v1 import Resource
+from mooring.apiserver.registry.stored import Stored
+from mooring.store.kv import KeyValue
+
+_MAX_KEPT = 16
+"""Stored objects of one template differ in when they were written, to the second."""
+
+_MAX_MISSES = 32
+
+
+class Reused(msgspec.Struct, frozen=True):
+    """What a row is stored as."""
+
+    value: bytes
+    is_gone: bool
+    uid: str
+
+
+class _Admitted(msgspec.Struct, frozen=True):
+    """The outcome of a row that was admitted in full."""
+
+    kv: KeyValue
+    value: bytes
+    given: Row | None
+    is_gone: bool
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """An admitted change without its per-row values."""
+
+    before: Resource | LeanPod
+    read: SpecRead | None
+    after: Resource | LeanPod
+    is_gone: bool
+    pattern: tuple[bool, ...]
+
+
+class Template:
+    """The admitted changes of one template."""
+
+    def __init__(self, *, keeps_spec: bool) -> None:
+        self._keeps_spec = keeps_spec
+        """Whether the writes leave the spec as it is, and no rule reads more of it than `SpecRead` has."""
+        self.admitted: Resource | None = None
+        """For creates: the first row's object as it was admitted, without its per-row values."""
+        self.first = Row()
+        """These values."""
+        self.warnings: list[str] = []
+        self._admitted: list[_Admitted] = []
+        self._kept: list[_Kept] = []
+        self._is_usable = True
+        self._misses = 0
+
+    def reuse(self, stored: Stored, kv: KeyValue, given: Row | None) -> Reused | None:
+        """The outcome for a stored object; `given` are the values that an update of a status writes."""
+        if self._admitted:
+            self._compare(stored)
+        if not self._kept or (given is not None and not rows.is_valid(given)):
+            return None
+        old = self._decoded(stored, kv.value)
+        own, read = rows.take(old), _read(old)
+        pattern = _pattern(own, given)
+        for kept in self._kept:
+            if kept.pattern == pattern and kept.read == read and _is_equal(kept.before, old):
+                self._misses = 0
+                return Reused(_filled(stored, kept, old, _merged(own, given)), kept.is_gone, own.uid)
+        self._misses += 1
+        if self._misses >= _MAX_MISSES:
+            self._is_usable, self._kept = False, []  # the stored objects are not of one template
+        return None
+
+    def keep(self, kv: KeyValue, value: bytes, given: Row | None, *, is_gone: bool) -> None:
+        """Remember an outcome that was admitted in full, in case that another row follows."""
+        if self._is_usable and len(self._kept) < _MAX_KEPT:
+            self._admitted = [_Admitted(kv, value, given, is_gone)]
+
+    def _compare(self, stored: Stored) -> None:
+        """Take the per-row values out of the last outcome."""
+        (last,), self._admitted = self._admitted, []
+        before, after = self._decoded(stored, last.kv.value), self._decoded(stored, last.value)
+        own, written = rows.take(before), rows.take(after)
+        has_other_spec = isinstance(before, LeanPod) and isinstance(after, LeanPod) and before.spec != after.spec
+        if written != _merged(own, last.given) or has_other_spec:
+            self._is_usable, self._kept = False, []  # it does more than put the row's values in
+            return
+        self._kept.append(_Kept(before, _read(before), after, last.is_gone, _pattern(own, last.given)))
+
+    def _decoded(self, stored: Stored, value: bytes) -> Resource | LeanPod:
+        return codec.decode_own(value, LeanPod) if self._keeps_spec else stored.decode(value, 0)
+
+
+def _read(obj: Resource | LeanPod) -> SpecRead | None:
+    return rows.spec_read(obj) if isinstance(obj, LeanPod) else None
+
+
+def _is_equal(before: Resource | LeanPod, old: Resource | LeanPod) -> bool:
+    if isinstance(before, LeanPod) and isinstance(old, LeanPod):
+        return before.metadata == old.metadata and before.status == old.status
+    return before == old
+
+
+def _filled(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> bytes:
+    """The stored bytes of an admitted change with the values of a row."""
+    after = kept.after
+    rows.put(after, row)
+    if isinstance(after, LeanPod) and isinstance(old, LeanPod):
+        after.spec = old.spec
+        value = codec.encode(after)
+    else:
+        value = stored.encode(cast("Resource", after))
+    rows.take(after)
+    return value
+
+
+def _merged(own: Row, given: Row | None) -> Row:
+    """The row of an object after a write: the values that the client has given, the rest as it was."""
+    if given is None:
+        return own
+    return Row(
+        own.name,
+        own.uid,
+        own.resource_version,
+        own.creation_timestamp,
+        own.node_name,
+        own.target_node,
+        own.hostname,
+        given.pod_name_label,
+        given.pod_index_label,
+        given.pod_ip,
+        given.host_ip,
+        given.container_ids,
+    )
+
+
+def _pattern(own: Row, given: Row | None) -> tuple[bool, ...]:
+    """Which values an update leaves as they are: only those that change get another field manager."""
+    if given is None:
+        return ()
+    return (
+        own.pod_name_label == given.pod_name_label,
+        own.pod_index_label == given.pod_index_label,
+        own.pod_ip == given.pod_ip,
+        own.host_ip == given.host_ip,
+        *map(eq, own.container_ids, given.container_ids),
+    )

@@ -1,0 +1,222 @@
+"""One write: decode → change → admit → commit → respond. `Writer.execute` runs a list of them; one request is a list
+of one.
+
+A `Write` drafts what is to be stored: ``writing.py`` has creates and updates, ``deleting.py`` deletions,
+``pods/pods.py`` bindings, ``claims.py`` allocations. The executor drafts all writes of a list, commits them in one
+round of the store (with their quotas where a namespace has any), and drafts those again that lost a compare-and-swap.
+"""
+
+from asyncio import gather
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import islice
+from typing import Protocol, TypeAlias, cast
+
+import msgspec
+
+from mooring.admission.accounting.enforcement import Change as Charge
+from mooring.api import codec
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.apiserver.messages.http import Response
+from mooring.apiserver.registry.context import Call, HandlerContext
+from mooring.apiserver.registry.views import respond as responded
+from mooring.apiserver.registry.views import view_for
+from mooring.store.kv import Conflict, Delete, Event, Put
+
+_ATTEMPTS = 10
+"""How often a write is drafted again after a conflict. Each conflict means that another writer made progress."""
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """The responses to an update and to the deletion that followed it."""
+
+    first: Response
+    last: Response | Exception
+
+
+Outcome: TypeAlias = Response | Followed | Exception
+Result: TypeAlias = list[int] | Exception | None
+"""The revisions of a draft, None for a conflict, or why it could not be stored."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """Stored bytes and their revision (0 if nothing was stored: dry run)."""
+
+    value: bytes
+    revision: int
+    created: bool = False
+    metadata: ObjectMeta | None = None
+    """Of what was created."""
+
+    @property
+    def identity(self) -> bytes:
+        """The name, uid and resourceVersion of a new object, for clients that omit the body."""
+        meta = self.metadata
+        if meta is None:
+            return b""
+        known = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": str(self.revision)}
+        return codec.encode({"metadata": known})
+
+
+Settle = Callable[[bool], Awaitable[None]]
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """An admitted change, ready to be committed. Without `puts` nothing has to be stored."""
+
+    puts: Sequence[Put | Delete]
+    respond: Callable[[Sequence[int]], Awaitable[Response | Followed]]
+    """Make the response, given the revisions of what was stored."""
+    charge: Charge | None = None
+    """What it changes in quotas; then there is one put."""
+    settle: Settle | None = None
+    """Called after the commit with whether it succeeded: keeps or gives back what was reserved."""
+    value: bytes = b""
+    """The object as it will be stored; as it was, where it is deleted."""
+
+
+class Write(Protocol):
+    """One write of a request."""
+
+    @property
+    def is_extended(self) -> bool:
+        """Whether policies or webhooks take part, so that other writes need not wait for them."""
+        ...
+
+    @property
+    def reads_stored(self) -> bool:
+        """Whether it depends on the stored object, which another server may have changed."""
+        ...
+
+    async def draft(self) -> Draft:
+        """Read, change and admit; raises a `StatusError`."""
+        ...
+
+    async def retry(self) -> None:
+        """Prepare for another draft after a conflict, or raise the error that the client gets."""
+        ...
+
+    def give_up(self) -> Exception:
+        """The error after too many conflicts."""
+        ...
+
+
+class Writer:
+    """Executes writes."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
+
+    async def one(self, write: Write) -> Response:
+        """Execute a single write; raises its error."""
+        [outcome] = await self.execute([write])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return cast("Response", outcome)
+
+    async def execute(self, writes: Sequence[Write]) -> list[Outcome]:
+        """Execute writes; return a response or an error for each, in their order."""
+        outcomes: dict[int, Outcome] = {}
+        open_: Sequence[int] = range(len(writes))
+        for _ in range(_ATTEMPTS):
+            if any(write.reads_stored for write in writes):
+                await self._context.store.revision()  # once for all of them: this server may be stale
+            drafts = await self._drafts(writes, open_, outcomes)
+            open_ = await self._commit(writes, drafts, outcomes) if drafts else []
+            if not open_:
+                break
+        for index in open_:
+            outcomes[index] = writes[index].give_up()
+        return [outcomes[index] for index in range(len(writes))]
+
+    async def _drafts(
+        self, writes: Sequence[Write], indexes: Sequence[int], outcomes: dict[int, Outcome]
+    ) -> list[tuple[int, Draft]]:
+        if len(indexes) > 1 and any(writes[index].is_extended for index in indexes):
+            made = await gather(*(writes[index].draft() for index in indexes), return_exceptions=True)
+        else:
+            made = [await _attempt(writes[index]) for index in indexes]
+        drafts: list[tuple[int, Draft]] = []
+        for index, each in zip(indexes, made, strict=True):
+            if isinstance(each, Draft):
+                drafts.append((index, each))
+            elif isinstance(each, Exception):
+                outcomes[index] = each
+            else:
+                raise each
+        return drafts
+
+    async def _commit(
+        self, writes: Sequence[Write], drafts: Sequence[tuple[int, Draft]], outcomes: dict[int, Outcome]
+    ) -> list[int]:
+        """Store drafts and respond; return the indexes of those that conflicted."""
+        conflicted: list[int] = []
+        try:
+            results = await self._store([draft for _, draft in drafts])
+        except BaseException:
+            for _, draft in drafts:
+                if draft.settle is not None:
+                    await draft.settle(False)
+            raise
+        for (index, draft), result in zip(drafts, results, strict=True):
+            try:
+                if draft.settle is not None:
+                    await draft.settle(isinstance(result, list))
+                if isinstance(result, list):
+                    outcomes[index] = await draft.respond(result)
+                elif result is not None:
+                    outcomes[index] = result
+                else:
+                    await writes[index].retry()
+                    conflicted.append(index)
+            except Exception as error:
+                outcomes[index] = error
+        return conflicted
+
+    async def _store(self, drafts: Sequence[Draft]) -> list[Result]:
+        puts = [put for draft in drafts if draft.charge is None for put in draft.puts]
+        counted = [draft for draft in drafts if draft.charge is not None]
+        failure: Exception | None = None
+        events: Iterator[Event | Conflict] = iter(())
+        try:
+            events = iter(await self._context.store.write_all(puts) if puts else ())
+        except Exception as error:
+            failure = error
+        charged = iter(await gather(*map(self._store_counted, counted)) if counted else ())
+        results: list[Result] = []
+        for draft in drafts:
+            if draft.charge is not None:
+                results.append(next(charged))
+            elif failure is not None and draft.puts:
+                results.append(failure)
+            else:
+                own = list(islice(events, len(draft.puts)))
+                revisions = [event.revision for event in own if isinstance(event, Event)]
+                results.append(revisions if len(revisions) == len(own) else None)
+        return results
+
+    async def _store_counted(self, draft: Draft) -> Result:
+        """Store a draft together with its quotas."""
+        try:
+            outcome = await self._context.accounting.write(draft.puts[0], cast("Charge", draft.charge))
+        except Exception as error:
+            return error
+        return [outcome.revision] if isinstance(outcome, Event) else None
+
+    async def respond(self, call: Call, written: Written) -> Response:
+        """The response to a create or an update: the object as it is stored."""
+        if call.request.omit_body:
+            return Response(201 if written.created else 200, written.identity, warnings=call.warnings)
+        if call.stored.asks:
+            await call.stored.prepare([written.value], call.kind)
+        if call.accepted.shown_as:
+            body = view_for(self._context, call).object(written.value, written.revision)
+        else:
+            body = self._context.read_by(call).render(written.value, written.revision, call.kind)
+        return responded(call, body, 201 if written.created else 200)
+
+
+async def _attempt(write: Write) -> Draft | BaseException:
+    try:
+        return await write.draft()
+    except Exception as error:
+        return error

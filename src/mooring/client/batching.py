@@ -1,0 +1,267 @@
+"""A transport that sends writes in batches, where the server takes them (Mooring: `POST /writes`; upstream does not).
+
+    client = Client(BatchingTransport(HttpsTransport(connection)), …)
+
+Callers of the client notice nothing. A lone write is sent alone, immediately; writes that arrive while others of
+their sort are in flight are sent as one batch when these are done, rows of one template with its document once.
+Sorts (creates of pods, their status, events, …) do not wait for one another, so that a slow webhook delays no leases.
+The server's side is ``apiserver/requests/batch.py``.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import structs
+
+from mooring.api.batch_writes import JSON, NOTHING, PATH, Row, Write, WriteResults, Writes
+from mooring.base import logs
+from mooring.client.errors import DisconnectedError
+from mooring.client.transport import Request, Response, Stream, Templated, Transport
+
+_MOST_WRITES = 100
+"""A server works on all of a batch before it does anything else."""
+_MOST_BYTES = 1024 * 1024
+_AT_ONCE = 4
+"""Batches of a sort in flight: while the server works on one, others travel, are committed, are read."""
+_NOT_OFFERED = frozenset({403, 404, 405})
+_TOO_LARGE = 413
+log = logs.get(__name__)
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(WriteResults)
+
+
+class _Waiting(msgspec.Struct):
+    request: Request
+    timeout: float
+    answer: "asyncio.Future[Response]"
+
+
+class _Lane(msgspec.Struct):
+    """Writes of one sort."""
+
+    waiting: deque[_Waiting] = msgspec.field(default_factory=deque)
+    under_way: int = 0
+    is_due: bool = False
+    """Whether the next batch is about to be made."""
+
+
+class BatchingTransport:
+    """Sends over another transport."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._lanes: dict[tuple[str, ...], _Lane] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.is_offered = True
+        """Whether the server takes batches, as far as is known."""
+
+    @property
+    def takes_templates(self) -> bool:
+        return self.is_offered
+
+    async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
+        if not self.is_offered or not _may_batch(request):
+            return await self._transport.send(_whole(request), timeout)
+        lane = self._lanes.setdefault(_sort(request), _Lane())
+        waiting = _Waiting(request, timeout, asyncio.get_running_loop().create_future())
+        lane.waiting.append(waiting)
+        self._send_soon(lane)
+        return await waiting.answer
+
+    async def stream(self, request: Request, timeout: float) -> Stream:  # noqa: ASYNC109 - as above
+        return await self._transport.stream(request, timeout)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    # -- how
+
+    def _send_soon(self, lane: _Lane) -> None:
+        """Send when all tasks that are ready have made their requests."""
+        if not lane.is_due and lane.under_way < _AT_ONCE:
+            lane.is_due = True
+            asyncio.get_running_loop().call_soon(self._send_waiting, lane)
+
+    def _send_waiting(self, lane: _Lane) -> None:
+        lane.is_due = False
+        while lane.waiting and lane.under_way < _AT_ONCE:
+            group = _next_batch(lane.waiting)
+            if group:
+                lane.under_way += 1
+                task = asyncio.get_running_loop().create_task(self._send_batch(lane, group))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _send_batch(self, lane: _Lane, group: list[_Waiting]) -> None:
+        try:
+            if len(group) == 1 or not self.is_offered:
+                await asyncio.gather(*map(self._send_alone, group))
+                return
+            batch, group[:] = _batch(group)
+            response = await self._transport.send(batch, max(each.timeout for each in group))
+            if response.status in _NOT_OFFERED or response.status == _TOO_LARGE:
+                self.is_offered = response.status == _TOO_LARGE
+                log.info("this server takes no such batch of writes, sending them one by one: %s", response.status)
+                await asyncio.gather(*map(self._send_alone, group))
+                return
+            for each, answer in zip(group, _answers(response, len(group)), strict=True):
+                answer.has_deleted = bool(each.request.then_delete)
+                if not each.answer.done():
+                    each.answer.set_result(answer)
+        except BaseException as error:  # every caller gets it, whatever it is
+            for each in group:
+                if not each.answer.done():
+                    each.answer.set_exception(_error_for(error))
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            lane.under_way -= 1
+            if lane.waiting:
+                self._send_soon(lane)
+
+    async def _send_alone(self, each: _Waiting) -> None:
+        try:
+            answer = await self._transport.send(_whole(each.request), each.timeout)
+        except Exception as error:
+            if not each.answer.done():
+                each.answer.set_exception(error)
+        else:
+            if not each.answer.done():
+                each.answer.set_result(answer)
+
+
+def _may_batch(request: Request) -> bool:
+    """Whether a request is a write of JSON that may be sent with others."""
+    return (
+        request.method not in {"GET", "HEAD"}
+        and request.headers.get("content-type", JSON).endswith("json")
+        and request.path.startswith(("/api/", "/apis/"))
+        and not request.longest_answer
+        and len(request.body) < _MOST_BYTES
+    )
+
+
+def _sort(request: Request) -> tuple[str, ...]:
+    """What writes of one lane have in common: method, resource, subresource, and whether a deletion follows.
+
+    >>> _sort(Request("PUT", "/api/v1/namespaces/default/pods/web-1/status"))
+    ('PUT', 'pods', 'status')
+    """
+    parts = request.path.split("/")
+    parts = parts[3:] if parts[1] == "api" else parts[4:]
+    if len(parts) > 2 and parts[0] == "namespaces":
+        parts = parts[2:]
+    method = f"{request.method} DELETE" if request.then_delete else request.method
+    return (method, parts[0] if parts else "", *parts[2:])
+
+
+def _next_batch(waiting: deque[_Waiting]) -> list[_Waiting]:
+    """The writes of the next batch, the oldest first, without those that were cancelled."""
+    group: list[_Waiting] = []
+    size = 0
+    while waiting and len(group) < _MOST_WRITES and size + len(waiting[0].request.body) <= _MOST_BYTES:
+        each = waiting.popleft()
+        if not each.answer.done():
+            group.append(each)
+            size += len(each.request.body)
+    return group
+
+
+def _whole(request: Request) -> Request:
+    """A request with its body, to be sent alone."""
+    return structs.replace(request, body=request.whole()) if request.whole is not None else request
+
+
+def _batch(group: list[_Waiting]) -> tuple[Request, list[_Waiting]]:
+    """The request that sends writes as one batch, and these in the order of its answers."""
+    items: dict[object, tuple[Write, list[_Waiting]]] = {}
+    known: dict[int, tuple[bytes, Row]] = {}
+    for each in group:
+        templated = each.request.templated
+        if templated is None:
+            items[id(each)] = (_write(each.request), [each])
+            continue
+        found = known.get(id(templated.source))
+        if found is None:
+            found = known[id(templated.source)] = templated.split()
+        template, row = found
+        key = (templated.collection, template, templated.then_delete, each.request.omit_body)
+        if key not in items:
+            items[key] = (_write_of(each.request, templated, template), [])
+        items[key][0].rows.append(row)
+        items[key][1].append(each)
+    for write, writers in items.values():
+        if len(write.rows) == 1:  # nothing to share
+            alone = writers[0].request
+            write.path, write.subresource, write.rows = alone.path, "", []
+            write.body = msgspec.Raw(_whole(alone).body)
+            write.then_delete = msgspec.Raw(alone.then_delete) if alone.then_delete else NOTHING
+    requests = [each.request for each in group]
+    headers = {name: value for name, value in requests[0].headers.items() if name == "user-agent"}
+    headers |= {"accept": JSON, "content-type": JSON}
+    guards = {id(request.guard): request.guard for request in requests if request.guard is not None}
+    body = _ENCODER.encode(Writes([write for write, _ in items.values()]))
+    sent = Request("POST", PATH, (), headers, body, _all_of(list(guards.values())))
+    return sent, [each for _, writers in items.values() for each in writers]
+
+
+def _write_of(request: Request, templated: Templated, template: bytes) -> Write:
+    write = _write(request)
+    write.path, write.subresource = templated.collection, templated.subresource
+    write.body, write.rows = msgspec.Raw(template), []
+    write.then_delete = msgspec.Raw(templated.then_delete) if templated.then_delete else NOTHING
+    return write
+
+
+def _write(request: Request) -> Write:
+    return Write(
+        request.method,
+        request.path,
+        urlencode(request.query) if request.query else "",
+        request.headers.get("content-type", JSON),
+        JSON if request.omit_body else request.headers.get("accept", JSON),
+        msgspec.Raw(request.body) if request.body else NOTHING,
+        request.omit_body,
+        msgspec.Raw(request.then_delete) if request.then_delete else NOTHING,
+    )
+
+
+def _all_of(guards: list[Callable[[], None]]) -> Callable[[], None] | None:
+    if not guards:
+        return None
+
+    def guard() -> None:
+        for each in guards:
+            each()
+
+    return guard
+
+
+def _answers(response: Response, count: int) -> list[Response]:
+    """The response to each write of a batch; the batch's own for all where it was refused."""
+    if response.status >= 400:
+        return [response] * count
+    try:
+        answers = _DECODER.decode(response.body).items
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DisconnectedError(f"the server sent no response to a batch of writes: {error}") from None
+    if len(answers) != count:
+        raise DisconnectedError(f"the server answered {count} writes with {len(answers)} outcomes")
+    return [
+        Response(
+            answer.code,
+            {"retry-after": answer.retry_after} if answer.retry_after else {},
+            bytes(answer.body),
+            answer.warnings,
+        )
+        for answer in answers
+    ]
+
+
+def _error_for(error: BaseException) -> Exception:
+    return error if isinstance(error, Exception) else DisconnectedError("this client was closed")
