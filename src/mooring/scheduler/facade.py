@@ -1,8 +1,8 @@
 """What advice asks of the scheduler, which it does not run: `mooring.advisor` imports from here and from `framework`.
 
-    AskingEngine, Engine, Outcome, …       where a pod would go, and every plugin's refusal
+    ExplainEngine, Engine, Outcome, …       where a pod would go, and every plugin's refusal
     Attempts, SchedulingQueue, …           the steps of an attempt and the order of pods, for simulations to drive
-    Cluster, NodeInfo, PodShape, …         what is known of a cluster and of a pod
+    Cluster, NodeInfo, PodSignature, …         what is known of a cluster and of a pod
     claim_names, Inventory, …              volumes and devices, as the plugins for them see them
 
 ``running/`` is not here, because nothing that advice does may write. `lint-imports` keeps both promises.
@@ -10,11 +10,10 @@
 
 from mooring.api.core_v1 import NodeAffinity
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod, object_key, pod_key
-from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort, PodShape, PodTerms, host_ports, pod_terms
-from mooring.scheduler.deciding.asking import AskingEngine
+from mooring.scheduler.columns.signatures import ANY_ADDRESS, HostPort, PodSignature, PodTerms, host_ports, pod_terms
 from mooring.scheduler.deciding.assumptions import AssumedPod
 from mooring.scheduler.deciding.attempt import Attempts
-from mooring.scheduler.deciding.changes import OTHER_KINDS, POD_DELETED, node_action, on_node
+from mooring.scheduler.deciding.cluster_events import OTHER_KINDS, POD_DELETED, node_action, on_node
 from mooring.scheduler.deciding.diagnosis import FEASIBLE, Diagnosis
 from mooring.scheduler.deciding.engine import (
     NO_NODES,
@@ -24,7 +23,8 @@ from mooring.scheduler.deciding.engine import (
     UnknownSchedulerError,
     fit_message,
 )
-from mooring.scheduler.deciding.judgement import Judgement
+from mooring.scheduler.deciding.explain_engine import ExplainEngine
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
 from mooring.scheduler.deciding.profiles import CONFIG_API_VERSION, CONFIG_KIND, DEFAULT_SCHEDULER, Profile, ProfileSpec
 from mooring.scheduler.dra.allocated import Allocated
 from mooring.scheduler.dra.claims import ClaimError, Request
@@ -76,7 +76,6 @@ __all__ = [
     "STORAGE",
     "WAIT_FOR_FIRST_CONSUMER",
     "Allocated",
-    "AskingEngine",
     "AssumedPod",
     "Attempts",
     "Backoffs",
@@ -85,13 +84,14 @@ __all__ = [
     "DeviceId",
     "Diagnosis",
     "Engine",
+    "ExplainEngine",
     "HostPort",
     "Inventory",
-    "Judgement",
     "NodeInfo",
     "Outcome",
     "PlacedPod",
-    "PodShape",
+    "PodEvaluation",
+    "PodSignature",
     "PodTerms",
     "Pool",
     "PooledDevice",

@@ -1,7 +1,7 @@
 """The cluster as arrays over nodes. A node is a row; a removed node's row is used again.
 
     cluster      the whole: nodes, placed pods, namespaces and all other objects; who wants to know, asks here
-    shapes       pods that look alike, interned
+    signatures       pods that look alike, interned
     resources    allocatable and used amounts       ports, images    what they say
     topology     domains of a label key             pod_sets         chosen pods, counted by row and by domain
     term_owners  the affinity terms of placed pods  supposition      the cluster as if, for a try

@@ -1,8 +1,7 @@
 """The cluster as the scheduler sees it: nodes and placed pods in columns, everything else in plain dicts by key.
 
-Fed by the scheduler's informers, by simulations and by replays, with objects that nobody changes any more. Plugins read
-it; the engine asks the change logs which rows to judge again. Pods that name a node which is not there (yet) are kept
-aside and placed when it comes.
+Written by the scheduler's informers, by simulations and by replays, with objects that are never changed afterwards.
+Plugins read it. Pods that name a node which does not exist (yet) are kept aside and placed when it is added.
 
     nodes, row_of        by row, and the row of a name      labels, taints    `mooring.constraints.columns`
     resources, ports, images, topologies, pod_sets, term_owners               the other columns
@@ -29,15 +28,16 @@ from mooring.constraints.columns.column import larger
 from mooring.constraints.columns.revisions import NEVER, ChangeLog, RowLog, next_revision
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.images import ImageColumns
+from mooring.scheduler.columns.inputs import Input, Inputs
 from mooring.scheduler.columns.pod_sets import GroupKey, PodSets
 from mooring.scheduler.columns.ports import PortColumns
 from mooring.scheduler.columns.priorities import PriorityColumn
 from mooring.scheduler.columns.ranked_pods import RankedPods
 from mooring.scheduler.columns.resources import ResourceColumns
-from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes, group_of, label_keys, shares_all
-from mooring.scheduler.columns.supposition import Supposition
+from mooring.scheduler.columns.signatures import PodInfo, PodSignature, SignatureTable, group_of, label_keys, shares_all
 from mooring.scheduler.columns.term_owners import TermOwners
 from mooring.scheduler.columns.topology import Topologies
+from mooring.scheduler.columns.trial import Trial
 
 log = logs.get(__name__)
 
@@ -70,7 +70,7 @@ class PlacedPod(msgspec.Struct):
     """A pod on a node, bound or about to be."""
 
     pod: Pod
-    shape: PodShape
+    signature: PodSignature
     node_name: str
     group: GroupKey
     held: Mapping[str, Any] = _NOTHING_HELD
@@ -110,12 +110,10 @@ class Cluster:
         self.row_of: dict[str, int] = {}
         self.nodes_changed_at = 0
         """When a node last came or went."""
-        self.objects_changed_at = 0
-        """When any object other than a node or pod last changed."""
         self.unschedulable: NDArray[np.bool_] = np.zeros(_CAPACITY, np.bool_)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """Labels by name."""
-        self.shapes = Shapes(pod_level_resources=pod_level_resources)
+        self.signatures = SignatureTable(pod_level_resources=pod_level_resources)
         self.labels = LabelColumns(_CAPACITY)
         self.taints = TaintColumns(constraints, _CAPACITY)
         self.resources = ResourceColumns(_CAPACITY)
@@ -123,11 +121,12 @@ class Cluster:
         self.ports = PortColumns()
         self.images = ImageColumns()
         self.topologies = Topologies(_CAPACITY)
-        self.pod_sets = PodSets(self.namespaces, _CAPACITY)
-        self.term_owners = TermOwners(_CAPACITY)
-        self.node_changes = RowLog()
-        """Rows whose node has changed in a way that scheduling sees, come or gone."""
-        self.pod_changes = RowLog()
+        self.pod_sets = PodSets(self.namespaces)
+        self.inputs = Inputs(_CAPACITY)
+        self.term_owners = TermOwners(self.namespaces, self.inputs)
+        self.node_changes = self.inputs.log(Input.NODE)
+        """Rows whose node was added, removed or changed in a way that scheduling reads."""
+        self.pod_changes = self.inputs.log(Input.PODS)
         """Rows whose pods have changed."""
         self.rank_changes = RowLog()
         """Rows with a newer version of a pod that is ranked otherwise, and else is as before."""
@@ -150,7 +149,7 @@ class Cluster:
 
     @property
     def layout(self) -> int:
-        """Rises when the columns get another form, so that what was made for them has to be made anew."""
+        """Rises when the columns get another form, so that what was made for them has to be made again."""
         return self.resources.layout
 
     def node(self, name: str) -> NodeInfo | None:
@@ -168,8 +167,8 @@ class Cluster:
         return (info for info in self.nodes if info is not None)
 
     def info(self, pod: Pod) -> PodInfo:
-        """A pod with its shape."""
-        return PodInfo(pod, self.shapes.shape_of(pod))
+        """A pod with its signature."""
+        return PodInfo(pod, self.signatures.signature_of(pod))
 
     def placed(self, pod: Pod) -> PlacedPod | None:
         """Where a pod is, if it is in the columns."""
@@ -215,14 +214,14 @@ class Cluster:
     # -- trying
 
     @contextmanager
-    def supposing(self, put: Iterable[Resource] = (), remove: Iterable[Resource] = ()) -> Iterator[Supposition]:
+    def trial(self, put: Iterable[Resource] = (), remove: Iterable[Resource] = ()) -> Iterator[Trial]:
         """The cluster as if some objects were there, or not, and pods elsewhere; all is taken back at the end."""
-        supposed = Supposition(self)
+        trial = Trial(self)
         try:
-            supposed.change(put, remove)
-            yield supposed
+            trial.change(put, remove)
+            yield trial
         finally:
-            supposed.undo()
+            trial.undo()
 
     # -- writing
 
@@ -235,7 +234,7 @@ class Cluster:
         else:
             key, kind = _key_of(thing), type(thing)
             self._objects.setdefault(kind, {})[key] = thing
-            self.shapes.tell_by(_selected_by(thing))
+            self.signatures.tell_by(_selected_by(thing))
             self._note(kind, key)
             if isinstance(thing, Namespace):
                 self._put_namespace(thing.metadata.name, thing.metadata.labels)
@@ -251,8 +250,8 @@ class Cluster:
                 self._put_namespace(thing.metadata.name, None)
 
     def _note(self, kind: type[Resource], key: str) -> None:
-        """Some other object has changed."""
-        self.objects_changed_at = self._objects_changed_at[kind] = next_revision()
+        self._objects_changed_at[kind] = next_revision()
+        self.inputs.touch(Input.OBJECTS)
         if kind in self._object_changes:
             self._object_changes[kind].note(key)
 
@@ -266,8 +265,8 @@ class Cluster:
         if info is None:
             raise AssertionError(f"the row of node {name} is empty")
         info.node = node
-        if self._fill(row, node):
-            self.node_changes.note(row)
+        for changed in self._fill(row, node):
+            self.inputs.note(changed, row)
 
     def remove_node(self, name: str) -> None:
         """Take a node away; its pods wait until it comes back or they are removed themselves."""
@@ -288,7 +287,7 @@ class Cluster:
         self.unschedulable[row] = False
         self._free_rows.append(row)
         self.nodes_changed_at = next_revision()
-        self.node_changes.note(row)
+        self.inputs.note_node(row)
 
     def put_pod(self, pod: Pod, node_name: str = "") -> None:
         """Place a pod on its node, or on `node_name` when it is only assumed there.
@@ -308,7 +307,7 @@ class Cluster:
             return
         placed = self.as_placed(pod, node_name)
         if before is not None:
-            if before.node_name == node_name and before.shape is placed.shape:
+            if before.node_name == node_name and before.signature is placed.signature:
                 self._replace(before, placed)
                 return
             placed.held = before.held if before.node_name == node_name else placed.held
@@ -332,7 +331,6 @@ class Cluster:
     # -- how
 
     def _replace(self, placed: PlacedPod, newer: PlacedPod) -> None:
-        """Take a newer version of a pod that differs in nothing but its labels, its end and what ranks it."""
         row = self.row_of[placed.node_name]
         info, before = self.nodes[row], placed.pod
         if info is None:
@@ -355,7 +353,7 @@ class Cluster:
         self._tell_left(placed, info)
         before, placed.group, placed.pod = placed.group, newer.group, newer.pod
         if self.pod_sets.move(row, before, newer.group, newer.pod.metadata.labels) or before[1] != newer.group[1]:
-            self.pod_changes.note(row)
+            self.inputs.note(Input.PODS, row)
         self._tell_placed(placed, info)
 
     def _add_node(self, node: Node) -> None:
@@ -367,28 +365,33 @@ class Cluster:
         self.nodes[row] = NodeInfo(row, node)
         self.nodes_changed_at = next_revision()
         self._fill(row, node)
-        self.node_changes.note(row)
+        self.inputs.note_node(row)
         for key, placed in self._homeless.pop(name, {}).items():
             if key not in self._pods:  # else it has turned up elsewhere
                 self.place(placed)
 
-    def _fill(self, row: int, node: Node) -> bool:
-        """Write a node into its row; whether that changed anything that scheduling sees."""
-        before = (self.labels.changed_at, self.taints.changed_at, self.images.changed_at)
+    def _fill(self, row: int, node: Node) -> list[Input]:
+        labels, taints, images = self.labels.changed_at, self.taints.changed_at, self.images.changed_at
         self.labels.put(row, node.metadata.name, node.metadata.labels)
         self.taints.put(row, node.spec.taints)
         self.images.put(row, node.status.images)
-        if self.labels.changed_at != before[0]:
+        if self.labels.changed_at != labels:
             self.topologies.put(row, node.metadata.labels)
-        changed = self.resources.put(row, node) or bool(self.unschedulable[row] != node.spec.unschedulable)
+        is_changed = {
+            Input.NODE_LABELS: self.labels.changed_at != labels,
+            Input.NODE_TAINTS: self.taints.changed_at != taints,
+            Input.NODE_IMAGES: self.images.changed_at != images,
+            Input.NODE_ALLOCATABLE: self.resources.put(row, node),
+            Input.NODE_CORDONED: bool(self.unschedulable[row] != node.spec.unschedulable),
+        }
         self.unschedulable[row] = node.spec.unschedulable
-        return changed or before != (self.labels.changed_at, self.taints.changed_at, self.images.changed_at)
+        return [changed for changed, is_other in is_changed.items() if is_other]
 
     def as_placed(self, pod: Pod, node_name: str) -> PlacedPod:
         """What `place` takes to put a pod on a node."""
-        shape = self.shapes.shape_of(pod)
+        signature = self.signatures.signature_of(pod)
         is_terminating = pod.metadata.deletion_timestamp is not None
-        return PlacedPod(pod, shape, node_name, (group_of(pod, shape), is_terminating))
+        return PlacedPod(pod, signature, node_name, (group_of(pod, signature), is_terminating))
 
     def place(self, placed: PlacedPod) -> None:
         """Add a pod that is not there to its node, which is."""
@@ -396,19 +399,20 @@ class Cluster:
         info = self.nodes[row]
         if info is None:
             raise AssertionError(f"row {row} has no node to place a pod on")
-        shape, pod = placed.shape, placed.pod
+        signature, pod = placed.signature, placed.pod
         key = pod_key(pod)
         self._pods[key] = placed
         info.placed[key] = placed
         info.ranked = None
-        self.resources.add(row, shape)
+        signature.pods += 1
+        self.resources.add(row, signature)
         self.priorities.add(row, priority(pod))
-        if shape.ports:
-            self.ports.add(row, shape.ports)
-        if shape.terms.keys:
-            self.term_owners.add(row, shape.terms, self.topologies)
+        if signature.ports:
+            self.ports.add(row, signature.ports)
+        if signature.terms.keys:
+            self.term_owners.add(row, signature.terms, self.topologies)
         self.pod_sets.add(row, placed.group, pod.metadata.labels)
-        self.pod_changes.note(row)
+        self.inputs.note(Input.PODS, row)
         self._tell_placed(placed, info)
 
     def displace(self, placed: PlacedPod) -> None:
@@ -417,18 +421,19 @@ class Cluster:
         info = self.nodes[row]
         if info is None:
             raise AssertionError(f"row {row} has no node to take a pod from")
-        shape, key = placed.shape, pod_key(placed.pod)
+        signature, key = placed.signature, pod_key(placed.pod)
         del self._pods[key]
         del info.placed[key]
         info.ranked = None
-        self.resources.subtract(row, shape)
+        signature.pods -= 1
+        self.resources.subtract(row, signature)
         self.priorities.subtract(row, priority(placed.pod), map(_priority_of, info.placed.values()))
-        if shape.ports:
-            self.ports.subtract(row, shape.ports)
-        if shape.terms.keys:
-            self.term_owners.subtract(row, shape.terms)
+        if signature.ports:
+            self.ports.subtract(row, signature.ports)
+        if signature.terms.keys:
+            self.term_owners.subtract(row, signature.terms)
         self.pod_sets.subtract(row, placed.group)
-        self.pod_changes.note(row)
+        self.inputs.note(Input.PODS, row)
         self._tell_left(placed, info)
 
     def _tell_placed(self, placed: PlacedPod, info: NodeInfo) -> None:
@@ -453,7 +458,8 @@ class Cluster:
         else:
             self.namespaces[name] = labels
         self.pod_sets.namespace_changed(name)
-        self.term_owners.start_again()
+        self.term_owners.namespace_changed()
+        self.inputs.touch(Input.NAMESPACES)
 
     def _grow(self) -> None:
         before, self.capacity = self.capacity, larger(self.capacity)
@@ -461,13 +467,12 @@ class Cluster:
         self.nodes += [None] * added
         self.unschedulable = np.concatenate((self.unschedulable, np.zeros(added, np.bool_)))
         self._free_rows += range(self.capacity - 1, before - 1, -1)
-        for column in (self.resources, self.priorities, self.topologies, self.pod_sets, self.term_owners):
+        for column in (self.resources, self.priorities, self.topologies, self.inputs):
             column.grow(self.capacity)
-        self.node_changes.limit = self.pod_changes.limit = self.rank_changes.limit = self.capacity
+        self.rank_changes.limit = self.capacity
 
 
 def _selected_by(thing: Resource) -> Iterable[str]:
-    """The keys of the labels by which an object chooses pods, of those that scheduling looks at."""
     if isinstance(thing, Service | ReplicationController):
         return thing.spec.selector
     if isinstance(thing, ReplicaSet | StatefulSet):
@@ -476,13 +481,11 @@ def _selected_by(thing: Resource) -> Iterable[str]:
 
 
 def _log_failure(observer: PodObserver, problem: Exception) -> None:
-    """What an observer fails to count is its own loss: the columns, and the other observers, must know of the pod."""
     fields = {"observer": type(observer).__name__}
     log.error("a plugin did not take in a pod", exc_info=problem, extra={"fields": fields})
 
 
 def _is_the_same(before: Pod, pod: Pod) -> bool:
-    """Whether a pod has changed in nothing that columns hold, as when it loses a finalizer."""
     was_going, is_going = before.metadata.deletion_timestamp is not None, pod.metadata.deletion_timestamp is not None
     return shares_all(pod, before) and is_going == was_going
 

@@ -13,75 +13,34 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.revisions import NO_ROWS, ChangedRows, Reader, union
+from mooring.constraints.columns.revisions import NO_ROWS, Reader
 from mooring.scheduler.columns.topology import Mask, RowCounts, Topology
 
 _FEW = 32
-_PART = 64
-"""Working on some rows costs less than on all when they are at most one in so many."""
 
 
 class Domains:
-    """The groups that rows are in; good while no node changes its domain (`is_current`)."""
+    """The groups that rows are in, as long as no node changes its domain."""
 
     def __init__(self, topologies: Sequence[Topology], capacity: int) -> None:
-        self.topologies = tuple(topologies)
-        self._verified_at = self._changed_at()
-        self._capacity = capacity
-        self._members: list[Mask] | None = None
-        self._among: tuple[Mask, Mask] | None = None
-        self.codes: NDArray[np.intp]
-        self.parts: list[NDArray[np.intp]]
+        self.codes: NDArray[np.intp] = np.zeros(capacity, np.intp)
+        self.parts: list[NDArray[np.intp]] = []
         """For each topology the code of each group."""
-        if not self.topologies:
-            self.codes = np.zeros(capacity, np.intp)
-            self.parts = []
-        elif len(self.topologies) == 1:
-            self.codes = self.topologies[0].codes
-            self.parts = [np.arange(len(self.topologies[0].values))]
-        else:
-            self._join()
-
-    def _join(self) -> None:
-        joint = np.zeros(self._capacity, np.intp)
-        for topology in self.topologies:
-            # Numbering the groups again after each topology keeps the products small.
-            joint = joint * len(topology.values) + topology.codes
-            joint = np.unique(joint, return_inverse=True)[1]
-        _, first, self.codes = np.unique(joint, return_index=True, return_inverse=True)
-        self.parts = [topology.codes[first] for topology in self.topologies]
+        if len(topologies) == 1:
+            self.codes = topologies[0].codes
+            self.parts = [np.arange(len(topologies[0].values))]
+        elif topologies:
+            joint = self.codes
+            for topology in topologies:
+                # Numbering the groups again after each topology keeps the products small.
+                joint = joint * len(topology.values) + topology.codes
+                joint = np.unique(joint, return_inverse=True)[1]
+            _, first, self.codes = np.unique(joint, return_index=True, return_inverse=True)
+            self.parts = [topology.codes[first] for topology in topologies]
 
     def __len__(self) -> int:
-        """The number of groups."""
+        """Return the number of groups."""
         return len(self.parts[0]) if self.parts else 1
-
-    def is_current(self, capacity: int) -> bool:
-        return self._capacity == capacity and self._changed_at() <= self._verified_at
-
-    def _changed_at(self) -> int:
-        return max([topology.changed_at for topology in self.topologies], default=0)
-
-    def among(self, rows: Mask) -> Mask:
-        """The groups that have one of `rows`, an array that nobody changes."""
-        if self._among is None or self._among[0] is not rows:
-            self._among = rows, self._groups_of(rows)
-        return self._among[1]
-
-    def _groups_of(self, rows: Mask) -> Mask:
-        if len(self) <= _FEW:
-            if self._members is None:
-                self._members = [np.equal(self.codes, code) for code in range(len(self))]
-            return np.array([(members & rows).any() for members in self._members], np.bool_)
-        found = np.zeros(len(self), np.bool_)
-        found[self.codes[rows]] = True
-        return found
-
-    def rows_of(self, groups: Sequence[int]) -> ChangedRows:
-        """The rows that are in a few groups; None when they are so many that all might as well be taken."""
-        found: ChangedRows = NO_ROWS
-        for group in groups:
-            found = union(found, (self.codes == group).nonzero()[0])
-        return found if found is None or _PART * len(found) <= self._capacity else None
 
 
 class CountedDomains:
@@ -117,10 +76,9 @@ class CountedDomains:
         return not np.array_equal(before, self.codes)
 
     def _move(self, row: int) -> bool:
-        """Bring the group of one row up to date: most often the one where the last pod went."""
         old, level = self.codes.item(row), 0
         if self._counting[row]:
-            level = 1 if self._pods is None else self._pods.by_row.item(row) + 1
+            level = 1 if self._pods is None else self._pods.by_row.get(row, 0) + 1
         new = level * len(self.domains) + self.domains.codes.item(row)
         if old == new:
             return False
@@ -136,7 +94,7 @@ class CountedDomains:
     def _all_codes(self) -> NDArray[np.intp]:
         levels = self._counting.astype(np.intp)
         if self._pods is not None:
-            levels *= self._pods.by_row + 1
+            levels *= self._pods.array(len(levels)) + 1
         return levels * len(self.domains) + self.domains.codes
 
     def _make_room(self, code: int) -> None:

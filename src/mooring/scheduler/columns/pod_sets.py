@@ -1,23 +1,25 @@
-"""Sets of pods that terms and constraints choose, counted by row.
+"""Sets of pods that terms and constraints select, counted by row.
 
-Pods with the same namespace and labels form a group; whether a set has a group is judged once, when either is new.
-Placing a pod adds one to the sets of its group and looks at no selector. A set lives as long as somebody holds it.
+Pods with the same namespace and labels form a group. Whether a set has a group is decided once, when either is new, and
+only for those that share a label (``selector_index.py``). Placing a pod adds one to the sets of its group and evaluates
+no selector. A set is freed with the last derived value that holds it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
-from weakref import WeakValueDictionary
+from weakref import ReferenceType, WeakValueDictionary, ref
 
 import msgspec
 
 from mooring.api.label_selector import NOTHING, Selector
 from mooring.constraints.pod_affinity import AffinityTerm
-from mooring.scheduler.columns.shapes import Group
+from mooring.scheduler.columns.selector_index import LabelIndex, SelectorIndex
+from mooring.scheduler.columns.signatures import Group
 from mooring.scheduler.columns.topology import RowCounts
 from mooring.scheduler.columns.weak_list import WeakList
 
 GroupKey: TypeAlias = tuple[Group, bool]
-"""Namespace and labels of pods, and whether they are being deleted."""
+"""Namespace and labels of pods, and whether they are terminating."""
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
@@ -28,7 +30,7 @@ class PodChoice(msgspec.Struct, frozen=True):
     namespaces: frozenset[str] = frozenset()
     namespace_selector: Selector = NOTHING
     terminating: bool = True
-    """Whether pods that are being deleted count."""
+    """Whether terminating pods count."""
 
     @classmethod
     def of_term(cls, term: AffinityTerm) -> "PodChoice":
@@ -37,20 +39,20 @@ class PodChoice(msgspec.Struct, frozen=True):
     def has(self, group: "PodGroup", namespaces: NamespaceLabels) -> bool:
         if group.terminating and not self.terminating:
             return False
-        return self.selector.matches(group.labels) and self._covers(group.namespace, namespaces)
+        return self.selector.matches(group.labels) and self.covers(group.namespace, namespaces)
 
-    def _covers(self, namespace: str, namespaces: NamespaceLabels) -> bool:
+    def covers(self, namespace: str, namespaces: NamespaceLabels) -> bool:
         if namespace in self.namespaces or self.namespace_selector.is_empty():
             return True
-        labels = namespaces.get(namespace)  # a namespace that is not known is chosen by no selector
+        labels = namespaces.get(namespace)  # a selector selects no namespace that is not known
         return labels is not None and self.namespace_selector.matches(labels)
 
 
 class PodSet(RowCounts):
-    """The placed pods that all `choices` choose."""
+    """The placed pods that all `choices` select."""
 
-    def __init__(self, choices: tuple[PodChoice, ...], capacity: int) -> None:
-        super().__init__(capacity)
+    def __init__(self, choices: tuple[PodChoice, ...]) -> None:
+        super().__init__()
         self.choices = choices
 
     def has(self, group: "PodGroup", namespaces: NamespaceLabels) -> bool:
@@ -71,37 +73,53 @@ class PodGroup:
 
 
 class PodSets:
-    def __init__(self, namespaces: NamespaceLabels, capacity: int) -> None:
+    def __init__(self, namespaces: NamespaceLabels) -> None:
         self._namespaces = namespaces
-        self._capacity = capacity
         self._groups: dict[GroupKey, PodGroup] = {}
+        self._groups_of: dict[str, LabelIndex[PodGroup]] = {}
         self._sets: WeakValueDictionary[tuple[PodChoice, ...], PodSet] = WeakValueDictionary()
+        self._index: SelectorIndex[ReferenceType[PodSet]] = SelectorIndex()
 
     def __len__(self) -> int:
         return len(self._sets)
 
+    @property
+    def groups(self) -> int:
+        """The number of distinct label sets of placed pods."""
+        return len(self._groups)
+
     def pod_set(self, *choices: PodChoice) -> PodSet:
-        """The set of pods that all `choices` choose; the same object for the same choices."""
+        """Return the set of pods that all `choices` select; the same object for the same choices."""
         found = self._sets.get(choices)
         if found is None:
-            found = self._sets[choices] = PodSet(choices, self._capacity)
-            for group in self._groups.values():
+            found = self._sets[choices] = PodSet(choices)
+            first = choices[0]
+            named = None if first.namespace_selector.selectable else first.namespaces
+            self._index.add(ref(found, self._index.remove), first.selector, named)
+            for group in self._candidates(first):
                 if found.has(group, self._namespaces):
                     _join(group, found)
         return found
 
+    def _candidates(self, choice: PodChoice) -> Iterator[PodGroup]:
+        wanted = self._groups_of if choice.namespace_selector.selectable else choice.namespaces
+        for namespace in wanted:
+            groups = self._groups_of.get(namespace)
+            if groups is not None and choice.covers(namespace, self._namespaces):
+                yield from groups.candidates(choice.selector)
+
     def add(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> None:
-        """A pod has been placed on a row."""
+        """Count a pod that was placed on a row."""
         for pods in self._joined(row, key, labels):
             pods.add(row, 1)
 
     def subtract(self, row: int, key: GroupKey) -> None:
-        """A pod has left a row."""
+        """Count a pod no longer that was removed from a row."""
         for pods in self._left(row, key):
             pods.add(row, -1)
 
     def move(self, row: int, before: GroupKey, after: GroupKey, labels: Mapping[str, str]) -> bool:
-        """A pod on a row has got other labels, or is being deleted now; whether a set has lost or won it."""
+        """Count a pod whose labels changed, or which is terminating now; return whether any set changed."""
         were, are = set(self._left(row, before)), set(self._joined(row, after, labels))
         for pods in were - are:
             pods.add(row, -1)
@@ -110,45 +128,45 @@ class PodSets:
         return were != are
 
     def _joined(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> list[PodSet]:
-        """The sets of a group that has one more pod on a row."""
         group = self._groups.get(key)
         if group is None:
             (namespace, _), terminating = key
             group = self._groups[key] = PodGroup(namespace, labels, terminating=terminating)
-            for pods in self._sets.values():
-                if pods.has(group, self._namespaces):
-                    group.sets.add(pods)
+            self._groups_of.setdefault(namespace, LabelIndex()).add(group, labels)
+            for pods in self._selecting(group):
+                group.sets.add(pods)
         group.by_row[row] = group.by_row.get(row, 0) + 1
         return group.sets.members()
 
+    def _selecting(self, group: PodGroup) -> list[PodSet]:
+        alive = (reference() for reference in self._index.candidates(group.namespace, group.labels))
+        return [pods for pods in alive if pods is not None and pods.has(group, self._namespaces)]
+
     def _left(self, row: int, key: GroupKey) -> list[PodSet]:
-        """The sets of a group that has one pod less on a row."""
         group = self._groups[key]
         group.by_row[row] -= 1
         if not group.by_row[row]:
             del group.by_row[row]
         if not group.by_row:
             del self._groups[key]
+            groups = self._groups_of[group.namespace]
+            groups.remove(group, group.labels)
+            if not len(groups):
+                del self._groups_of[group.namespace]
         return group.sets.members()
 
     def namespace_changed(self, namespace: str) -> None:
-        """The labels of a namespace have changed: judge its groups again."""
-        for group in self._groups.values():
-            if group.namespace != namespace:
-                continue
-            for pods in list(self._sets.values()):
-                before, after = pods in group.sets.members(), pods.has(group, self._namespaces)
-                if after and not before:
-                    _join(group, pods)
-                elif before and not after:
+        """Find the sets of a namespace's groups again, because its labels have changed."""
+        for group in self._groups_of.get(namespace, ()):
+            before, after = group.sets.members(), self._selecting(group)
+            for pods in before:
+                if pods not in after:
                     group.sets.remove(pods)
                     for row, number in group.by_row.items():
                         pods.add(row, -number)
-
-    def grow(self, capacity: int) -> None:
-        self._capacity = capacity
-        for pods in self._sets.values():
-            pods.grow(capacity)
+            for pods in after:
+                if pods not in before:
+                    _join(group, pods)
 
 
 def _join(group: PodGroup, pods: PodSet) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort
+from mooring.scheduler.columns.signatures import ANY_ADDRESS, HostPort
 from mooring.scheduler.columns.topology import Mask, Rows
 
 

@@ -13,7 +13,6 @@ class PriorityColumn:
     def __init__(self, capacity: int) -> None:
         self.lowest: NDArray[np.int64] = np.full(capacity, NOBODY, np.int64)
         self._numbers = [0] * capacity
-        """How many pods have the lowest priority."""
 
     def add(self, row: int, priority: int) -> None:
         lowest = self.lowest.item(row)

@@ -66,7 +66,7 @@ class RankedPods:
         missing = [node for node in nodes if node._table is None]
         if missing:
             ranks = np.array([rank for node in missing for rank in node._ranks], np.int64).reshape(-1, 2).T
-            usage = resources.usage_table([placed.shape for node in missing for placed in node.placed])
+            usage = resources.usage_table([placed.signature for node in missing for placed in node.placed])
             table, begin = np.concatenate((ranks, usage)), 0
             for node in missing:
                 end = begin + len(node.placed)

@@ -2,7 +2,7 @@
 
 Lines 0 to 2 are for all pods alike: how many there are, and the cpu and memory that scoring assumes of them; from line
 3 on come cpu, memory, ephemeral storage and then other resources in the order in which they turned up. A pod's effect
-on a node is one column vector, kept in its shape, so that placing it is one addition.
+on a node is one column vector, kept in its signature, so that placing it is one addition.
 
 Resources get a line when a node offers them or a configuration names them, never because a pod asks for them: whoever
 writes pods could make the tables grow for ever. What pods use of other resources is noted beside the tables, and
@@ -19,7 +19,7 @@ from mooring.api.core_v1 import Node
 from mooring.base import logs
 from mooring.constraints import requests
 from mooring.constraints.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from mooring.scheduler.columns.shapes import PodShape
+from mooring.scheduler.columns.signatures import PodSignature
 
 log = logs.get(__name__)
 
@@ -34,7 +34,7 @@ Table = NDArray[np.int64]
 
 
 class Usage(NamedTuple):
-    """What one pod of a shape adds to its node; good for as long as the lines are the same."""
+    """What one pod of a signature adds to its node; good for as long as the lines are the same."""
 
     layout: int
     column: Table
@@ -46,14 +46,12 @@ class ResourceColumns:
     def __init__(self, capacity: int) -> None:
         self._lines = {PODS: POD_COUNT, CPU: _FIRST, MEMORY: _FIRST + 1, EPHEMERAL_STORAGE: _FIRST + 2}
         self._named = set(self._lines)
-        """Resources that keep their line though no node offers them."""
         shape = (_FIRST + 3, capacity)
         self.allocatable: Table = np.zeros(shape, np.int64)
         self.used: Table = np.zeros(shape, np.int64)
         self.layout = 0
         """Rises when the tables get another form: more rows, or other lines."""
         self._beside: dict[str, dict[int, int]] = {}
-        """By resource without a line, what pods use of it by row."""
         self._states: dict[int, bytes] = {}
 
     def find(self, resource: str) -> int | None:
@@ -113,11 +111,11 @@ class ResourceColumns:
         self.used[:, row] = 0
         self._states.pop(row, None)
 
-    def add(self, row: int, shape: PodShape, times: int = 1) -> None:
+    def add(self, row: int, signature: PodSignature, times: int = 1) -> None:
         """A pod has come; with `times` of -1, it has gone."""
-        usage = shape.usage
+        usage = signature.usage
         if usage is None or usage.layout != self.layout:
-            usage = self._usage(shape)
+            usage = self._usage(signature)
         used = self.used[:, row]
         if times == 1:
             used += usage.column
@@ -132,20 +130,20 @@ class ResourceColumns:
             if not rows:
                 del self._beside[resource]
 
-    def subtract(self, row: int, shape: PodShape) -> None:
-        self.add(row, shape, -1)
+    def subtract(self, row: int, signature: PodSignature) -> None:
+        self.add(row, signature, -1)
 
-    def usage_of(self, shape: PodShape) -> NDArray[np.int64]:
-        """What a pod of a shape adds, by resource."""
-        return self._usage(shape).column
+    def usage_of(self, signature: PodSignature) -> NDArray[np.int64]:
+        """What a pod of a signature adds, by resource."""
+        return self._usage(signature).column
 
-    def usage_table(self, shapes: Sequence[PodShape]) -> Table:
-        """What pods of some shapes add: a line for each resource, a column for each pod."""
-        if not shapes:
+    def usage_table(self, signatures: Sequence[PodSignature]) -> Table:
+        """What pods of some signatures add: a line for each resource, a column for each pod."""
+        if not signatures:
             return np.zeros((len(self.used), 0), np.int64)
-        numbers: dict[PodShape, int] = {}
-        places = [numbers.setdefault(shape, len(numbers)) for shape in shapes]
-        return np.array([self.usage_of(shape) for shape in numbers]).T[:, places]
+        numbers: dict[PodSignature, int] = {}
+        places = [numbers.setdefault(signature, len(numbers)) for signature in signatures]
+        return np.array([self.usage_of(signature) for signature in numbers]).T[:, places]
 
     def begin_anew(self) -> None:
         """Let everything be made again that was made for these columns."""
@@ -157,21 +155,20 @@ class ResourceColumns:
         self.allocatable = np.concatenate((self.allocatable, added), axis=1)
         self.used = np.concatenate((self.used, added), axis=1)
 
-    def _usage(self, shape: PodShape) -> Usage:
-        usage = shape.usage
+    def _usage(self, signature: PodSignature) -> Usage:
+        usage = signature.usage
         if usage is None or usage.layout != self.layout:
             column = np.zeros(len(self.used), np.int64)
-            for resource, amount in shape.requests.items():
+            for resource, amount in signature.requests.items():
                 if resource in self._lines:
                     column[self._lines[resource]] = amount
             column[POD_COUNT] = 1
-            column[SCORED_CPU], column[SCORED_MEMORY] = shape.scored.get(CPU, 0), shape.scored.get(MEMORY, 0)
-            beside = {name: amount for name, amount in shape.requests.items() if name not in self._lines}
-            usage = shape.usage = Usage(self.layout, column, beside)
+            column[SCORED_CPU], column[SCORED_MEMORY] = signature.scored.get(CPU, 0), signature.scored.get(MEMORY, 0)
+            beside = {name: amount for name, amount in signature.requests.items() if name not in self._lines}
+            usage = signature.usage = Usage(self.layout, column, beside)
         return usage
 
     def _make_lines(self, resources: Collection[str]) -> None:
-        """Have a line for each of these."""
         missing = [resource for resource in resources if resource not in self._lines]
         for resource in missing:
             line = self._vacant_line(resources)
@@ -190,7 +187,6 @@ class ResourceColumns:
             self.layout += 1
 
     def _vacant_line(self, wanted: Collection[str]) -> int | None:
-        """A line to be used again, empty: its resource is neither wanted nor offered nor named."""
         if len(self.used) < _SPARE_LINES:
             return None
         for resource, line in self._lines.items():

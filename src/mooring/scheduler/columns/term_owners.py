@@ -1,44 +1,66 @@
 """The pod-affinity terms of placed pods, interned, with the number of their owners by row and by domain.
 
-A new pod must know which of them choose it. That is judged once for each term and shape: a reader keeps the terms that
-chose it and its place in `log`, and looks only at terms that were added since.
+A new pod has to know which of them select it. `selecting` finds these by index, so that terms of other apps cost
+nothing. A term is forgotten with its last owner.
 """
 
-from mooring.constraints.columns.revisions import next_revision
-from mooring.scheduler.columns.shapes import PodTerms, TermKey
-from mooring.scheduler.columns.topology import DomainCounts, RowCounts, Topologies, Topology
+from collections import Counter
+from collections.abc import Mapping
 
-_SLACK = 64
+from mooring.constraints.columns.revisions import next_revision
+from mooring.scheduler.columns.inputs import Input, Inputs
+from mooring.scheduler.columns.selector_index import SelectorIndex
+from mooring.scheduler.columns.signatures import PodTerms, TermKey, TermKind
+from mooring.scheduler.columns.topology import DomainCounts, RowCounts, Topologies, Topology
 
 
 class OwnedTerm(RowCounts):
     """A term that placed pods have: how many of them, and where."""
 
-    def __init__(self, key: TermKey, topology: Topology, capacity: int) -> None:
-        super().__init__(capacity)
+    def __init__(self, key: TermKey, topology: Topology) -> None:
+        super().__init__()
         self.key = key
         self.domains: DomainCounts = self.by_domain(topology)
 
 
 class TermOwners:
-    def __init__(self, capacity: int) -> None:
-        self.log: list[OwnedTerm] = []
-        """The terms, oldest first; some may have lost their last owner."""
-        self.begun_at = 0
-        """When the log was last begun anew."""
-        self._capacity = capacity
+    def __init__(self, namespaces: Mapping[str, Mapping[str, str]], inputs: Inputs) -> None:
+        self._namespaces = namespaces
+        self._inputs = inputs
         self._terms: dict[TermKey, OwnedTerm] = {}
-        self._ownerless = 0
+        self._indexes = {kind: SelectorIndex[OwnedTerm]() for kind in TermKind}
+        self._changed_at = dict.fromkeys(TermKind, 0)
+        self._topology_keys: dict[TermKind, Counter[str]] = {kind: Counter() for kind in TermKind}
+
+    def __len__(self) -> int:
+        return len(self._terms)
+
+    def terms(self) -> list[OwnedTerm]:
+        return list(self._terms.values())
+
+    def changed_at(self, kind: TermKind) -> int:
+        """Return when a term of a kind last got its first or lost its last owner, or may select other pods."""
+        return self._changed_at[kind]
+
+    def topology_keys(self, kind: TermKind) -> frozenset[str]:
+        """Return the topology keys of all terms of a kind."""
+        return frozenset(self._topology_keys[kind])
+
+    def selecting(self, kind: TermKind, namespace: str, labels: Mapping[str, str]) -> list[OwnedTerm]:
+        """Return the terms of a kind that select pods with these labels."""
+        own = self._namespaces.get(namespace, {})
+        candidates = self._indexes[kind].candidates(namespace, labels)
+        return [term for term in candidates if term.key.term.matches(namespace, labels, own)]
 
     def add(self, row: int, terms: PodTerms, topologies: Topologies) -> None:
         for key in terms.keys:
             term = self._terms.get(key)
             if term is None:
-                term = OwnedTerm(key, topologies.of(key.term.topology_key), self._capacity)
-                self._terms[key] = term
-                self.log.append(term)
-            elif not term.total:
-                self._ownerless -= 1
+                term = self._terms[key] = OwnedTerm(key, topologies.of(key.term.topology_key))
+                named = None if key.term.namespace_selector.selectable else key.term.namespaces
+                self._indexes[key.kind].add(term, key.term.selector, named)
+                self._topology_keys[key.kind][key.term.topology_key] += 1
+                self._note(key.kind)
             term.add(row, 1)
 
     def subtract(self, row: int, terms: PodTerms) -> None:
@@ -46,21 +68,22 @@ class TermOwners:
             term = self._terms[key]
             term.add(row, -1)
             if not term.total:
-                self._ownerless += 1
-        if self._ownerless > len(self.log) // 2 + _SLACK:
-            self._forget_ownerless()
+                self._forget(term)
 
-    def _forget_ownerless(self) -> None:
-        self._terms = {key: term for key, term in self._terms.items() if term.total}
-        self.start_again()
+    def _forget(self, term: OwnedTerm) -> None:
+        key = term.key
+        del self._terms[key]
+        self._indexes[key.kind].remove(term)
+        used = self._topology_keys[key.kind]
+        used[key.term.topology_key] -= 1
+        if not used[key.term.topology_key]:
+            del used[key.term.topology_key]
+        self._note(key.kind)
 
-    def start_again(self) -> None:
-        """Make readers judge all terms again, because some are gone or namespaces have changed."""
-        self.log = list(self._terms.values())
-        self._ownerless = sum(not term.total for term in self.log)
-        self.begun_at = next_revision()
+    def _note(self, kind: TermKind) -> None:
+        self._changed_at[kind] = next_revision()
+        self._inputs.touch(Input.TERMS)
 
-    def grow(self, capacity: int) -> None:
-        self._capacity = capacity
-        for term in self._terms.values():
-            term.grow(capacity)
+    def namespace_changed(self) -> None:
+        """Make readers look up the terms again that select them."""
+        self._changed_at = dict.fromkeys(TermKind, next_revision())

@@ -2,13 +2,16 @@
 
 Worked example for ``zone`` with nodes in a, b, a and one without the label:
 
-    codes [1, 2, 1, 0]     a set of pods by row [3, 0, 1, 5]     by domain [0, 4, 0]
+    codes [1, 2, 1, 0]     a set of pods by row {0: 3, 2: 1, 3: 5}     by domain {1: 4}
 
-Code 0 means that the node has no such label (or the row no node); nothing is counted there. When a pod comes or goes,
-one entry of each table changes; when a node moves to another domain, what is on it moves along.
+Code 0 means that the node has no such label (or the row no node); nothing is counted there. When a pod is placed or
+removed, one entry of each count changes; when a node moves to another domain, its pods move along. Counts are sparse:
+an app takes as much memory as it has pods, whatever the number of nodes. Topologies and counts are freed with the last
+derived value that holds them.
 """
 
 from typing import TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +27,8 @@ ZONE = "topology.kubernetes.io/zone"
 
 class Topology:
     """The domains of one label key."""
+
+    __slots__ = ("__weakref__", "_code_of", "changed_at", "codes", "counts", "key", "values")
 
     def __init__(self, key: str, capacity: int) -> None:
         self.key = key
@@ -59,69 +64,85 @@ class Topology:
 
 
 class RowCounts:
-    """How many of something there are on each row, and tables of the same by domain that follow it."""
+    """How many pods of a set are on each row, and the same by domain in tables that follow it."""
 
-    def __init__(self, capacity: int) -> None:
-        self.by_row: NDArray[np.int64] = np.zeros(capacity, np.int64)
+    def __init__(self) -> None:
+        self.by_row: dict[int, int] = {}
+        """Rows without any are absent."""
         self.total = 0
         self.changed_at = 0
         self._tables: WeakList[DomainCounts] = WeakList()
 
     def add(self, row: int, number: int) -> None:
-        self.by_row[row] += number
+        _add(self.by_row, row, number)
         self.total += number
         self.changed_at = next_revision()
         for table in self._tables.members():
             table.added(row, number)
 
     def by_domain(self, topology: Topology, eligible: Mask | None = None) -> "DomainCounts":
-        """A table that stays up to date for as long as somebody holds it."""
+        """Return a table that stays up to date for as long as it is referenced."""
         table = DomainCounts(self, topology, eligible)
         self._tables.add(table)
         topology.counts.add(table)
         return table
 
-    def grow(self, capacity: int) -> None:
-        self.by_row = np.concatenate((self.by_row, np.zeros(capacity - len(self.by_row), np.int64)))
+    def array(self, capacity: int) -> NDArray[np.int64]:
+        """Return the counts of all rows."""
+        found = np.zeros(capacity, np.int64)
+        found[list(self.by_row)] = list(self.by_row.values())
+        return found
 
 
 class DomainCounts:
     """Counts by domain, of the rows in `eligible` (None: all rows)."""
 
+    __slots__ = (
+        "__weakref__",
+        "_by_row",
+        "_eligible",
+        "_table",
+        "by_code",
+        "changed_at",
+        "changes",
+        "flips",
+        "topology",
+    )
+
     def __init__(self, source: RowCounts, topology: Topology, eligible: Mask | None) -> None:
         self.topology = topology
+        self.by_code: dict[int, int] = {}
+        """By the code of a domain; domains without any are absent."""
         self.changed_at = 0
         """When an entry last changed."""
         self.changes: ChangeLog[int] = ChangeLog()
-        """The codes of domains whose entry has changed."""
-        self._source = source
+        """The codes of domains whose count has changed ..."""
+        self.flips: ChangeLog[int] = ChangeLog()
+        """... and of those whose count has become zero or is zero no longer."""
+        self._by_row = source.by_row  # not the source: it may hold this table, and a cycle would outlive both
         self._eligible = eligible
-        counted = source.by_row if eligible is None else source.by_row * eligible
-        size = len(topology.values) + 16
-        found = np.flatnonzero(counted)
-        sums = np.bincount(topology.codes[found], weights=counted[found], minlength=size)
-        self._table: NDArray[np.int64] = sums.astype(np.int64)
-        self._table[0] = 0
-        self.total = int(self._table.sum())
-        """Of all domains."""
+        self._table: NDArray[np.int64] | None = None
+        for row, number in source.by_row.items():
+            code = topology.codes.item(row)
+            if code and (eligible is None or eligible[row]):
+                self.by_code[code] = self.by_code.get(code, 0) + number
 
     def table(self) -> NDArray[np.int64]:
-        """The counts by code, at least one for each domain; 0 for code 0. Not to be changed."""
-        self._make_room()
+        """Return the counts by code, at least one for each domain; 0 for code 0. Not to be changed."""
+        size = len(self.topology.values)
+        if self._table is None or len(self._table) < size:
+            self._table = np.zeros(size + 16, np.int64)
+            self._table[list(self.by_code)] = list(self.by_code.values())
         return self._table
 
-    def at(self, code: int) -> int:
-        """The count of one domain."""
-        return self._table.item(code) if code < len(self._table) else 0
-
     def added(self, row: int, number: int) -> None:
-        code = int(self.topology.codes[row])
+        code = self.topology.codes.item(row)
         if code and (self._eligible is None or self._eligible[row]):
             self._add(code, number)
             self.changed_at = next_revision()
 
     def moved(self, row: int, before: int, after: int) -> None:
-        number = int(self._source.by_row[row])
+        number = self._by_row.get(row, 0)
         if not number or (self._eligible is not None and not self._eligible[row]):
             return
         self.changed_at = next_revision()
@@ -131,26 +152,24 @@ class DomainCounts:
             self._add(after, number)
 
     def _add(self, code: int, number: int) -> None:
-        if code >= len(self._table):
-            self._make_room()
-        self._table[code] += number
-        self.total += number
+        after = _add(self.by_code, code, number)
+        if self._table is not None and code < len(self._table):
+            self._table[code] = after
         self.changes.note(code)
-
-    def _make_room(self) -> None:
-        missing = len(self.topology.values) - len(self._table)
-        if missing > 0:
-            added = np.zeros(missing + len(self._table), np.int64)
-            self._table = np.concatenate((self._table, added))
+        if not after or after == number:
+            self.flips.note(code)
 
 
 class Topologies:
-    """The topologies that somebody uses, by label key."""
+    """The topologies in use, by label key."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._known: dict[str, Topology] = {}
+        self._known: WeakValueDictionary[str, Topology] = WeakValueDictionary()
         self._labels: list[dict[str, str] | None] = [None] * capacity
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def of(self, key: str) -> Topology:
         topology = self._known.get(key)
@@ -172,3 +191,12 @@ class Topologies:
         self._capacity = capacity
         for topology in self._known.values():
             topology.grow(capacity)
+
+
+def _add(counts: dict[int, int], key: int, number: int) -> int:
+    after = counts.get(key, 0) + number
+    if after:
+        counts[key] = after
+    else:
+        del counts[key]
+    return after

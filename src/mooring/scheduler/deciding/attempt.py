@@ -4,9 +4,8 @@
                │                └──────────┴───────────┴─ give back, refuse
                └─ none ────► post-filter ──► nominate ──► the driver displaces victims and tells why ──► wait
 
-Nothing here waits, so every pod is judged by the cluster as the pod before it left it. What is said and done about an
-outcome is the business of a `Driver`: ``cycle.py`` writes to the API server, ``advisor/simulate/scheduling.py`` into a
-simulated world.
+Nothing here waits, so every pod is evaluated with the cluster as the pod before left it. A `Driver` writes what follows
+from an outcome: ``running/cycle.py`` to the API server, ``advisor/simulate/scheduling.py`` into a simulated world.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ P = TypeVar("P")
 class Driver(Protocol):
     """What attempts lead to."""
 
-    def judged(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
+    def evaluated(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
         """A node was chosen, or none, and it took so long."""
 
     def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
@@ -82,7 +81,7 @@ class Attempts:
         try:
             started = perf_counter()
             outcome = self._engine.schedule(pod)
-            self._driver.judged(queued, outcome, perf_counter() - started)
+            self._driver.evaluated(queued, outcome, perf_counter() - started)
             if outcome.error is not None:
                 self._driver.failed(queued, outcome.error.message, begun)
             elif outcome.node is None:
@@ -102,7 +101,6 @@ class Attempts:
     # -- a node was found
 
     def _assume(self, assumed: AssumedPod) -> None:
-        """Reckon with the pod on its node, and let the plugins claim what it needs there."""
         self._driver.assume(assumed)
         status = self._reserve(assumed)
         timeouts: dict[str, float] = {}
@@ -129,7 +127,6 @@ class Attempts:
         return status
 
     def _permit(self, assumed: AssumedPod, timeouts: dict[str, float]) -> Status:
-        """Ask whether the pod may be bound; plugins that let it wait are noted in `timeouts`."""
         profile = assumed.profile.name
         started = begun = perf_counter()
         status = SUCCESS
@@ -169,9 +166,8 @@ class Attempts:
     # -- no node was found
 
     def _fits_nowhere(self, queued: QueuedPod, outcome: Outcome, begun: float) -> bool:
-        """Look for pods to displace, tell people why there is no node, and wait for something that helps."""
         pod, diagnosis = outcome.pod, outcome.diagnosis
-        queued.likeness = self._engine.cluster.shapes.likeness(pod)
+        queued.likeness = self._engine.cluster.signatures.likeness(pod)
         if diagnosis is None or not len(self._engine.cluster):
             self._driver.refused(queued, NO_NODES, None, begun)
             self._queue.requeue(queued, frozenset())
@@ -192,7 +188,6 @@ class Attempts:
         return found
 
     def _nominate(self, pod: Pod, found: PostFilterResult) -> str | None:
-        """Promise the node to the pod, and take it from less important ones; or take an old promise back."""
         nominations = self._engine.nominations
         if found.nominated is None:
             if found.keeps_nomination:
@@ -217,7 +212,6 @@ def logged(plugin: object, what: str) -> Iterator[None]:
 
 
 def _waits_for(diagnosis: Diagnosis) -> frozenset[str]:
-    """The plugins that wait for something outside of the scheduler."""
     refusal = diagnosis.pre_filter
     return frozenset({refusal.plugin}) if refusal is not None and refusal.code is Code.PENDING else frozenset()
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from mooring.constraints.columns.revisions import NEVER, Reader
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
-from mooring.scheduler.deciding.filtering import FilterSlot
-from mooring.scheduler.deciding.judgement import Judgement, Overruled
+from mooring.scheduler.deciding.filter_vectors import FilterVector
+from mooring.scheduler.deciding.pod_evaluation import Overruled, PodEvaluation
 from mooring.scheduler.framework import Code, Mask, Status, unresolvable
 from mooring.scheduler.framework.verdicts import counted
 
@@ -103,82 +103,76 @@ class Diagnosis:
         return f"{text} {', '.join(parts)}." if parts else text
 
 
-def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
+def diagnose(evaluation: PodEvaluation, cluster: Cluster) -> Diagnosis:
     """Gather what the filters said: for each node the first refusal, in the order of the profile."""
-    if judgement.refusal is not None:
-        table = {_RULED_OUT: judgement.refusal}
+    if evaluation.refusal is not None:
+        table = {_RULED_OUT: evaluation.refusal}
         verdicts = np.where(cluster.labels.nodes, _RULED_OUT, NO_NODE)
         counts = {_RULED_OUT: len(cluster)}
-        return Diagnosis(cluster.nodes_now(), verdicts, table, counts, judgement.refusal, judgement.naming)
-    gathered = _gathered(judgement, cluster)
-    gathered.overrule(judgement)
-    return gathered.diagnosis(cluster, judgement.naming)
+        return Diagnosis(cluster.nodes_now(), verdicts, table, counts, evaluation.refusal, evaluation.naming)
+    gathered = _gathered(evaluation, cluster)
+    gathered.overrule(evaluation)
+    return gathered.diagnosis(cluster, evaluation.naming)
 
 
-def _gathered(judgement: Judgement, cluster: Cluster) -> "_Gathered":
-    """What the filters say about the cluster as it is, whoever is expected."""
+def _gathered(evaluation: PodEvaluation, cluster: Cluster) -> "_Gathered":
     nodes, number = cluster.labels.nodes, len(cluster)
-    gathered = _Gathered(np.where(judgement.considered, FEASIBLE, _RULED_OUT))
+    gathered = _Gathered(np.where(evaluation.considered, FEASIBLE, _RULED_OUT))
     gathered.verdicts[~nodes] = NO_NODE
-    if judgement.naming:
-        status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(judgement.naming)}]")
+    if evaluation.naming:
+        status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(evaluation.naming)}]")
         gathered.table[_RULED_OUT] = status
-        gathered.counts[_RULED_OUT] = number - int(np.count_nonzero(judgement.considered))
-    left = judgement.considered
-    for position, slot in _asking(judgement):
+        gathered.counts[_RULED_OUT] = number - int(np.count_nonzero(evaluation.considered))
+    left = evaluation.considered
+    for position, slot in _asking(evaluation):
         gathered.take(position, slot, left & ~slot.ok)
         left = left & slot.ok
     gathered.counts[FEASIBLE] = number - sum(gathered.counts.values())
     return gathered
 
 
-def _asking(judgement: Judgement) -> list[tuple[int, FilterSlot]]:
-    """The filters that refuse some node, numbered in the order of the profile."""
-    filters = enumerate(judgement.filters, 1)
-    return [(position, slot) for position, slot in filters if slot.asks and slot.status.is_success]
+def _asking(evaluation: PodEvaluation) -> list[tuple[int, FilterVector]]:
+    filters = enumerate(evaluation.filters, 1)
+    return [(position, slot) for position, slot in filters if slot.refuses and slot.status.is_success]
 
 
-class ShapeDiagnosis:
-    """Why pods of a shape fit nowhere, kept between them: only rows that have changed since the last are looked at.
+class SharedDiagnosis:
+    """Why pods of a signature fit nowhere, kept between them: only rows that have changed since the last are looked at.
 
-    For pods about which their shape says everything, and whose nodes no plugin has named.
+    For pods about which their signature says everything, and whose nodes no plugin has named.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._reader = Reader(cluster.node_changes, cluster.pod_changes)
         self._gathered: _Gathered | None = None
-        """Without what pods are told because of others that are expected."""
         self._told: Diagnosis | None = None
-        """The last one, as long as nothing has changed ..."""
         self._overruled: Overruled = ()
-        """... and the same rows are overruled."""
-        self._filters: list[tuple[FilterSlot, bool, object]] = []
+        self._filters: list[tuple[FilterVector, bool, object]] = []
         self._verified_at = NEVER
 
-    def of(self, judgement: Judgement, changed_at: int) -> Diagnosis:
-        """`changed_at` is when a verdict of the shape's may last have changed."""
+    def of(self, evaluation: PodEvaluation, changed_at: int) -> Diagnosis:
+        """`changed_at` is when a verdict of the signature's may last have changed."""
         if self._gathered is None or changed_at > self._verified_at:
-            self._gathered, self._told = self._up_to_date(judgement), None
+            self._gathered, self._told = self._up_to_date(evaluation), None
             self._verified_at = changed_at
-        if self._told is None or judgement.overruled is not self._overruled:
+        if self._told is None or evaluation.overruled is not self._overruled:
             found = self._gathered.copy()
-            found.overrule(judgement)
-            self._told, self._overruled = found.diagnosis(self._cluster), judgement.overruled
+            found.overrule(evaluation)
+            self._told, self._overruled = found.diagnosis(self._cluster), evaluation.overruled
         return self._told
 
-    def _up_to_date(self, judgement: Judgement) -> "_Gathered":
-        """What the filters say now: where a few rows have changed, and the filters look at nothing else, by these."""
+    def _up_to_date(self, evaluation: PodEvaluation) -> "_Gathered":
         changes = self._reader.changes()
-        filters: list[tuple[FilterSlot, bool, object]]
-        filters = [(slot, slot.status.is_skip, slot.reasons) for slot in judgement.filters]
+        filters: list[tuple[FilterVector, bool, object]]
+        filters = [(slot, slot.status.is_skip, slot.reasons) for slot in evaluation.filters]
         is_same, self._filters = filters == self._filters, filters
         if self._gathered is None or not is_same or changes.nodes is None or len(changes.nodes):
-            return _gathered(judgement, self._cluster)
-        rows, others = changes.either, (slot for slot in judgement.filters if slot.sees_more_than_row)
+            return _gathered(evaluation, self._cluster)
+        rows, others = changes.either, (slot for slot in evaluation.filters if not slot.reads_only_row)
         if rows is None or len(rows) > _FEW_ROWS or any(not slot.status.is_skip for slot in others):
-            return _gathered(judgement, self._cluster)
-        self._gathered.take_again(rows.tolist(), _asking(judgement))
+            return _gathered(evaluation, self._cluster)
+        self._gathered.take_again(rows.tolist(), _asking(evaluation))
         return self._gathered
 
 
@@ -198,15 +192,15 @@ class _Gathered:
     def diagnosis(self, cluster: Cluster, naming: tuple[str, ...] = ()) -> Diagnosis:
         return Diagnosis(cluster.nodes_now(), self.verdicts, self.table, self.counts, naming=naming)
 
-    def overrule(self, judgement: Judgement) -> None:
+    def overrule(self, evaluation: PodEvaluation) -> None:
         """Rows that would do, were it not for pods that are expected there."""
-        for verdict, (status, rows) in enumerate(judgement.overruled, _RULED_OUT + 1):
+        for verdict, (status, rows) in enumerate(evaluation.overruled, _RULED_OUT + 1):
             self.table[verdict] = status
             self.counts[verdict] = len(rows)
             self.counts[FEASIBLE] -= len(rows)
             self.verdicts[rows] = verdict
 
-    def take_again(self, rows: Iterable[int], asking: Sequence[tuple[int, FilterSlot]]) -> None:
+    def take_again(self, rows: Iterable[int], asking: Sequence[tuple[int, FilterVector]]) -> None:
         """Replace the verdicts on a few rows, which have a node."""
         for row in rows:
             before, after = self.verdicts.item(row), FEASIBLE
@@ -223,7 +217,7 @@ class _Gathered:
                 if before != FEASIBLE and not self.counts[before]:
                     del self.counts[before], self.table[before]
 
-    def take(self, position: int, slot: FilterSlot, refused: Mask) -> None:
+    def take(self, position: int, slot: FilterVector, refused: Mask) -> None:
         codes = slot.codes[refused]
         if not len(codes):
             return

@@ -37,7 +37,6 @@ class Budgets:
         return violating, others
 
     def _protecting(self, placed: PlacedPod) -> list[int]:
-        """The budgets that choose a pod by its namespace and labels."""
         found = self._known.get(placed.group)
         if found is None:
             metadata = placed.pod.metadata

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.ranked_pods import NOT_YET, RankedPods
 from mooring.scheduler.deciding.disruptions import Budgets
-from mooring.scheduler.deciding.judgement import Judgement, only_resources_decide
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, only_resources_decide
 from mooring.scheduler.framework import Mask, Status, unresolvable
 from mooring.scheduler.framework.nominations import Expected
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 OFFSET = 1 << 31
 """Added to priorities in sums, so that one more victim is never better, whatever its priority."""
-Harm: TypeAlias = tuple[int, int, int, int, int]
+Cost: TypeAlias = tuple[int, int, int, int, int]
 """Compares nodes by kube-scheduler's rules, the better the smaller: broken budgets, the highest priority of a victim,
 the sum of their priorities, their number, and when the first of the most important was started, negated."""
 _Table: TypeAlias = NDArray[np.int64]
@@ -47,13 +47,13 @@ class DryRun:
         self.places = places
         """Where it would; in this order ..."""
         self.harms = layers.harms(victims)
-        """... with a line for each part of a `Harm`."""
+        """... with a line for each part of a `Cost`."""
         self._victims = victims
         self._orders = layers.orders
 
-    def outcomes(self) -> list[Harm | Status]:
+    def outcomes(self) -> list[Cost | Status]:
         """For each row the harm, or why it would not do."""
-        found: list[Harm | Status] = [NO_VICTIMS] * (len(self.refused) + len(self.places))
+        found: list[Cost | Status] = [NO_VICTIMS] * (len(self.refused) + len(self.places))
         for place, status in self.refused.items():
             found[place] = status
         for place, harm in zip(self.places.tolist(), zip(*self.harms.tolist(), strict=True), strict=True):
@@ -69,7 +69,7 @@ class DryRun:
 
 
 def dry_run(
-    judgement: Judgement,
+    evaluation: PodEvaluation,
     cluster: Cluster,
     tried: Sequence[int],
     least: int,
@@ -81,7 +81,7 @@ def dry_run(
 
     Budgets say who is given back first, and `expected` which pods are to have room as well.
     """
-    if not only_resources_decide(judgement):
+    if not only_resources_decide(evaluation):
         return None
     rows = np.array(tried, np.intp)
     layers = _Layers(cluster, tried, least, budgets)
@@ -91,21 +91,21 @@ def dry_run(
     fits = layers.numbers > 0
     refused = dict.fromkeys((~fits).nonzero()[0].tolist(), NO_VICTIMS)
     for amounts in (used,) if promised is None else (used + promised, used):
-        refused |= refusals(judgement, rows, allocatable, amounts, fits)
+        refused |= refusals(evaluation, rows, allocatable, amounts, fits)
     left = fits.nonzero()[0]
     layers.keep(left)
     more = None if promised is None else promised.take(left, axis=1)
     there, without = allocatable.take(left, axis=1), used.take(left, axis=1)
-    victims = _spare(judgement, rows[left], there, without, layers, promised=more)
+    victims = _spare(evaluation, rows[left], there, without, layers, promised=more)
     return DryRun(refused, left, victims, layers, without=used)
 
 
 def refusals(
-    judgement: Judgement, rows: NDArray[np.intp], allocatable: _Table, used: _Table, fits: Mask
+    evaluation: PodEvaluation, rows: NDArray[np.intp], allocatable: _Table, used: _Table, fits: Mask
 ) -> dict[int, Status]:
     """Why the pod would not fit if so much were used, by place among `rows`; such places are taken out of `fits`."""
     found: dict[int, Status] = {}
-    for slot in judgement.filters:
+    for slot in evaluation.filters:
         ok = slot.fits_with(rows, allocatable, used)
         if ok is not None and len(lacking := (fits & ~ok).nonzero()[0]):
             for status, places in slot.refusals_with(rows[lacking], allocatable[:, lacking], used[:, lacking]):
@@ -115,7 +115,7 @@ def refusals(
 
 
 def _spare(
-    judgement: Judgement,
+    evaluation: PodEvaluation,
     rows: NDArray[np.intp],
     allocatable: _Table,
     used: _Table,
@@ -123,10 +123,9 @@ def _spare(
     *,
     promised: _Table | None,
 ) -> Mask:
-    """Give back one pod after the other where the new one still fits; by layer and node, who has to go."""
     victims = layers.there.copy()
     # Those that look at the node alone let it pass before and are not asked again.
-    filters = [slot for slot in judgement.filters if not slot.sees_only_node and not slot.status.is_skip]
+    filters = [slot for slot in evaluation.filters if not slot.reads_only_node and not slot.status.is_skip]
     for layer, usage in enumerate(layers.usage):
         including = used + usage
         refused = np.zeros(len(rows), np.bool_)
@@ -165,7 +164,6 @@ class _Layers:
         self._violating: Mask = depths < np.array(violating, np.int64)
 
     def _stack(self, tables: list[_Table], lines: int) -> None:
-        """One table out of all, with so many layers as the fullest node has pods."""
         self.numbers: _Table = np.array([table.shape[1] for table in tables], np.int64)
         node = np.repeat(np.arange(len(tables)), self.numbers)
         layer = np.arange(len(node)) - np.repeat(np.cumsum(self.numbers) - self.numbers, self.numbers)

@@ -9,12 +9,11 @@ replays of recorded cases all use it as it is.
     if outcome.node: engine.assume(pod, outcome.node)
     else: print(outcome.message)
 
-Read next: ``evaluation.py`` for how a pod is judged, ``columns/cluster.py`` for what is known, ``preemption.py`` for
+Read next: ``evaluation.py`` for how a pod is evaluated, ``columns/cluster.py`` for what is known, ``preemption.py`` for
 what happens when nothing fits.
 """
 
 import random
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,13 +22,12 @@ import msgspec
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo, PodShape
-from mooring.scheduler.deciding.diagnosis import Diagnosis, ShapeDiagnosis, diagnose
-from mooring.scheduler.deciding.evaluation import Evaluation
-from mooring.scheduler.deciding.judgement import Judgement
-from mooring.scheduler.deciding.plan import Plan
+from mooring.scheduler.deciding.diagnosis import Diagnosis, diagnose
+from mooring.scheduler.deciding.evaluation import Evaluator
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
+from mooring.scheduler.deciding.profile_plan import Plan
 from mooring.scheduler.deciding.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
-from mooring.scheduler.deciding.refusals import Refusals
+from mooring.scheduler.deciding.rejection import Rejection
 from mooring.scheduler.framework import (
     ChoosePlugin,
     Code,
@@ -52,9 +50,6 @@ if TYPE_CHECKING:  # handed on to plugins; simulations have none
 NOTHING_DONE = PostFilterResult(unschedulable())
 NO_NODES = "no nodes available to schedule pods"
 """What a pod is told in a cluster without any."""
-_CACHE_BYTES = 256 * 1024 * 1024
-_BYTES_PER_ROW = 200
-"""What an evaluation keeps, roughly: a dozen arrays, and masks."""
 
 
 class UnknownSchedulerError(LookupError):
@@ -86,7 +81,7 @@ class Outcome(msgspec.Struct):
     """When no node will do."""
     error: Status | None
     """When something went wrong instead."""
-    judgement: Judgement
+    evaluation: PodEvaluation
 
     @property
     def message(self) -> str:
@@ -98,14 +93,22 @@ class Outcome(msgspec.Struct):
     @property
     def likeness(self) -> tuple[object, ...]:
         """Equal for outcomes with the same `evaluations`, as pods that look alike have them one after the other."""
-        judged = self.judgement
-        statuses = [slot.status for slot in judged.filters]
-        return self.profile, self.feasible, judged.filters, statuses, judged.refusal, judged.asked, judged.scores
+        evaluated = self.evaluation
+        statuses = [slot.status for slot in evaluated.filters]
+        return (
+            self.profile,
+            self.feasible,
+            evaluated.filters,
+            statuses,
+            evaluated.refusal,
+            evaluated.asked,
+            evaluated.scores,
+        )
 
     def evaluations(self) -> Iterator[EvaluationCount]:
         """To be read before the cluster changes."""
         yield from self._preparations()
-        for plugin, nodes, for_now, for_good in self.judgement.asked:
+        for plugin, nodes, for_now, for_good in self.evaluation.asked:
             for code, number in (
                 (Code.SUCCESS, nodes - for_now - for_good),
                 (Code.UNSCHEDULABLE, for_now),
@@ -114,19 +117,19 @@ class Outcome(msgspec.Struct):
                 if number:
                     yield EvaluationCount(plugin, "Filter", code, number)
         if self.feasible > 1:  # a single feasible node is taken without scoring
-            for slot in self.judgement.scores:
+            for slot in self.evaluation.scores:
                 yield EvaluationCount(slot.name, "Score", Code.SUCCESS, self.feasible)
 
     def _preparations(self) -> Iterator[EvaluationCount]:
-        for slot in self.judgement.filters:
-            if slot.counts_pre_filter and not slot.status.is_skip:
+        for slot in self.evaluation.filters:
+            if slot.has_pre_point and not slot.status.is_skip:
                 yield EvaluationCount(slot.name, "PreFilter", Code.SUCCESS, 1)
-        refusal = self.judgement.refusal
+        refusal = self.evaluation.refusal
         if refusal is not None and refusal.is_rejected and refusal.plugin:
             yield EvaluationCount(refusal.plugin, "PreFilter", refusal.code, 1)
         if self.feasible > 1:
-            for entry in self.judgement.scores:
-                if entry.counts_pre_score:
+            for entry in self.evaluation.scores:
+                if entry.has_pre_point:
                     yield EvaluationCount(entry.name, "PreScore", Code.SUCCESS, 1)
 
 
@@ -137,13 +140,6 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     scores: Mapping[str, int]
     """By plugin, weighted."""
     total: int
-
-
-class _Kept(msgspec.Struct):
-    """What is kept for a shape: verdicts and points, and why the last pod fitted nowhere."""
-
-    evaluation: Evaluation
-    diagnosis: ShapeDiagnosis
 
 
 class Engine:
@@ -168,17 +164,17 @@ class Engine:
         self.profiles: dict[str, Profile] = {
             spec.scheduler_name: build(spec, IN_TREE if registry is None else registry, handle) for spec in profiles
         }
-        self.cluster.shapes.signers = {
+        self.cluster.signatures.signers = {
             (profile.name, plugin.name): plugin.sign
             for profile in self.profiles.values()
             for plugin in profile.plugins
             if isinstance(plugin, SignPlugin)
         }
-        self._plans = {name: Plan(profile, timed or _itself) for name, profile in self.profiles.items()}
-        self.cluster.shapes.read = Part(0)
-        for plan in self._plans.values():
-            self.cluster.shapes.read |= plan.read
-        self._kept: OrderedDict[tuple[str, PodShape], _Kept] = OrderedDict()
+        plans = {name: Plan(profile, self.cluster, timed or _itself) for name, profile in self.profiles.items()}
+        self.cluster.signatures.read = Part(0)
+        for plan in plans.values():
+            self.cluster.signatures.read |= plan.read
+        self._evaluators = {name: Evaluator(plan, self.cluster) for name, plan in plans.items()}
 
     # -- what is known
 
@@ -189,9 +185,13 @@ class Engine:
             self.nominations.remove(thing)  # it has its room now
 
     def remove(self, thing: Resource) -> None:
+        placed = self.cluster.placed(thing) if isinstance(thing, Pod) else None
         self.cluster.remove(thing)
         if isinstance(thing, Pod):
             self.nominations.remove(thing)
+        if placed is not None and not placed.signature.pods:
+            for evaluator in self._evaluators.values():
+                evaluator.forget(placed.signature)
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Reckon with a pod on a node from now on, before anybody has confirmed it."""
@@ -214,30 +214,30 @@ class Engine:
     def schedule(self, pod: Pod) -> Outcome:
         """Where a pod should go as things are: where it was promised room, or the best node, by lot among equals."""
         profile = self.profile_of(pod)
-        judgement = self._judge_where_nominated(profile, pod) or self._judge(profile, pod)
-        considered = judgement.asked[0][1] if judgement.asked else 0
-        refusal = judgement.refusal
+        evaluation = self._evaluate_nominated_node(profile, pod) or self._evaluate(profile, pod)
+        considered = evaluation.number_considered if evaluation.asked else 0
+        refusal = evaluation.refusal
         if refusal is not None and not refusal.is_rejected:
-            return Outcome(pod, profile, None, judgement.cycle, 0, considered, None, refusal, judgement)
-        if not judgement.number_feasible:
-            diagnosis = self._diagnosis(profile, judgement)
-            return Outcome(pod, profile, None, judgement.cycle, 0, considered, diagnosis, None, judgement)
-        node = self.cluster.nodes[self._best(judgement, profile.choose)]
+            return Outcome(pod, profile, None, evaluation.cycle, 0, considered, None, refusal, evaluation)
+        if not evaluation.number_feasible:
+            diagnosis = self._evaluators[profile.name].diagnosis(evaluation)
+            return Outcome(pod, profile, None, evaluation.cycle, 0, considered, diagnosis, None, evaluation)
+        node = self.cluster.nodes[self._best(evaluation, profile.choose)]
         name = node.name if node is not None else None
-        number = judgement.number_feasible
-        return Outcome(pod, profile, name, judgement.cycle, number, considered, None, None, judgement)
+        number = evaluation.number_feasible
+        return Outcome(pod, profile, name, evaluation.cycle, number, considered, None, None, evaluation)
 
     def explain(self, pod: Pod) -> dict[str, NodeExplanation]:
         """What every node's verdict is, and what the points of the feasible ones are made of."""
-        judgement = self._judge(self.profile_of(pod), pod, needs_points=True)
-        statuses = diagnose(judgement, self.cluster).statuses()
+        evaluation = self._evaluate(self.profile_of(pod), pod, needs_points=True)
+        statuses = diagnose(evaluation, self.cluster).statuses()
         found: dict[str, NodeExplanation] = {}
         for info in self.cluster.node_infos():
             status = statuses.get(info.name)
             if status is not None:
                 found[info.name] = NodeExplanation(status, {}, 0)
             else:
-                scores = {slot.name: int(slot.points[info.row]) for slot in judgement.scores}
+                scores = {name: int(points[info.row]) for name, points in evaluation.points.items()}
                 found[info.name] = NodeExplanation(Status(), scores, sum(scores.values()))
         return found
 
@@ -249,9 +249,9 @@ class Engine:
         found, said, name = NOTHING_DONE, list[str](), ""
         if outcome.diagnosis is None:
             return found
-        refusals = Refusals(outcome.judgement, outcome.diagnosis)
+        refusals = Rejection(outcome.evaluation, outcome.diagnosis)
         for plugin in outcome.profile.post_filter:
-            found, name = plugin.post_filter(outcome.judgement.pod, refusals), str(getattr(plugin, "name", ""))
+            found, name = plugin.post_filter(outcome.evaluation.pod, refusals), str(getattr(plugin, "name", ""))
             said += found.status.reasons
             if found.nominated is not None:
                 break
@@ -260,50 +260,26 @@ class Engine:
 
     # -- how
 
-    def _judge(self, profile: Profile, pod: Pod, *, needs_points: bool = False) -> Judgement:
+    def _evaluate(self, profile: Profile, pod: Pod, *, needs_points: bool = False) -> PodEvaluation:
         info = self.cluster.info(pod)
-        evaluation = self._evaluation(profile, info)
-        return evaluation.judge(info, self.nominations.expected(pod), needs_points=needs_points)
+        return self._evaluators[profile.name].evaluate(info, self.nominations.expected(pod), needs_points=needs_points)
 
-    def _judge_where_nominated(self, profile: Profile, pod: Pod) -> Judgement | None:
-        """A judgement on the node that was promised to the pod; None if there is none, or it will not do."""
+    def _evaluate_nominated_node(self, profile: Profile, pod: Pod) -> PodEvaluation | None:
         name = self.nominations.node_of(pod)
         row = self.cluster.row_of.get(name) if name else None
         if name is None or row is None:
             return None
         info = self.cluster.info(pod)
-        judgement = self._evaluation(profile, info).judge_on(info, row, self.nominations.expected_on(name, pod))
-        return judgement if judgement.number_feasible else None
+        evaluation = self._evaluators[profile.name].evaluate_on(info, row, self.nominations.expected_on(name, pod))
+        return evaluation if evaluation.number_feasible else None
 
-    def _evaluation(self, profile: Profile, pod: PodInfo) -> Evaluation:
-        key = (profile.name, pod.shape)
-        found = self._kept.get(key)
-        if found is None:
-            found = _Kept(Evaluation(self._plans[profile.name], pod, self.cluster), ShapeDiagnosis(self.cluster))
-            if not found.evaluation.is_worth_keeping:
-                return found.evaluation
-            self._kept[key] = found
-            limit = max(_CACHE_BYTES // (_BYTES_PER_ROW * self.cluster.capacity), 8)
-            while len(self._kept) > limit:
-                self._kept.popitem(last=False)
-        else:
-            self._kept.move_to_end(key)
-        return found.evaluation
-
-    def _diagnosis(self, profile: Profile, judgement: Judgement) -> Diagnosis:
-        """The same as for the last pod of the shape, if nothing has changed since: pods wait in crowds."""
-        if not judgement.is_alike or judgement.naming or judgement.refusal is not None:
-            return diagnose(judgement, self.cluster)
-        kept = self._kept[profile.name, judgement.pod.shape]
-        return kept.diagnosis.of(judgement, kept.evaluation.changed_at)
-
-    def _best(self, judgement: Judgement, chooser: ChoosePlugin | None) -> int:
-        if judgement.number_feasible == 1 or judgement.best is None:
-            return int(judgement.feasible.argmax())
+    def _best(self, evaluation: PodEvaluation, chooser: ChoosePlugin | None) -> int:
+        if evaluation.number_feasible == 1 or evaluation.best is None:
+            return int(evaluation.feasible.argmax())
         if chooser is None:
-            return judgement.best.pick(self._random)
-        rows = judgement.best.rows()
-        return int(rows[0]) if len(rows) == 1 else chooser.choose(judgement.pod.pod, rows)
+            return evaluation.best.pick(self._random)
+        rows = evaluation.best.rows()
+        return int(rows[0]) if len(rows) == 1 else chooser.choose(evaluation.pod.pod, rows)
 
 
 def _itself(plugin: Any) -> Any:

@@ -1,438 +1,421 @@
-"""All filters and scores of a profile for one shape, kept between pods that look alike.
+"""Filter and score all nodes for a pod, from vectors that are cached by the parts of pods that plugins read.
 
-Each plugin has a slot with its verdicts or points for every row. When the next pod of the shape comes, a slot judges
-only the rows that have changed since (usually the one where the last pod went), or all rows when something that the
-plugin looks at beyond a row has changed. Plugins that look at the pod itself are asked every time.
+    signature of the pod ──► a vector for each plugin, by the part that the plugin reads
+    filter vectors that refuse a node ──► FilterPipeline ──► feasible nodes
+    score vectors that differ by node ──► ScoreSum ──► the best feasible nodes
 
-    cluster.node_changes ─┐                             ┌─► feasible ──► span of points
-    cluster.pod_changes  ─┼─► filter slots: ok by row ──┘                     │
-    plugin.refresh       ─┘   score slots: points by row ─────────────► total by row ──► best row
-
-Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``plan.py``, ``filtering.py``,
-``scoring.py``.
+Ten thousand different pods share a few dozen vectors, and often the whole combination; a pod that was never seen
+combines what is there. Plugins that do not apply to a pod are not in its lists. Plugins that read the pod itself are
+called for every pod. Called by ``engine.py``; the result for one pod is a `PodEvaluation`. Read next:
+``filter_vectors.py``, ``filter_pipeline.py``, ``score_vectors.py``, ``score_sum.py``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mooring.api.core_v1 import PodSpec
-from mooring.constraints.columns.revisions import (
-    EVERYTHING,
-    NEVER,
-    NO_ROWS,
-    NOTHING,
-    ChangedRows,
-    Changes,
-    Reader,
-    both,
-    next_revision,
-    union,
-)
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
-from mooring.scheduler.columns.shapes import PodInfo, pinned_node
-from mooring.scheduler.deciding.filtering import (
-    FilterSlot,
-    Funnel,
-    NodeFilter,
-    PassingFilter,
-    PodFilter,
-    ShapeFilter,
-    ShapeFilterer,
-)
-from mooring.scheduler.deciding.grouped_rows import GroupedRows
-from mooring.scheduler.deciding.judgement import Judgement, status_on, status_with
-from mooring.scheduler.deciding.plan import Plan, PodFilterer, PodScorer
-from mooring.scheduler.deciding.promised_room import PromisedRoom, leave_room
-from mooring.scheduler.deciding.scoring import (
-    BestRows,
-    NodeScore,
-    PodScore,
-    ScoreSlot,
-    ShapeScore,
-    ShapeScorer,
-    ZeroScore,
-)
-from mooring.scheduler.deciding.totals import OUT, Totals
-from mooring.scheduler.framework import (
-    SKIP,
-    SUCCESS,
-    Mask,
-    NodeFilterPlugin,
-    PreFilterResult,
-    Scores,
-    Status,
-    unresolvable,
-)
+from mooring.scheduler.columns.signatures import PodInfo, PodSignature, pinned_node
+from mooring.scheduler.deciding.diagnosis import Diagnosis, SharedDiagnosis, diagnose
+from mooring.scheduler.deciding.filter_pipeline import Feasible, FilterPipeline, pass_filter
+from mooring.scheduler.deciding.filter_vectors import FilterVector, Meter, NodeVector, PluginVector
+from mooring.scheduler.deciding.nominated_reservations import NominatedReservations, leave_room
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, status_on, status_with
+from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse, NodeScoreUse, Plan, ScoreUse
+from mooring.scheduler.deciding.score_sum import ScoreSum, best_of
+from mooring.scheduler.deciding.score_vectors import NodeScores, PodScores, ScoreVector, SharedScores
+from mooring.scheduler.framework import SKIP, SUCCESS, PreFilterResult, Scores, Status, unresolvable
 from mooring.scheduler.framework.nominations import Expected
 
-_FEW = 64
-"""So many named nodes are judged one by one instead of with all others."""
-_LARGE = 4096
-"""From so many rows on, points that groups of rows share are added up by group."""
-_CALM = 3
-"""After so many pods that have changed little."""
-_PART = 64
-"""Working on some rows costs less than on all when they are at most one in so many."""
+_MAX_NAMED = 64
+"""So many named nodes are evaluated by themselves instead of with all others."""
+_MAX_VECTOR_BYTES = 256 * 1024 * 1024
+_MAX_COMBINATION_BYTES = 64 * 1024 * 1024
+_BYTES_PER_ROW = 32
+"""Of a combination, roughly."""
+_MIN_CACHED = 8
+_MAX_ENTRIES = 20_000
+_Filter: TypeAlias = FilterVector | FilterUse | NodeFilterUse
+_Score: TypeAlias = ScoreVector | ScoreUse | NodeScoreUse
+C = TypeVar("C", FilterPipeline, ScoreSum)
 
 
-class Evaluation:
-    """The plugins of a plan for one shape."""
+class _Entry:
+    """The vectors of a signature."""
 
-    def __init__(self, plan: Plan, pod: PodInfo, cluster: Cluster) -> None:
-        self._plan = plan
-        self._cluster = cluster
-        self.changed_at = 0
-        """When a verdict of the shape's may last have changed."""
-        self._begin(pod)
+    __slots__ = (
+        "counts",
+        "diagnosis",
+        "filters",
+        "of_spec",
+        "pipeline",
+        "promised",
+        "scores",
+        "settled",
+        "spec",
+        "total",
+        "vectors",
+    )
 
-    def _begin(self, pod: PodInfo) -> None:
-        """Start from nothing: for a new shape, or when the columns have got another form."""
-        cluster = self._cluster
-        self._layout = NEVER
-        self._reader = Reader(cluster.node_changes, cluster.pod_changes)
-        self._not_scored = EVERYTHING
-        """What has changed since points were last given."""
-        self._filters: list[ShapeFilter | PodFilterer | NodeFilterPlugin] = []
-        for entry in self._plan.filters:
-            slot = ShapeFilter(entry, pod, cluster) if isinstance(entry, ShapeFilterer) else entry
-            if not (isinstance(slot, ShapeFilter) and slot.status.is_skip):
-                self._filters.append(slot)
-        self._spec: PodSpec | None = None
-        self._filters_of_spec: list[ShapeFilter | PassingFilter | PodFilterer | NodeFilterPlugin] = []
-        self._settled_filters: list[FilterSlot] | None = None
-        """The same, where no plugin has to look at the next pod with the specification."""
-        self._scores: list[ShapeScore | PodScorer] = []
-        for scorer in self._plan.scores:
-            found = ShapeScore(scorer, pod, cluster) if isinstance(scorer, ShapeScorer) else scorer
-            if not (isinstance(found, ShapeScore) and not found.is_active):
-                self._scores.append(found)
-        self._scores_of_spec: list[ShapeScore | ZeroScore | PodScorer] = []
-        self._settled_scores: list[ScoreSlot] | None = None
-        shared = [slot for slot in self._scores if isinstance(slot, ShapeScore)]
-        self._by_row = [slot for slot in shared if not slot.is_refreshed]
-        self._refreshed = [slot for slot in shared if slot.is_refreshed]
-        grouped = [slot for slot in shared if slot.is_grouped]
-        self._by_group = grouped[0] if len(grouped) == 1 else None
-        """The only plugin whose points concern the cluster as a whole, by group of rows; and the others."""
-        self._ungrouped = [slot for slot in self._refreshed if slot is not self._by_group]
-        self._base: Scores = np.zeros(cluster.capacity, np.int64)
-        """The points of plugins that give them row by row."""
-        self._others: list[ShapeScore] = []
-        """Those that give points for the cluster as a whole and score the pods at all."""
-        self._sums: Scores = self._base
-        """The points of all SHAPE plugins ..."""
-        self._totals = Totals(cluster.capacity)
-        """... and of the feasible rows."""
-        self._funnel: Funnel | None = None
-        self._grouped: GroupedRows | None = None
-        self._promised: PromisedRoom | None = None
-        self._calm = 0
-        """How many pods in a row have changed little."""
-        self._layout = cluster.layout
+    def __init__(self, filters: "list[_Filter]", scores: "list[_Score]", cluster: Cluster) -> None:
+        self.filters = [each for each in filters if not (isinstance(each, FilterVector) and each.never_applies)]
+        self.scores = [each for each in scores if not (isinstance(each, SharedScores) and each.never_applies)]
+        self.vectors = [each for each in (*filters, *scores) if isinstance(each, FilterVector | SharedScores)]
+        self.spec: PodSpec | None = None
+        self.of_spec: tuple[list[_Filter], list[_Score]] = [], []
+        """Filters and scores of pods with this specification."""
+        self.settled: list[FilterVector] | None = None
+        """The filters, where no plugin has to see the next pod with the specification."""
+        self.pipeline: FilterPipeline | None = None
+        self.total: ScoreSum | None = None
+        self.counts: tuple[Feasible, list[FilterVector], list[tuple[str, int, int, int]]] | None = None
+        self.diagnosis = SharedDiagnosis(cluster)
+        self.promised: NominatedReservations | None = None
 
     @property
-    def is_worth_keeping(self) -> bool:
-        """Whether another pod of the shape may come: not where the shape says which nodes they are made for."""
-        return all(slot.node_names is None for slot in self._filters if isinstance(slot, ShapeFilter))
+    def names_nodes(self) -> bool:
+        """Whether the signature names nodes: then another pod with it is unlikely."""
+        return any(isinstance(each, FilterVector) and each.node_names is not None for each in self.filters)
 
-    def judge(self, pod: PodInfo, expected: Expected | None, *, needs_points: bool) -> Judgement:
-        """Filter and score all nodes for a pod of this shape.
-
-        `expected` are pods that have been promised room on some rows and that this one must leave it to. A single
-        feasible node is taken without scoring it, unless somebody `needs_points`.
-        """
-        if self._layout != self._cluster.resources.layout:
-            self._begin(pod)
-        self._look_at(pod)
-        judgement = Judgement(pod)
-        try:
-            self._pre_filter(judgement)
-            if judgement.refusal is None:
-                self._filter(judgement)
-            if judgement.refusal is None and expected is not None:
-                self._promised = self._promised or PromisedRoom(self._cluster)
-                leave_room(judgement, self._cluster, expected, self._promised)
-            if judgement.refusal is None and judgement.number_feasible > (0 if needs_points else 1):
-                self._score(judgement, needs_points=needs_points)
-        except BaseException:
-            self._layout = NEVER  # some slots have missed the changes: start again
-            raise
-        return judgement
-
-    def judge_on(self, pod: PodInfo, row: int, expected: Sequence[PlacedPod]) -> Judgement:
-        """As `judge`, for one row alone: where the pod has been promised room."""
-        if self._layout != self._cluster.resources.layout:
-            self._begin(pod)
-        self._look_at(pod)
-        judgement = Judgement(pod)
-        judgement.is_alike = False
-        self._pre_filter(judgement)
-        if judgement.refusal is not None or not judgement.considered[row]:
-            return judgement
-        status = status_on(judgement, row, only_pods_moved=self._lets_pass(judgement, row))
-        if status.is_success and status_with(judgement, self._cluster, row, expected).is_success:
-            judgement.asked = [(slot.name, 1, 0, 0) for slot in judgement.filters if not slot.status.is_skip]
-            judgement.feasible = np.zeros_like(judgement.considered)
-            judgement.feasible[row] = True
-            judgement.number_feasible = 1
-        return judgement
-
-    def _lets_pass(self, judgement: Judgement, row: int) -> bool:
-        """Whether it is known that all filters that look at nothing but the node let a row pass."""
-        by_node = (slot for slot in judgement.filters if slot.sees_only_node)
-        return self._reader.knows_nodes and all(slot.lets_pass(row) for slot in by_node)
-
-    def _look_at(self, pod: PodInfo) -> None:
-        """Ask once for all pods with a specification those plugins that need to know no more of a pod."""
+    def look_at(self, pod: PodInfo, cluster: Cluster, passing: Mapping[FilterUse, FilterVector]) -> None:
+        """Resolve the plugins that read the pod itself, as far as the specification decides."""
         spec = pod.pod.spec
-        if spec is self._spec or spec == self._spec:
+        if spec is self.spec or spec == self.spec:
             return
-        filters = [entry.kept(spec) if isinstance(entry, PodFilterer) else entry for entry in self._filters]
-        self._filters_of_spec = [entry for entry in filters if entry is not None]
-        slots: list[FilterSlot] = [entry for entry in self._filters_of_spec if isinstance(entry, FilterSlot)]
-        is_settled = len(slots) == len(self._filters_of_spec) and all(slot.is_settled for slot in slots)
-        self._settled_filters = slots if is_settled else None
-        scores = [entry.kept(pod, self._cluster) if isinstance(entry, PodScorer) else entry for entry in self._scores]
-        self._scores_of_spec = [entry for entry in scores if entry is not None]
-        known: list[ScoreSlot] = [entry for entry in self._scores_of_spec if isinstance(entry, ScoreSlot)]
-        self._settled_scores = known if len(known) == len(self._scores_of_spec) else None
-        self._spec = spec
+        filters: list[_Filter] = []
+        for each in self.filters:
+            status = each.plugin.applies_to(spec) if isinstance(each, FilterUse) else None
+            if status is not SKIP:
+                filters.append(passing[each] if status is SUCCESS and isinstance(each, FilterUse) else each)
+        vectors = [each for each in filters if isinstance(each, FilterVector)]
+        is_settled = len(vectors) == len(filters) and all(each.is_settled for each in vectors)
+        self.settled = vectors if is_settled else None
+        scores = (_resolve_score(each, pod, cluster) for each in self.scores)
+        self.of_spec = filters, [each for each in scores if each is not None]
+        self.spec = spec
+
+
+def _resolve_score(score: _Score, pod: PodInfo, cluster: Cluster) -> _Score | None:
+    if not isinstance(score, ScoreUse) or score.applies_to is None or score.applies_to(pod.pod.spec) is None:
+        return score
+    state = score.plugin.pre_score(pod, cluster)
+    if not isinstance(state, Status):
+        return score
+    return ScoreVector(score) if state.is_success else None
+
+
+class Evaluator:
+    """Evaluates pods with the plugins of a profile, and caches what they compute."""
+
+    def __init__(self, plan: Plan, cluster: Cluster) -> None:
+        self._plan = plan
+        self._cluster = cluster
+        self._layout = cluster.layout
+        self._entries: OrderedDict[PodSignature, _Entry] = OrderedDict()
+        self._vectors: dict[Hashable, FilterVector | SharedScores] = {}
+        self._meter = Meter()
+        self._pipelines: OrderedDict[Hashable, FilterPipeline] = OrderedDict()
+        self._sums: OrderedDict[Hashable, ScoreSum] = OrderedDict()
+        self._passing = {use: FilterVector(use.name, cluster) for use in plan.filters if isinstance(use, FilterUse)}
+        for use, vector in self._passing.items():
+            vector.has_pre_point = use.declared.has_pre_point
+
+    def __len__(self) -> int:
+        """Return the number of signatures that are cached."""
+        return len(self._entries)
+
+    # -- the cache
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self._vectors.clear()
+        self._pipelines.clear()
+        self._sums.clear()
+        self._meter = Meter()
+        self._layout = self._cluster.layout
+
+    def forget(self, signature: PodSignature) -> None:
+        """Drop what is cached for a signature, and every vector that no other signature uses."""
+        entry = self._entries.pop(signature, None)
+        for vector in entry.vectors if entry is not None else ():
+            vector.users -= 1
+            if not vector.users and self._vectors.pop(vector.key, None) is not None:
+                self._meter.bytes -= vector.charged
+                cache: OrderedDict[Hashable, Any]
+                cache = self._pipelines if isinstance(vector, FilterVector) else self._sums
+                for key in vector.combinations:
+                    cache.pop(key, None)
+
+    def _entry(self, pod: PodInfo) -> _Entry:
+        if self._layout != self._cluster.layout:
+            self.clear()
+        found = self._entries.get(pod.signature)
+        if found is None:
+            found = self._make_entry(pod)
+            if not found.names_nodes:
+                self._entries[pod.signature] = found
+                for vector in found.vectors:
+                    vector.users += 1
+                self._evict()
+        else:
+            self._entries.move_to_end(pod.signature)
+        found.look_at(pod, self._cluster, self._passing)
+        return found
+
+    def _evict(self) -> None:
+        entries, meter = self._entries, self._meter
+        while len(entries) > _MIN_CACHED and (meter.bytes > _MAX_VECTOR_BYTES or len(entries) > _MAX_ENTRIES):
+            self.forget(next(iter(entries)))
+
+    def _make_entry(self, pod: PodInfo) -> _Entry:
+        filters: list[_Filter] = [
+            self._vector(place, use, pod) if isinstance(use, FilterUse) and not use.reads_pod else use
+            for place, use in enumerate(self._plan.filters)
+        ]
+        scores: list[_Score] = [
+            self._vector(place, use, pod) if isinstance(use, ScoreUse) and not use.reads_pod else use
+            for place, use in enumerate(self._plan.scores)
+        ]
+        return _Entry(filters, scores, self._cluster)
+
+    def _vector(self, place: int, use: FilterUse | ScoreUse, pod: PodInfo) -> Any:
+        key = (type(use), place, use.view.key(pod.signature))
+        found = self._vectors.get(key)
+        if found is None:
+            shown = use.view.of(pod)
+            if isinstance(use, FilterUse):
+                found = PluginVector(use, shown, self._cluster)
+            else:
+                found = SharedScores(use, shown, self._cluster)
+            self._vectors[key] = found
+            found.key, found.meter = key, self._meter
+        return found
+
+    def _combination(
+        self,
+        cache: "OrderedDict[Hashable, C]",
+        key: Hashable,
+        make: Callable[[Any, Cluster], C],
+        vectors: "Sequence[FilterVector | SharedScores]",
+    ) -> C:
+        found = cache.get(key)
+        if found is None:
+            found = cache[key] = make(vectors, self._cluster)
+            for vector in vectors:
+                vector.combinations.append(key)
+            limit = max(_MAX_COMBINATION_BYTES // (_BYTES_PER_ROW * self._cluster.capacity), _MIN_CACHED)
+            while len(cache) > limit:
+                cache.popitem(last=False)
+        else:
+            cache.move_to_end(key)
+        return found
+
+    # -- evaluating
+
+    def evaluate(self, pod: PodInfo, expected: Expected | None, *, needs_points: bool) -> PodEvaluation:
+        """Filter and score all nodes for a pod.
+
+        `expected` are nominated pods that this one must leave room for. A single feasible node is taken without
+        scoring it, unless the caller needs scores.
+        """
+        entry = self._entry(pod)
+        evaluation = PodEvaluation(pod)
+        try:
+            self._pre_filter(entry, evaluation)
+            if evaluation.refusal is None:
+                self._filter(entry, evaluation)
+            if evaluation.refusal is None and expected is not None:
+                entry.promised = entry.promised or NominatedReservations(self._cluster)
+                leave_room(evaluation, self._cluster, expected, entry.promised)
+            if evaluation.refusal is None and evaluation.number_feasible > (0 if needs_points else 1):
+                self._score(entry, evaluation, needs_points=needs_points)
+        except BaseException:
+            self.forget(pod.signature)  # a plugin's state may be half updated
+            raise
+        return evaluation
+
+    def evaluate_on(self, pod: PodInfo, row: int, expected: Sequence[PlacedPod]) -> PodEvaluation:
+        """As `evaluate`, for one row alone: the nominated node."""
+        entry = self._entry(pod)
+        evaluation = PodEvaluation(pod)
+        evaluation.is_shared_by_template = False
+        self._pre_filter(entry, evaluation)
+        if evaluation.refusal is not None or not evaluation.considered[row]:
+            return evaluation
+        by_node = [each for each in evaluation.filters if each.reads_only_node]
+        for each in by_node:
+            each.refresh()
+        status = status_on(evaluation, row, only_pods_moved=all(each.passes(row) for each in by_node))
+        if status.is_success and status_with(evaluation, self._cluster, row, expected).is_success:
+            evaluation.asked = [(each.name, 1, 0, 0) for each in evaluation.filters if not each.status.is_skip]
+            evaluation.number_considered = evaluation.number_feasible = 1
+            evaluation.feasible = np.zeros_like(evaluation.considered)
+            evaluation.feasible[row] = True
+        return evaluation
+
+    def diagnosis(self, evaluation: PodEvaluation) -> Diagnosis:
+        """Return why no node can take a pod; the same as for the last one, if nothing has changed since."""
+        entry = self._entries.get(evaluation.pod.signature)
+        if entry is None or not evaluation.is_shared_by_template or evaluation.naming or evaluation.refusal is not None:
+            return diagnose(evaluation, self._cluster)
+        changed_at = max([each.changes.changed_at for each in evaluation.filters], default=0)
+        return entry.diagnosis.of(evaluation, max(changed_at, self._cluster.nodes_changed_at))
 
     # -- filtering
 
-    def _pre_filter(self, judgement: Judgement) -> None:
-        """Find the filters that apply to the pod, until one rules out all nodes."""
-        pod, cycle, cluster = judgement.pod, judgement.cycle, self._cluster
-        if self._settled_filters is not None:
-            judgement.filters, judgement.considered = self._settled_filters, cluster.labels.nodes
+    def _pre_filter(self, entry: _Entry, evaluation: PodEvaluation) -> None:
+        if entry.settled is not None:
+            evaluation.filters, evaluation.considered = entry.settled, self._cluster.labels.nodes
             return
-        naming: list[FilterSlot] = []
-        for entry in self._filters_of_spec:
-            slot: FilterSlot
-            if isinstance(entry, ShapeFilter):
-                slot = entry
-                if entry.is_pinned:
-                    entry.node_names = frozenset({pinned_node(pod.pod.spec)})
-            elif isinstance(entry, PassingFilter):
-                slot = entry
-            elif isinstance(entry, PodFilterer):
-                found = entry.plugin.pre_filter(pod, cluster)
-                if found is SKIP:
-                    continue
-                judgement.is_alike = judgement.is_alike and found is SUCCESS
-                slot = entry.passes if found is SUCCESS else PodFilter(entry.plugin, pod, cluster, found)
-                if isinstance(found, PreFilterResult):
-                    cycle.pre_filter[slot.name] = found.state
-            else:
-                slot = NodeFilter(entry, pod, cluster, cycle)
-                if slot.status.is_skip:
-                    continue
-                judgement.is_alike = False
-            if slot.node_names is not None:
-                naming.append(slot)
-            status = slot.status
-            if status is not SUCCESS and not (status.is_success or status.is_skip):
-                judgement.refusal = status
+        naming: list[FilterVector] = []
+        for each in entry.of_spec[0]:
+            vector = each if isinstance(each, FilterVector) else self._vector_of_pod(each, evaluation)
+            if vector is None:
+                continue
+            if vector.is_pinned:
+                vector.node_names = frozenset({pinned_node(evaluation.pod.pod.spec)})
+            if vector.node_names is not None:
+                naming.append(vector)
+            if not (vector.status.is_success or vector.status.is_skip):
+                evaluation.refusal = vector.status
                 return
-            judgement.filters.append(slot)
-        judgement.considered = cluster.labels.nodes
+            evaluation.filters.append(vector)
+        evaluation.considered = self._cluster.labels.nodes
         if naming:
-            self._consider(judgement, naming)
+            self._consider(evaluation, naming)
 
-    def _consider(self, judgement: Judgement, naming: list[FilterSlot]) -> None:
-        """Look only at the nodes that all of `naming` name."""
-        judgement.naming = tuple(sorted(slot.name for slot in naming))
-        names = frozenset.intersection(*(slot.node_names for slot in naming if slot.node_names is not None))
+    def _vector_of_pod(self, use: FilterUse | NodeFilterUse, evaluation: PodEvaluation) -> FilterVector | None:
+        pod, cluster = evaluation.pod, self._cluster
+        if isinstance(use, NodeFilterUse):
+            vector: FilterVector = NodeVector(use, pod, cluster, evaluation.cycle)
+            evaluation.is_shared_by_template = evaluation.is_shared_by_template and vector.status.is_skip
+            return None if vector.status.is_skip else vector
+        found = use.plugin.pre_filter(pod, cluster)
+        if found is SKIP:
+            return None
+        evaluation.is_shared_by_template = evaluation.is_shared_by_template and found is SUCCESS
+        if isinstance(found, PreFilterResult):
+            evaluation.cycle.pre_filter[use.name] = found.state
+        return self._passing[use] if found is SUCCESS else PluginVector(use, pod, cluster, found)
+
+    def _consider(self, evaluation: PodEvaluation, naming: list[FilterVector]) -> None:
+        evaluation.naming = tuple(sorted(each.name for each in naming))
+        names = frozenset.intersection(*(each.node_names for each in naming if each.node_names is not None))
         if not names:
-            both = f"plugin(s) [{' '.join(judgement.naming)}] simultaneously"
-            one = f"plugin {judgement.naming[0]}"
-            judgement.refusal = unresolvable(f"node(s) didn't satisfy {one if len(naming) == 1 else both}")
+            both = f"plugin(s) [{' '.join(evaluation.naming)}] simultaneously"
+            one = f"plugin {evaluation.naming[0]}"
+            evaluation.refusal = unresolvable(f"node(s) didn't satisfy {one if len(naming) == 1 else both}")
         rows = [row for name in names if (row := self._cluster.row_of.get(name)) is not None]
-        judgement.considered = np.zeros_like(judgement.considered)
-        judgement.considered[rows] = True
+        evaluation.considered = np.zeros_like(evaluation.considered)
+        evaluation.considered[rows] = True
 
-    def _filter(self, judgement: Judgement) -> None:
-        judgement.reached = "Filter"
-        named = np.flatnonzero(judgement.considered) if judgement.naming else None
-        if named is not None and len(named) > _FEW:
-            named = None
-        changes = self._reader.changes() if named is None else NOTHING
-        if named is not None:
-            self._not_scored = EVERYTHING  # nobody has looked what has changed
-        else:
-            self._not_scored = changes if self._not_scored is NOTHING else both(self._not_scored, changes)
-        has_new_nodes = changes.nodes is None or len(changes.nodes) > 0
-        if has_new_nodes:
-            self.changed_at = next_revision()
-        if judgement.is_shared and not judgement.naming:
-            self._filter_alike(judgement, changes, has_new_nodes=has_new_nodes)
-        else:
-            self._filter_alone(judgement, changes, named)
-
-    def _filter_alike(self, judgement: Judgement, changes: Changes, *, has_new_nodes: bool) -> None:
-        """For pods that the shape says everything about: as for the last one, up to the first new verdict."""
-        funnel = self._funnel
-        slots: Iterable[tuple[int, FilterSlot]]
-        if has_new_nodes or funnel is None or funnel.filters != judgement.filters:
-            funnel = self._funnel = Funnel(judgement.considered, judgement.filters)
-            slots = enumerate(judgement.filters)
-        else:
-            slots = funnel.moving
-        unchanged = len(judgement.filters)
-        for place, slot in slots:
-            if slot.update(changes, judgement.considered):
-                unchanged = min(unchanged, place)
-                self.changed_at = next_revision()
-                if not (slot.status.is_success or slot.status.is_skip):
-                    self._give_up(judgement, slot.status)
-                    return
-        funnel.drain(unchanged)
-        judgement.feasible, judgement.number_feasible, judgement.asked = funnel.outcome()
-
-    def _filter_alone(self, judgement: Judgement, changes: Changes, named: NDArray[np.intp] | None) -> None:
-        self._funnel = None
-        funnel = Funnel(judgement.considered, judgement.filters)
-        for slot in judgement.filters:
-            if named is not None and isinstance(slot, ShapeFilter):
-                slot.judge_rows(named)
-            elif slot.update(changes, funnel.feasible):
-                self.changed_at = next_revision()
-            if not (slot.status.is_success or slot.status.is_skip):
-                self._give_up(judgement, slot.status)
+    def _filter(self, entry: _Entry, evaluation: PodEvaluation) -> None:
+        evaluation.reached = "Filter"
+        if not evaluation.is_shared_by_template or evaluation.naming:
+            self._filter_alone(evaluation)
+            return
+        refusing: list[FilterVector] = []
+        for vector in evaluation.filters:
+            vector.refresh()
+            if vector.refuses:
+                refusing.append(vector)
+            if not (vector.status.is_success or vector.status.is_skip):
+                self._fail(evaluation, vector.status)
                 return
-            funnel.take(slot)
-        judgement.feasible, judgement.number_feasible, judgement.asked = funnel.outcome()
+        pipeline = entry.pipeline
+        if pipeline is None or pipeline.vectors != refusing:
+            key = tuple([vector.serial for vector in refusing])
+            pipeline = entry.pipeline = self._combination(self._pipelines, key, FilterPipeline, refusing)
+        feasible = pipeline.refresh()
+        if entry.counts is None or entry.counts[0] is not feasible or entry.counts[1] is not evaluation.filters:
+            entry.counts = feasible, evaluation.filters, _counts(evaluation.filters, feasible)
+        evaluation.feasible, evaluation.number_feasible = feasible.rows, feasible.number
+        evaluation.number_considered, evaluation.asked = feasible.considered, entry.counts[2]
 
-    def _give_up(self, judgement: Judgement, status: Status) -> None:
-        judgement.refusal = status
-        self._layout = NEVER  # the slots after this one have missed the changes: start again
+    def _filter_alone(self, evaluation: PodEvaluation) -> None:
+        named = np.flatnonzero(evaluation.considered) if evaluation.naming else None
+        if named is not None and len(named) <= _MAX_NAMED:
+            evaluation.filters = [
+                each.on_rows(named) if isinstance(each, PluginVector) else each for each in evaluation.filters
+            ]
+        left = evaluation.considered.copy()
+        evaluation.number_considered = number = int(np.count_nonzero(left))
+        for vector in evaluation.filters:
+            vector.refresh(left)
+            if not (vector.status.is_success or vector.status.is_skip):
+                self._fail(evaluation, vector.status)
+                return
+            if vector.status.is_skip:
+                continue
+            before, for_good = number, 0
+            if vector.refuses:
+                passed = pass_filter(left, number, vector)
+                left, number, for_good = passed.rows, passed.number, passed.for_good
+            evaluation.asked.append((vector.name, before, before - number - for_good, for_good))
+        evaluation.feasible, evaluation.number_feasible = left, number
+
+    def _fail(self, evaluation: PodEvaluation, status: Status) -> None:
+        evaluation.refusal = status
+        self.forget(evaluation.pod.signature)
 
     # -- scoring
 
-    def _score(self, judgement: Judgement, *, needs_points: bool) -> None:
-        judgement.reached = "Score"
-        slots = self._settled_scores
-        own: list[Scores] = []
-        if slots is None:
-            slots = self._slots_for(judgement)
-            own = [slot.points for slot in slots if isinstance(slot, PodScore | NodeScore)]
-        feasible = judgement.feasible
-        changes, self._not_scored = self._not_scored, NOTHING
-        grouped = None if needs_points or own else self._slot_by_group(judgement, changes)
-        by_row = _update(self._by_row, changes, feasible)
-        refreshed = _update(self._refreshed if grouped is None else self._ungrouped, changes, feasible)
-        if grouped is None or not self._rank_groups(judgement, grouped, changes, by_row, refreshed):
-            refreshed = refreshed if grouped is None else union(refreshed, grouped.leave_out())
-            self._calm = self._calm + 1 if self._are_few(union(changes.either, by_row)) else 0
-            self._rank(judgement, by_row, refreshed, own)
-        judgement.scores = [slot for slot in slots if slot.is_active]
-
-    def _slots_for(self, judgement: Judgement) -> list[ScoreSlot]:
-        """The scores of a pod that plugins have to look at; some of them may not be active."""
-        slots: list[ScoreSlot] = []
-        for entry in self._scores_of_spec:
-            if isinstance(entry, ScoreSlot):
-                slots.append(entry)
-            elif (found := entry.score(judgement.pod, judgement.cycle, self._cluster, judgement.feasible)) is not None:
-                slots.append(found)
-        return slots
-
-    def _slot_by_group(self, judgement: Judgement, changes: Changes) -> ShapeScore | None:
-        """The plugin to ask by group, if there is one and it is worth while."""
-        if (
-            self._calm < _CALM
-            or self._cluster.capacity < _LARGE
-            or judgement.naming
-            or not judgement.is_shared
-            or not self._are_few(changes.either)
-        ):
-            return None
-        return self._by_group
-
-    def _are_few(self, rows: ChangedRows) -> bool:
-        return rows is not None and _PART * len(rows) < self._cluster.capacity
-
-    def _rank_groups(
-        self, judgement: Judgement, slot: ShapeScore, changes: Changes, by_row: ChangedRows, refreshed: ChangedRows
-    ) -> bool:
-        """Find the best rows with points by group in addition to all others; False when the plugin gives none now."""
-        feasible = judgement.feasible
-        found = slot.update_groups(feasible)
-        if found is None:
-            return False
-        points, codes = found
-        self._add_base(by_row)
-        others = [other.points for other in self._ungrouped if other.is_active]
-        rescored = union(by_row, refreshed)
-        rows, changed = self._grouped, union(changes.either, rescored)
-        if rows is not None and feasible is not rows.feasible:
-            changed = union(changed, (feasible != rows.feasible).nonzero()[0])
-        if rows is None or rescored is None or changed is None or rows.codes is not codes or not self._are_few(changed):
-            rows = self._grouped = GroupedRows(_sum([self._base, *others]), codes, feasible)
+    def _score(self, entry: _Entry, evaluation: PodEvaluation, *, needs_points: bool) -> None:
+        evaluation.reached = "Score"
+        feasible = evaluation.feasible
+        shared: list[SharedScores] = []
+        own: list[ScoreVector] = []
+        for each in entry.of_spec[1]:
+            if isinstance(each, SharedScores):
+                each.refresh(feasible)
+                if each.is_active:
+                    evaluation.scores.append(each)
+                    if not each.is_zero:
+                        shared.append(each)
+                continue
+            found = each if isinstance(each, ScoreVector) else self._scores_of_pod(each, evaluation)
+            if found is not None:
+                evaluation.scores.append(found)
+                if not found.is_zero:
+                    own.append(found)
+        total = self._sum_of(entry, shared)
+        if needs_points or own or not evaluation.is_shared or evaluation.naming:
+            sums = total.sums(feasible)
+            evaluation.best = best_of(sums, [each.scores for each in own], feasible)
+            if needs_points:
+                evaluation.points = {each.name: self._points(each, total) for each in evaluation.scores}
         else:
-            if len(rescored):
-                rows.base[rescored] = _sum([self._base[rescored], *(each[rescored] for each in others)])
-            rows.update(changed, feasible)
-        rows.rank(points)
-        judgement.best = rows
-        return True
+            evaluation.best = total.best(feasible)
 
-    def _rank(self, judgement: Judgement, by_row: ChangedRows, refreshed: ChangedRows, own: list[Scores]) -> None:
-        """Find the best rows by the points of all plugins, with those that the pod has of its `own`."""
-        self._grouped = None
-        rows = self._add_up(by_row, refreshed)
-        if own or judgement.naming or not judgement.is_shared:
-            judgement.best = BestRows(np.where(judgement.feasible, np.add.reduce([self._sums, *own]), OUT))
-            self._totals.forget()
-        else:
-            judgement.best = self._totals.best(self._sums, judgement.feasible, rows)
+    def _scores_of_pod(self, use: ScoreUse | NodeScoreUse, evaluation: PodEvaluation) -> ScoreVector | None:
+        pod, cluster, feasible = evaluation.pod, self._cluster, evaluation.feasible
+        if isinstance(use, NodeScoreUse):
+            return NodeScores(use, pod.pod, cluster=cluster, cycle=evaluation.cycle, feasible=feasible)
+        state = use.plugin.pre_score(pod, cluster)
+        return None if isinstance(state, Status) and not state.is_success else PodScores(use, state, feasible)
 
-    def _add_up(self, by_row: ChangedRows, refreshed: ChangedRows) -> ChangedRows:
-        """Sum up where points have changed, those given by row or those for the cluster as a whole; and say where."""
-        self._add_base(by_row)
-        rows = union(by_row, refreshed)
-        if rows is None:
-            self._others = [slot for slot in self._refreshed if slot.is_active]
-            self._sums = _sum([self._base, *(slot.points for slot in self._others)])
-        elif len(rows) == 1 and self._others:
-            row = rows.item()
-            self._sums[row] = self._base.item(row) + _points_at(row, self._others)
-        elif len(rows) and self._others:
-            self._sums[rows] = _sum([self._base[rows], *(slot.points[rows] for slot in self._others)])
-        return rows
+    def _sum_of(self, entry: _Entry, vectors: list[SharedScores]) -> ScoreSum:
+        total = entry.total
+        if total is None or total.vectors != vectors:
+            depends = any(each.depends_on_feasible or each.is_normalized for each in vectors)
+            key = (id(entry.pipeline) if depends else 0, *[vector.serial for vector in vectors])
+            total = entry.total = self._combination(self._sums, key, ScoreSum, vectors)
+        return total
 
-    def _add_base(self, by_row: ChangedRows) -> None:
-        plain = self._by_row
-        if by_row is None:
-            self._base = _sum([slot.points for slot in plain]) if plain else np.zeros(self._cluster.capacity, np.int64)
-        elif len(by_row) == 1:
-            row = by_row.item()
-            self._base[row] = _points_at(row, plain)
-        elif len(by_row):
-            self._base[by_row] = _sum([slot.points[by_row] for slot in plain])
+    def _points(self, vector: ScoreVector, total: ScoreSum) -> Scores:
+        if vector.is_zero:
+            return vector.all_zero(self._cluster.capacity)
+        return total.scores_of(vector) if isinstance(vector, SharedScores) else vector.scores
 
 
-def _update(slots: Iterable[ShapeScore], changes: Changes, feasible: Mask) -> ChangedRows:
-    """Let plugins score what has changed; the rows whose points are different now."""
-    found: ChangedRows = NO_ROWS
-    for slot in slots:
-        rows = slot.update(changes, feasible)
-        if rows is not found:
-            found = union(found, rows)
+def _counts(filters: Sequence[FilterVector], feasible: Feasible) -> list[tuple[str, int, int, int]]:
+    found, number, rejected = [], feasible.considered, iter(feasible.rejected)
+    for vector in filters:
+        if not vector.status.is_skip:
+            for_now, for_good = next(rejected) if vector.refuses else (0, 0)
+            found.append((vector.name, number, for_now, for_good))
+            number -= for_now + for_good
     return found
-
-
-def _points_at(row: int, slots: Iterable[ShapeScore]) -> int:
-    total = 0
-    for slot in slots:
-        total += slot.points.item(row)
-    return total
-
-
-def _sum(arrays: list[Scores]) -> Scores:
-    total = arrays[0] if len(arrays) == 1 else arrays[0] + arrays[1]
-    for points in arrays[2:]:
-        total += points
-    return total

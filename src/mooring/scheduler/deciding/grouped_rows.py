@@ -25,22 +25,17 @@ _GOOD = 256
 
 
 class GroupedRows:
-    """Kept for a shape. `base` and `codes` may change in place; `update` is told where."""
+    """Kept for a signature. `base` and `codes` may change in place; `update` is told where."""
 
     def __init__(self, base: Scores, codes: NDArray[np.intp], feasible: Mask) -> None:
         self.base, self.codes, self.feasible = base, codes, feasible
         self._highest: Scores = np.full(int(codes.max(initial=0)) + 1, _NOBODY, np.int64)
-        """By group: no feasible row has more."""
         np.maximum.at(self._highest, codes[feasible], base[feasible])
         self._good: dict[int, dict[int, list[int]]] = {}
-        """By group, where somebody has asked: all rows with a base of at least its floor, by base."""
         self._floor: dict[int, int] = {}
         self._group_of: NDArray[np.int32] = np.full(len(base), _NO_GROUP, np.int32)
-        """Among whose good rows a row is, ..."""
         self._base_of: NDArray[np.int64] = np.zeros(len(base), np.int64)
-        """... with which base ..."""
         self._place_of: NDArray[np.int32] = np.zeros(len(base), np.int32)
-        """... and where in that list."""
         self._best: list[list[int]] = []
 
     def update(self, rows: NDArray[np.intp], feasible: Mask) -> None:
@@ -89,7 +84,6 @@ class GroupedRows:
                 return
 
     def _find(self, group: int) -> bool:
-        """List the good rows of a group; False when the best have less than was thought."""
         members = (self.feasible & (self.codes == group)).nonzero()[0]
         bases = self.base[members]
         highest = int(bases.max(initial=_NOBODY))

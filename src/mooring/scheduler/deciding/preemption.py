@@ -1,11 +1,10 @@
-"""Preemption: which pods of lower priority would have to go, on which node, so that a pod fits there.
+"""Preemption: which pods of lower priority have to be evicted, from which node, so that a pod fits there.
 
-For each node that refused the pod for now (not for good), all pods of lower priority are taken away; if the pod fits
-then, they are given back one by one, the important and those whose disruption budget is exhausted first, as long as it
-still fits. The node with the least harm is chosen. Where resources alone decide, nodes are tried together
-(``dry_run.py``), and what that came to is kept for the next pod (``harms.py``); otherwise one by one on the columns
-themselves, which is undone.
-The work of the plugin DefaultPreemption; deleting the victims is the business of ``victims.py``.
+On each node that rejected the pod for now (not for good), all pods of lower priority are removed in a trial; if the pod
+fits then, they are placed again one by one, the important ones and those with an exhausted disruption budget first, as
+long as it still fits. The node with the lowest cost is chosen. Where resources alone decide, nodes are tried together
+(``dry_run.py``), and the result is cached (``preemption_cost.py``).
+The work of the plugin DefaultPreemption; ``running/victims.py`` deletes the victims.
 """
 
 from collections import Counter
@@ -25,12 +24,12 @@ from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.columns.ranked_pods import started_at
 from mooring.scheduler.deciding.diagnosis import Diagnosis
 from mooring.scheduler.deciding.disruptions import Budgets
-from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, DryRun, Harm, dry_run
-from mooring.scheduler.deciding.harms import KnownHarms
-from mooring.scheduler.deciding.judgement import Judgement, likeness_on, status_on, status_with
-from mooring.scheduler.deciding.promised_room import promises_only_use
-from mooring.scheduler.deciding.refusals import Refusals
-from mooring.scheduler.framework import SUCCESS, Code, Handle, PostFilterResult, Status, unschedulable
+from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, Cost, DryRun, dry_run
+from mooring.scheduler.deciding.nominated_reservations import promises_only_use
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, likeness_on, status_on, status_with
+from mooring.scheduler.deciding.preemption_cost import PreemptionCosts
+from mooring.scheduler.deciding.rejection import Rejection
+from mooring.scheduler.framework import Code, Handle, PostFilterResult, Status, unschedulable
 from mooring.scheduler.framework.nominations import Expected, Nominations
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -55,12 +54,12 @@ class _Spared(msgspec.Struct, frozen=True):
 class _Attempt(msgspec.Struct):
     """Everything that trying nodes needs."""
 
-    judgement: Judgement
+    evaluation: PodEvaluation
     cluster: Cluster
     expected: Expected | None
     """Pods that the new one has to leave room for."""
     budgets: Budgets
-    harms: KnownHarms
+    harms: PreemptionCosts
     refusals: Counter[Status] = msgspec.field(default_factory=Counter)
     """Why nodes that were tried would not do."""
     known: dict[Hashable, _Spared | Status] = msgspec.field(default_factory=dict)
@@ -73,30 +72,31 @@ class _Attempt(msgspec.Struct):
 
 
 def preempt(
-    refusals: Refusals, handle: Handle, candidates: Callable[[int], int], harms: KnownHarms
+    refusals: Rejection, handle: Handle, candidates: Callable[[int], int], harms: PreemptionCosts
 ) -> PostFilterResult:
     """Find the node where the pod does the least harm, among so many `candidates` of the nodes that might do.
 
     `harms` is what is known from other pods of the profile.
     """
-    judgement, diagnosis, cluster = refusals.judgement, refusals.diagnosis, handle.cluster
+    evaluation, diagnosis, cluster = refusals.evaluation, refusals.diagnosis, handle.cluster
     nominations = Nominations(cluster) if handle.nominations is None else handle.nominations
-    pod = judgement.pod
+    pod = evaluation.pod
     refusal = _ineligible(pod.pod, diagnosis, cluster, nominations)
     if refusal:
         return PostFilterResult(unschedulable(f"preemption: {refusal}"), keeps_nomination=True)
     rows = diagnosis.rows_for_now
     budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
-    attempt = _Attempt(judgement, cluster, nominations.expected(pod.pod), budgets, harms)
+    attempt = _Attempt(evaluation, cluster, nominations.expected(pod.pod), budgets, harms)
     first = handle.lot.randrange(len(rows)) if len(rows) else 0
     best = _least_harmful(attempt, rows, first, candidates(len(rows)))
     if best is None:
         return PostFilterResult(unschedulable(f"preemption: {_message(attempt, diagnosis.number_of_nodes)}"))
-    return PostFilterResult(SUCCESS, best.node, best.victims, in_background=handle.features.async_preemption)
+    text = f"found a potential placement for pod on node {best.node}, preempting {len(best.victims)} victims"
+    status = Status(reasons=(f"preemption: {text}",))
+    return PostFilterResult(status, best.node, best.victims, in_background=handle.features.async_preemption)
 
 
 def _ineligible(pod: Pod, diagnosis: Diagnosis, cluster: Cluster, nominations: Nominations) -> str:
-    """Why the pod may not displace others (now); empty when it may."""
     if pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
     name = nominations.node_of(pod) or pod.status.nominated_node_name
@@ -127,8 +127,7 @@ def _message(attempt: _Attempt, nodes: int) -> str:
 
 
 def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The rows that have pods to displace."""
-    has_lower = attempt.cluster.priorities.lowest[rows] < priority(attempt.judgement.pod.pod)
+    has_lower = attempt.cluster.priorities.lowest[rows] < priority(attempt.evaluation.pod.pod)
     attempt.refusals[NO_VICTIMS] = len(rows) - int(np.count_nonzero(has_lower))
     return rows[has_lower]
 
@@ -136,7 +135,7 @@ def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> NDArray[np.intp]:
 class _Try(NamedTuple):
     """A node that was tried: the harm, or why it would not do; and how to find its victims again."""
 
-    harm: Harm | Status
+    harm: Cost | Status
     row: int
     together: DryRun | None
     place: int
@@ -148,12 +147,12 @@ def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted
 
     They are tried in the order of `rows`, from the place `first` on and around.
     """
-    judgement, cluster, expected = attempt.judgement, attempt.cluster, attempt.expected
-    if not (cluster.priorities.lowest < priority(judgement.pod.pod)).any():  # as where all pods are equally important
+    evaluation, cluster, expected = attempt.evaluation, attempt.cluster, attempt.expected
+    if not (cluster.priorities.lowest < priority(evaluation.pod.pod)).any():  # as where all pods are equally important
         attempt.refusals[NO_VICTIMS] = len(rows)
         return None
     turned = rows[first:], rows[:first]
-    if not len(attempt.budgets) and (expected is None or promises_only_use(judgement, cluster, expected)):
+    if not len(attempt.budgets) and (expected is None or promises_only_use(evaluation, cluster, expected)):
         found = _least_known(attempt, turned, max(1, wanted))
         if found is not None:
             return found if isinstance(found, Candidate) else None
@@ -163,21 +162,23 @@ def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted
 def _least_known(
     attempt: _Attempt, turned: Sequence[NDArray[np.intp]], wanted: int
 ) -> Candidate | Counter[Status] | None:
-    """As `_least_harmful`, from what is known of nodes, or why none would do; None when more than resources decides."""
-    judgement, least = attempt.judgement, priority(attempt.judgement.pod.pod)
-    harms, lowest = attempt.harms.of(judgement.pod.shape, least, attempt.expected), attempt.cluster.priorities.lowest
+    evaluation, least = attempt.evaluation, priority(attempt.evaluation.pod.pod)
+    harms, lowest = (
+        attempt.harms.of(evaluation.pod.signature, least, attempt.expected),
+        attempt.cluster.priorities.lowest,
+    )
     fitting = NO_ROWS
     at_once = min(wanted, _AT_ONCE)
     for part in (rows[begin : begin + at_once] for rows in turned for begin in range(0, len(rows), at_once)):
         with_lower = part[lowest[part] < least]
-        if not harms.know(judgement, with_lower):
+        if not harms.know(evaluation, with_lower):
             return None
         fits = with_lower[harms.fits[with_lower]]
         fitting = np.concatenate((fitting, fits)) if len(fitting) else fits
         if len(fitting) >= wanted:
             break
     if not len(fitting):
-        attempt.refusals.update(harms.refusals(judgement, _with_lower(attempt, np.concatenate(turned))))
+        attempt.refusals.update(harms.refusals(evaluation, _with_lower(attempt, np.concatenate(turned))))
         return attempt.refusals
     row = harms.least(fitting[:wanted])
     together, place = harms.tried(row)
@@ -186,7 +187,7 @@ def _least_known(
 
 def _least_tried(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:
     best: _Try | None = None
-    least: Harm | None = None
+    least: Cost | None = None
     number, spares_budgets = 0, False
     for tried in _tries(attempt, rows, at_once=max(1, min(wanted, _AT_ONCE))):
         harm = tried.harm
@@ -235,16 +236,15 @@ def _with_victims(attempt: _Attempt, row: int, ranks: Sequence[int], violations:
 def _tried_together(attempt: _Attempt, rows: Sequence[int]) -> DryRun | None:
     if not attempt.only_resources:
         return None
-    least = priority(attempt.judgement.pod.pod)
-    found = dry_run(attempt.judgement, attempt.cluster, rows, least, budgets=attempt.budgets, expected=None)
+    least = priority(attempt.evaluation.pod.pod)
+    found = dry_run(attempt.evaluation, attempt.cluster, rows, least, budgets=attempt.budgets, expected=None)
     attempt.only_resources = found is not None
     return found
 
 
 def _lower(attempt: _Attempt, row: int) -> list[PlacedPod]:
-    """The pods on a row that may be displaced, the most important first."""
     ranked = attempt.cluster.ranked(row)
-    return ranked.placed[ranked.first_below(priority(attempt.judgement.pod.pod)) :]
+    return ranked.placed[ranked.first_below(priority(attempt.evaluation.pod.pod)) :]
 
 
 def _victims_on(attempt: _Attempt, row: int) -> Candidate | Status:
@@ -263,40 +263,37 @@ def _victims_on(attempt: _Attempt, row: int) -> Candidate | Status:
 
 
 def _likeness(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> Hashable:
-    """Equal for nodes where trying comes to the same; None when the node has to be tried on its own."""
     if attempt.budgets.name_pods:
         return None
     moved = (*lower, *attempt.expected_on(info.row))
-    seen = likeness_on(attempt.judgement, attempt.cluster, info.row, moved)
+    seen = likeness_on(attempt.evaluation, attempt.cluster, info.row, moved)
     return None if seen is None else (seen, tuple(priority(placed.pod) for placed in lower))
 
 
 def _tried(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> _Spared | Status:
-    """Take all of `lower` away, and give back as many as possible."""
-    with attempt.cluster.supposing() as supposed:
+    with attempt.cluster.trial() as trial:
         for placed in lower:
-            supposed.displace(placed)
+            trial.displace(placed)
         status = _fits(attempt, info)
         if not status.is_success:
             return status
         violating, others = attempt.budgets.split(lower)
         victims: list[int] = []
         for index in (*violating, *others):
-            supposed.place(lower[index])
+            trial.place(lower[index])
             if not _fits(attempt, info, only_pods_moved=True).is_success:
-                supposed.displace(lower[index])
+                trial.displace(lower[index])
                 victims.append(index)
         return _Spared(tuple(sorted(victims)), len(set(victims) & set(violating)))
 
 
 def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -> Status:
-    """Whether the pod fits now, also when the pods come that it has to leave room for."""
     expected = attempt.expected_on(info.row)
-    status = status_with(attempt.judgement, attempt.cluster, info.row, expected, only_pods_moved=only_pods_moved)
-    return status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved) if status.is_success else status
+    status = status_with(attempt.evaluation, attempt.cluster, info.row, expected, only_pods_moved=only_pods_moved)
+    return status_on(attempt.evaluation, info.row, only_pods_moved=only_pods_moved) if status.is_success else status
 
 
-def harm_of(candidate: Candidate) -> Harm:
+def harm_of(candidate: Candidate) -> Cost:
     priorities = [priority(pod) for pod in candidate.victims]
     highest = max(priorities, default=-OFFSET)
     started = [started_at(pod) for pod in candidate.victims if priority(pod) == highest]

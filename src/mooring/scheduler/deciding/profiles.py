@@ -163,7 +163,6 @@ class _Builder:
         return [weighted.plugin for weighted in self._weighted(point, *kinds)]
 
     def _weighted(self, point: str, *kinds: type[Any]) -> Sequence[Weighted[Any]]:
-        """The plugins of an extension point: those of the profile, then those that only this point names."""
         disabled = self._spec.disabled.get(point, frozenset())
         named = {use.name: use for use in self._spec.enabled.get(point, ())}
         found: list[Weighted[Any]] = []
@@ -189,16 +188,4 @@ class _Builder:
 
 
 def _offers(plugin: Plugin, kinds: tuple[type[Any], ...]) -> bool:
-    """As `isinstance`, which looks the members of a protocol up anew for every plugin in Python 3.11."""
-    members = [_MEMBERS.get(kind) or _MEMBERS.setdefault(kind, _members(kind)) for kind in kinds]
-    return any(all(hasattr(plugin, name) for name in names) for names in members)
-
-
-_MEMBERS: dict[type[Any], frozenset[str]] = {}
-
-
-def _members(kind: type[Any]) -> frozenset[str]:
-    """What a protocol asks for."""
-    protocols = [cls for cls in kind.__mro__ if getattr(cls, "_is_protocol", False)]
-    named = (name for cls in protocols for name in (*vars(cls), *getattr(cls, "__annotations__", ())))
-    return frozenset(name for name in named if not name.startswith("_"))
+    return any(isinstance(plugin, kind) for kind in kinds)

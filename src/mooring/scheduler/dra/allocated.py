@@ -81,7 +81,6 @@ class Allocated:
         self._inventory.use_changed(devices)
 
     def _update(self, key: str) -> Iterator[DeviceId]:
-        """Look at one claim again; the devices whose use is different now."""
         claim = self._in_flight.get(key) or self._claims.get(key)
         before, after = self._uses.pop(key, ()), () if claim is None else tuple(_uses(claim))
         if after:

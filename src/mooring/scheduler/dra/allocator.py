@@ -115,10 +115,8 @@ class _Search:
     _picked: dict[tuple[int, int], int] = field(default_factory=dict)
     _constraints: list[list[Constraint]] = field(default_factory=list)
     _allocating: dict[DeviceId, list[int]] = field(default_factory=dict)
-    """For which claims a device is being tried, once for each time."""
     _sharing: dict[DeviceId, list[dict[str, Quantity]]] = field(default_factory=dict)
     _free_counters: dict[int, dict[CounterName, Quantity]] = field(default_factory=dict)
-    """By pool, what is left of its counters."""
 
     def __post_init__(self) -> None:
         self.result = [[] for _ in self.wanted]
@@ -165,7 +163,6 @@ class _Search:
         return self._some(_Place(claim, number, request), devices, 0, request.count)
 
     def _all(self, claim: int, request: Request) -> list[tuple[PooledDevice, Pool]]:
-        """Every device that a request selects."""
         found: list[tuple[PooledDevice, Pool]] = []
         for entry in self.pools:
             if entry.pool.is_incomplete or entry.pool.is_invalid:
@@ -176,7 +173,6 @@ class _Search:
         return found
 
     def _each(self, claim: int, number: int, request: Request, devices: list[tuple[PooledDevice, Pool]]) -> bool:
-        """Take all of the devices, or none."""
         taken: list[tuple[PooledDevice, Pool]] = []
         for device, pool in devices:
             if not self._take(claim, request, device, pool):
@@ -189,7 +185,6 @@ class _Search:
         return False
 
     def _some(self, place: _Place, devices: list[tuple[PooledDevice, Pool]], start: int, count: int) -> bool:
-        """Take so many of the devices from `start` on; those before have been tried with them."""
         claim, number, request = place
         if count == 0:
             return self._request(claim, number + 1)
@@ -225,7 +220,6 @@ class _Search:
         )
 
     def _take(self, claim: int, request: Request, device: PooledDevice, pool: Pool) -> bool:
-        """Use a device if it can be, with everything that follows from that."""
         self.tried += 1
         if self.tried > self.limit:
             raise OutOfTriesError
@@ -259,7 +253,6 @@ class _Search:
         self._return_counters(device, pool)
 
     def _consumption(self, request: Request, device: PooledDevice) -> dict[str, Quantity] | None:
-        """What the request takes of the device's capacities; None when there is not enough."""
         if not device.is_shareable and not request.capacity:
             return {}
         taken = capacity.consumption(device, request.capacity)
@@ -271,7 +264,6 @@ class _Search:
     # -- counters that devices share
 
     def _draw(self, device: PooledDevice, pool: Pool) -> bool:
-        """Take what a device needs from the counters of its pool, if it is there."""
         if not self._draws(device):
             return True
         free = self._counters(pool)
@@ -292,7 +284,6 @@ class _Search:
                     free[consumption.counter_set, name] += counter.value
 
     def _draws(self, device: PooledDevice) -> bool:
-        """A device that is in use already has drawn what it needs."""
         in_use = self.allocated.is_used(device.id) or bool(self._allocating.get(device.id))
         return bool(device.device.consumes_counters) and not in_use
 

@@ -41,7 +41,6 @@ def fits(device: PooledDevice, taken: Amounts, *used: Amounts) -> bool:
 
 
 def _own_name(device: PooledDevice, name: str) -> str | None:
-    """The device's name for a capacity: with or without the driver as domain, it is the same."""
     capacity, driver = device.device.capacity, device.id.driver
     domain, slash, identifier = name.partition("/")
     other = f"{driver}/{name}" if not slash else identifier if domain == driver else name

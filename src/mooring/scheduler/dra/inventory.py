@@ -79,18 +79,13 @@ class Inventory:
         self._verified_at = (NEVER, NEVER, NEVER)
         self._rules: list[DeviceTaintRule] = []
         self._pool_of: dict[str, PoolKey] = {}
-        """By slice."""
         self._members: dict[PoolKey, set[str]] = {}
-        """The slices of each pool."""
         self._by_key: dict[PoolKey, Pool] = {}
         self._everywhere: dict[PoolKey, Pool] = {}
         self._by_row: dict[int, dict[PoolKey, Pool]] = {}
         self._by_node: dict[str, set[PoolKey]] = {}
-        """Pools by the nodes that they name, whether these are there or not."""
         self._rows: dict[str, int | None] = {}
-        """Where these nodes were."""
         self._selecting: set[PoolKey] = set()
-        """Pools that choose nodes by their labels."""
         self._on: dict[int, tuple[NodePool, ...]] = {}
         self.now = 0
         self.changed_at: NDArray[np.int64] = np.zeros(cluster.capacity, np.int64)
@@ -192,7 +187,6 @@ class Inventory:
                 del self._by_node[name], self._rows[name]
 
     def _mark(self, pool: Pool) -> None:
-        """What was found for the nodes of a pool is out of date."""
         self.changed_at[pool.rows] = self.now
         if pool.everywhere:
             self._on.clear()
@@ -215,7 +209,6 @@ class Inventory:
         return pool
 
     def _place(self, pool: Pool, entry: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> None:
-        """Put the devices of a slice where they can be used."""
         spec = entry.spec
         rows: Sequence[int] | None = ()
         if not spec.per_device_node_selection:
@@ -235,7 +228,6 @@ class Inventory:
     def _rows_for(
         self, pool: Pool, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
     ) -> Sequence[int] | None:
-        """The rows that can use a device; None for all of them."""
         if node_name:
             pool.named.add(node_name)
             row = self._cluster.row_of.get(node_name)
@@ -245,7 +237,7 @@ class Inventory:
         if selector is None:
             return ()
         pool.selects = True
-        compiled = node_selector.selector(selector, self._options)
+        compiled = node_selector.compile_selector(selector, self._options)
         rows: list[int] = np.flatnonzero(self._cluster.labels.selector_mask(compiled)).tolist()
         return rows
 
@@ -266,7 +258,6 @@ def _rank(pool: Pool) -> tuple[bool, str, str]:
 
 
 def _twin_parts(device: Device, taints: Sequence[DeviceTaint]) -> tuple[object, ...]:
-    """What, besides what expressions see, can make it matter which of two devices is taken."""
     parts = (
         device.consumes_counters,
         taints,

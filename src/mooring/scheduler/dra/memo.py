@@ -33,19 +33,19 @@ class Findings:
         self.codes: Codes = np.empty(0, np.int32)
         self.solutions: dict[int, Solution] = {}
         self.points: Scores = np.empty(0, np.int64)
-        self._judged_at: NDArray[np.int64] = np.empty(0, np.int64)
+        self._evaluated_at: NDArray[np.int64] = np.empty(0, np.int64)
 
     def stale(self, changed_at: NDArray[np.int64]) -> NDArray[np.bool_]:
-        if len(self._judged_at) != len(changed_at):
+        if len(self._evaluated_at) != len(changed_at):
             self.codes = np.zeros(len(changed_at), np.int32)
             self.points = np.zeros(len(changed_at), np.int64)
-            self._judged_at = np.full(len(changed_at), -1, np.int64)
+            self._evaluated_at = np.full(len(changed_at), -1, np.int64)
             self.solutions = {}
-        return self._judged_at < changed_at
+        return self._evaluated_at < changed_at
 
-    def judged(self, row: int, code: int, solution: Solution | None, now: int) -> None:
+    def evaluated(self, row: int, code: int, solution: Solution | None, now: int) -> None:
         self.codes[row] = code
-        self._judged_at[row] = now
+        self._evaluated_at[row] = now
         self.points[row] = 0 if solution is None else solution.points
         if solution is None:
             self.solutions.pop(row, None)
@@ -64,7 +64,7 @@ class Memo:
         self._known: OrderedDict[bytes, Findings] = OrderedDict()
 
     def of(self, wanted: Sequence[Wanted]) -> Findings:
-        """The findings for such claims, to be brought up to date by `judge`."""
+        """The findings for such claims, to be brought up to date by `evaluate`."""
         specs = [entry.claim.spec for entry in wanted]
         key = codec.encode((specs, self._cluster.changed_at(DeviceClass)))
         found = self._known.get(key)
@@ -75,7 +75,7 @@ class Memo:
         self._known.move_to_end(key)
         return found
 
-    def judge(self, findings: Findings, wanted: Sequence[Wanted], rows: Rows, *, is_limited: bool = True) -> None:
+    def evaluate(self, findings: Findings, wanted: Sequence[Wanted], rows: Rows, *, is_limited: bool = True) -> None:
         """Search on the rows where something has changed; raises AllocationError."""
         self._inventory.refresh()
         self.allocated.refresh()
@@ -88,12 +88,12 @@ class Memo:
             try:
                 solution = allocate(wanted, pools, self.allocated, self._options, tries)
             except OutOfTriesError:
-                findings.judged(row, GAVE_UP, None, self._inventory.now)
+                findings.evaluated(row, GAVE_UP, None, self._inventory.now)
                 continue
             code = FOUND
             if solution is None:
                 code = INVALID_POOL if any(entry.pool.is_invalid for entry in pools) else CANNOT
-            findings.judged(row, code, solution, self._inventory.now)
+            findings.evaluated(row, code, solution, self._inventory.now)
 
 
 def shared_memo(cluster: Cluster, options: ConstraintOptions) -> Memo:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mooring.api import times
 from mooring.api.meta_v1 import Condition
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.api.resource_v1 import DeviceRequestAllocationResult, ResourceClaim
 from mooring.scheduler.framework import SUCCESS, Status, error
 
@@ -32,7 +32,7 @@ def failure_of(claim: ResourceClaim) -> str | None:
     for result, conditions in _waiting(claim):
         for condition in conditions:
             if condition.type in result.binding_failure_conditions and condition.status == "True":
-                why = f"reason={condition.reason}, message={quoted(condition.message)}"
+                why = f"reason={condition.reason}, message={go_quote(condition.message)}"
                 return f"claim {claim.metadata.name} binding failed: {why}"
     return None
 
@@ -51,7 +51,7 @@ def is_overdue(claim: ResourceClaim, now: datetime, seconds: float) -> bool:
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None or not must_be_waited_for(claim):
         return False
-    return times.later(times.parse(allocation.allocation_timestamp), seconds) < now
+    return times.add_seconds(times.parse(allocation.allocation_timestamp), seconds) < now
 
 
 async def wait(
@@ -81,7 +81,6 @@ async def wait(
 
 
 def _waiting(claim: ResourceClaim) -> Iterable[tuple[DeviceRequestAllocationResult, list[Condition]]]:
-    """The devices that name conditions, each with those that are reported about it."""
     allocation = claim.status.allocation
     for result in allocation.devices.results if allocation is not None else ():
         if result.binding_conditions:

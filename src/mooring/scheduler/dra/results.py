@@ -47,7 +47,6 @@ def _result(claim: ResourceClaim, number: int, chosen: Chosen) -> DeviceRequestA
 
 
 def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> list[DeviceAllocationConfiguration]:
-    """That of the classes, each once, then that of the claim."""
     used: dict[str, Request] = {entry.request.base: entry.request for entry in chosen}
     by_class: dict[str, list[DeviceAllocationConfiguration]] = {}
     found: list[DeviceAllocationConfiguration] = []
@@ -73,7 +72,6 @@ def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> list[Devic
 
 
 def _node_selector(chosen: Sequence[Chosen], node_name: str) -> NodeSelector | None:
-    """The nodes that can use all of the devices; None for all nodes."""
     term = NodeSelectorTerm()
     for entry in chosen:
         spec, device = entry.device.slice.spec, entry.device.device

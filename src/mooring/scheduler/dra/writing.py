@@ -114,7 +114,6 @@ class ClaimWriter:
     # -- groups
 
     async def _in_group(self, claim: ResourceClaim) -> ResourceClaim | None:
-        """Write a claim with others; None when the server does not offer that. Raises what it says about this one."""
         outcome: asyncio.Future[ResourceClaim | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((claim, outcome))
         self._begin()
@@ -173,7 +172,6 @@ async def deallocate(client: "Client", claim: ResourceClaim) -> None:
 
 
 async def _deallocated(client: "Client", claim: ResourceClaim) -> ResourceClaim:
-    """The pod waits for this alone: a conflict, or a server away for a moment, must not make it wait for ever."""
     from mooring.client import ClientError  # noqa: PLC0415 - as above
 
     before, failures = claim.status, 0
@@ -192,7 +190,6 @@ async def _deallocated(client: "Client", claim: ResourceClaim) -> ResourceClaim:
 
 
 async def _logged(write: Awaitable[ResourceClaim], claim: ResourceClaim) -> None:
-    """What fails is tried again when the pod is."""
     from mooring.client import ClientError  # noqa: PLC0415 - as above
 
     try:

@@ -56,7 +56,7 @@ class Kind(Enum):
 
     ASSIGNED_POD = "AssignedPod"
     """A pod that has a node."""
-    UNSCHEDULED_POD = "UnscheduledPod"
+    TARGET_POD = "TargetPod"
     """The refused pod itself."""
     NODE = "Node"
     PERSISTENT_VOLUME = "PersistentVolume"

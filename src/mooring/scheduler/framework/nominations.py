@@ -15,11 +15,11 @@ from mooring.api.core_v1 import Pod
 from mooring.api.states import priority
 from mooring.constraints.columns.revisions import RowLog
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod, pod_key
-from mooring.scheduler.columns.shapes import PodShape
+from mooring.scheduler.columns.signatures import PodSignature
 
 _KEPT = 8
 """For so many priorities."""
-_Likeness: TypeAlias = tuple[tuple[PodShape, Hashable], ...]
+_Likeness: TypeAlias = tuple[tuple[PodSignature, Hashable], ...]
 
 
 class Expected:
@@ -29,7 +29,6 @@ class Expected:
         self._cluster = cluster
         self._pods: dict[int, list[PlacedPod]] = {}
         self._alike: dict[_Likeness, dict[int, None]] = {}
-        """The rows where pods of the same shapes and labels are expected."""
         self.made_for = _made_for(cluster)
         self.is_on: NDArray[np.bool_] = np.zeros(cluster.capacity, np.bool_)
         """By row, whether somebody is expected there."""
@@ -47,15 +46,15 @@ class Expected:
     def on(self, row: int) -> Sequence[PlacedPod]:
         return self._pods.get(row, ())
 
-    def shapes(self) -> Iterator[PodShape]:
-        """The shapes of all of them; some perhaps twice."""
+    def signatures(self) -> Iterator[PodSignature]:
+        """The signatures of all of them; some perhaps twice."""
         for likeness in self._alike:
-            yield from (shape for shape, _ in likeness)
+            yield from (signature for signature, _ in likeness)
 
     def sorts(self) -> Iterator[tuple[int, Sequence[PlacedPod]]]:
         """A row for each sort of pods that are expected together, and these pods."""
         for likeness, rows in self._alike.items():
-            if any(shape.terms.keys for shape, _ in likeness):
+            if any(signature.terms.keys for signature, _ in likeness):
                 by_domains = {domains_of(self._cluster, row, self.on(row)): row for row in rows}
                 yield from ((row, self.on(row)) for row in by_domains.values())
             else:
@@ -66,14 +65,14 @@ class Expected:
         row = self._cluster.row_of.get(placed.node_name)
         if row is not None:
             self._set(row, [*self.on(row), placed])
-            self.usage[:, row] += self._cluster.resources.usage_of(placed.shape)
+            self.usage[:, row] += self._cluster.resources.usage_of(placed.signature)
 
     def discard(self, placed: PlacedPod) -> None:
         row = self._cluster.row_of.get(placed.node_name)
         pods = self.on(row) if row is not None else ()
         if row is not None and any(other is placed for other in pods):
             self._set(row, [other for other in pods if other is not placed])
-            self.usage[:, row] -= self._cluster.resources.usage_of(placed.shape)
+            self.usage[:, row] -= self._cluster.resources.usage_of(placed.signature)
 
     def _set(self, row: int, pods: list[PlacedPod]) -> None:
         before = self._pods.pop(row, None)
@@ -94,9 +93,7 @@ class Nominations:
         self._cluster = cluster
         self._pods: dict[str, PlacedPod] = {}
         self._on_node: dict[str, dict[str, PlacedPod]] = {}
-        """The same by node."""
         self._expected: dict[int, Expected] = {}
-        """By the least priority that has to be left room; the oldest first."""
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -151,7 +148,6 @@ class Nominations:
         return found if len(found) else None
 
     def _kept(self) -> Mapping[int, Expected]:
-        """What is kept by priority, unless it was made for other columns."""
         if self._expected:
             made_for = _made_for(self._cluster)
             if any(expected.made_for != made_for for expected in self._expected.values()):
@@ -167,13 +163,12 @@ def domains_of(cluster: Cluster, row: int, pods: Iterable[PlacedPod]) -> Hashabl
     """Whether the node of a row is in domains of the topologies that the terms of some pods name."""
     info = cluster.nodes[row]
     labels = {} if info is None else info.node.metadata.labels
-    return tuple(key.term.topology_key in labels for placed in pods for key in placed.shape.terms.keys)
+    return tuple(key.term.topology_key in labels for placed in pods for key in placed.signature.terms.keys)
 
 
 def _likeness(pods: Iterable[PlacedPod]) -> _Likeness:
-    return tuple((placed.shape, placed.group) for placed in pods)
+    return tuple((placed.signature, placed.group) for placed in pods)
 
 
 def _made_for(cluster: Cluster) -> tuple[int, int]:
-    """Differs when rows have other nodes than before, or columns another form."""
     return cluster.nodes_changed_at, cluster.layout

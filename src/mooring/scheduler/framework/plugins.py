@@ -1,4 +1,4 @@
-"""The plugin API: one Protocol for each extension point, in the order in which a pod meets them.
+"""The plugin API: one class or Protocol for each extension point, in the order in which a pod meets them.
 
     queue_sort, pre_enqueue      which pod is next, and which may be tried at all
     pre_filter, filter           which nodes can take it
@@ -10,15 +10,14 @@
 
 A plugin has a `name` and any of these methods. Filter and Score come in two forms:
 
-* **Vectorised** (`FilterPlugin`, `ScorePlugin`): judges all rows of the node table at once and returns arrays.
-  With `scope = Scope.SHAPE` it is shown only `PodInfo.shape`, of that the parts that it says in `signs`, and what it
-  signs itself (`SignPlugin`); pods that look alike then share its verdicts, and it is asked again only about rows that
-  changed (or about others too, see `RefreshedFilter`, `RefreshedScore`). With `scope = Scope.POD` it is asked anew for
-  every pod and may look at the pod itself.
-* **Per node** (`NodeFilterPlugin`, `NodeScorePlugin`): plain Python for one node at a time, asked only about nodes that
-  everybody before it accepted. This is the form for users' own plugins.
+* **Vectorised** (`FilterPlugin`, `ScorePlugin`): evaluates all rows of the node table at once and returns arrays. It
+  declares what it reads of the pod and which inputs of the cluster it depends on (`Declaration`). Its results are
+  cached by that part of the pod and shared by all pods that have it; it is called again only for rows whose inputs have
+  changed. With `Part.POD` it is called for every pod and may read the pod itself.
+* **Per node** (`NodeFilterPlugin`, `NodeScorePlugin`): plain Python for one node at a time, called only for nodes that
+  every filter before it accepted. This is the form for users' own plugins.
 
-What `pre_filter` and `pre_score` return as state is handed to the later calls; plugins keep nothing about a pod in
+What `pre_filter` and `pre_score` return as state is passed to the later calls; plugins keep nothing about a pod in
 themselves, so one instance serves all pods. Plugins whose state is needed after filtering find it in `CycleState`.
 Everything up to `reserve` is synchronous and does no I/O; `pre_bind` and `bind` may.
 Read next: ``scheduler/plugins/taint_toleration.py`` for a vectorised plugin, ``scheduler/deciding/profiles.py`` for the
@@ -26,7 +25,6 @@ order.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from enum import Enum, Flag, auto
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -37,63 +35,56 @@ from mooring.api.core_v1 import Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.constraints.columns.revisions import Derived
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
-from mooring.scheduler.columns.shapes import PodInfo, PodShape
+from mooring.scheduler.columns.inputs import Input
+from mooring.scheduler.columns.signatures import Part, PodInfo, PodSignature
 from mooring.scheduler.framework.events import ClusterEvent, EventWithHint
 from mooring.scheduler.framework.status import Status
 from mooring.scheduler.framework.verdicts import Mask, Rows, Scores, Verdicts
 
 if TYPE_CHECKING:  # they are made from what the framework's plugins have said
-    from mooring.scheduler.deciding.refusals import Refusals
+    from mooring.scheduler.deciding.rejection import Rejection
 
 S = TypeVar("S")
-S_contra = TypeVar("S_contra", contravariant=True)
 
 
-class Scope(Enum):
-    """For whom a vectorised plugin's verdicts hold."""
+class Declaration(msgspec.Struct, frozen=True):
+    """What the verdicts or scores of a vectorised plugin depend on, and how they may be used."""
 
-    SHAPE = "shape"
-    """For all pods of the same shape."""
-    POD = "pod"
-    """For this pod in this cycle."""
-
-
-@runtime_checkable
-class SignPlugin(Protocol):
-    """SHAPE plugins that read more of a pod than shapes have: pods that sign alike have one shape."""
-
-    def sign(self, pod: Pod) -> object:
-        """What it reads, such as an annotation, in a form that can be encoded; it finds it in `shape.own`.
-
-        It must not differ for pods of one template, or no two of them would share verdicts.
-        """
-        ...
-
-
-class Reads(Flag):
-    """Which changes of a node make a SHAPE plugin judge its row again (changes elsewhere: `RefreshedFilter`)."""
-
-    NODE = auto()
-    """The node object: labels, taints, allocatable, images."""
-    PODS = auto()
-    """The pods on the node."""
+    pod: Part = Part.ALL
+    """What it reads of the pod."""
+    rows: Input = Input(0)
+    """Inputs that change the result for the row on which they change."""
+    cluster: Input = Input(0)
+    """Inputs that may change the result for other rows: the framework then calls `refresh` (or `refresh_score`)."""
+    only_resources: bool = False
+    """Whether the verdict on a row depends on nothing but its resources: the plugin has `filter_resources`."""
+    compares_rows: bool = False
+    """Whether the plugin has `row_state`, which is equal for rows that have the same verdict."""
+    is_normalized: bool = False
+    """Whether scores become 0 to 100 only in comparison with the feasible nodes: the plugin has `span`."""
+    depends_on_feasible: bool = False
+    """Whether scores depend on which nodes are feasible; `refresh_score` is called when these change."""
+    is_grouped: bool = False
+    """Whether rows of a group have the same score: the plugin has `score_groups`."""
+    has_pre_point: bool = True
+    """Whether kube-scheduler's plugin has a PreFilter or PreScore of its own, which metrics count."""
 
 
 class PreFilterResult(msgspec.Struct, Generic[S], frozen=True):
-    """What a plugin has worked out for a pod, or for all of its shape."""
+    """What a plugin prepared for a pod, or for all pods with the parts that it reads."""
 
     state: S
     node_names: frozenset[str] | None = None
     """The only nodes that need to be looked at; None means all."""
     is_pinned: bool = False
-    """Whether the node that a pod of a pinned shape is made for is the only one (`Part.UNPINNED`)."""
+    """Whether the node that a pod of a pinned signature is made for is the only one (`Part.UNPINNED`)."""
 
 
 class CycleState(msgspec.Struct):
     """What plugins carry through one attempt to schedule one pod."""
 
     pre_filter: dict[str, Any] = msgspec.field(default_factory=dict)
-    """By plugin, the state that its `pre_filter` returned (only plugins of `Scope.POD`)."""
+    """By plugin, the state that its `pre_filter` returned (only plugins that read the pod itself)."""
     data: dict[str, Any] = msgspec.field(default_factory=dict)
     """Anything else, by plugin."""
 
@@ -104,31 +95,43 @@ class Plugin(Protocol):
 
 
 @runtime_checkable
+class SignPlugin(Protocol):
+    """Vectorised plugins that read more of a pod than its signature has."""
+
+    def sign(self, pod: Pod) -> object:
+        """Return what it reads, such as an annotation, in a form that can be encoded; it finds it in `signature.own`.
+
+        It must not differ for pods of one template, or no two of them would share results.
+        """
+        ...
+
+
+@runtime_checkable
 class EnqueueExtensions(Protocol):
-    """Plugins that can refuse a pod tell which events may change that; without it, every event does."""
+    """Plugins that can reject a pod register the events that may change that; without it, every event does."""
 
     def events_to_register(self) -> Sequence[EventWithHint]: ...
 
 
 @runtime_checkable
 class RefersToObjects(Protocol):
-    """Plugins whose events are mostly about an object that few pods name: such an event then asks only about these."""
+    """Plugins whose events are mostly about an object that few pods name: only these pods are then looked at."""
 
     name: str
 
     def refers_to(self, pod: Pod) -> Iterable[str]:
-        """The keys of the objects that a pod names, as `about` of the plugin's events says them."""
+        """Return the keys of the objects that a pod names, as `about` of the plugin's events has them."""
         ...
 
 
 @runtime_checkable
 class GateKeeper(Protocol):
-    """PreEnqueue plugins that can tell what opens their gate, besides a change of the pod itself."""
+    """PreEnqueue plugins that know which events open their gate, besides a change of the pod itself."""
 
     name: str
 
     def opened_by(self, event: ClusterEvent, old: Any, new: Any) -> bool | str:
-        """Whether an event may let pods in, or just those that refer to the object with this key."""
+        """Whether an event may let pods in, or the key of the object whose pods it may let in."""
         ...
 
 
@@ -148,94 +151,66 @@ class PreEnqueuePlugin(Protocol):
     def pre_enqueue(self, pod: Pod) -> Status: ...
 
 
-@runtime_checkable
-class FilterPlugin(Protocol[S]):
-    """Vectorised: says for each row whether the pod can run there."""
+class FilterPlugin(Generic[S]):
+    """Vectorised: decides for each row whether the pod can run there."""
 
     name: str
-    scope: Scope
-    reads: Reads
+    filters: Declaration
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[S] | Status:
-        """What `filter` needs to know, or a status instead: `SKIP` when the plugin does not apply to the pod, `SUCCESS`
-        when it does and every node passes, a refusal when no node does."""
-        ...
+        """Return what `filter` needs to know, or a status instead.
+
+        `SKIP` when the plugin does not apply to the pod, `SUCCESS` when it does and every node passes, a rejection when
+        no node does.
+        """
+        raise NotImplementedError
 
     def filter(self, state: S, rows: Rows) -> Verdicts | Status:
-        """The verdicts on `rows`. A `Status` in their place is an error and ends the cycle."""
-        ...
+        """Return the verdicts on `rows`. A `Status` in their place is an error and ends the cycle."""
+        raise NotImplementedError
 
+    def applies_to(self, _spec: PodSpec) -> Status | None:
+        """Return SKIP or SUCCESS if `pre_filter` would for every pod with this specification; None if it depends.
 
-@runtime_checkable
-class RefreshedFilter(Protocol[S_contra]):
-    """SHAPE Filter plugins whose verdict on a row depends on more than that row: they derive it from the cluster."""
-
-    def refresh(self, state: S_contra, /) -> Derived | None:
-        """Bring the state up to date; when verdicts have changed, and on which rows besides those that did themselves.
-
-        None leaves the plugin out for now, as `SKIP` does.
+        For plugins that read the pod itself: most of them ignore most pods.
         """
-        ...
+        return None
 
+    def refresh(self, _state: S) -> Derived | Input:
+        """Update the state after a change of the declared inputs of the cluster; return when verdicts last changed.
 
-@runtime_checkable
-class QuietFilter(Protocol):
-    """SHAPE Filter plugins with a `refresh` that know which pods can end their being left out."""
-
-    def woken_by(self, shape: PodShape, /) -> bool:
-        """Whether the plugin may have something to say once a pod of a shape has come, where it had nothing before."""
-        ...
-
-
-@runtime_checkable
-class SpecFilter(Protocol):
-    """POD Filter plugins that know which pods are none of their business by the specification alone."""
-
-    def says_of(self, spec: PodSpec, /) -> Status | None:
-        """What `pre_filter` says of every pod with this specification whatever else there is: SKIP or SUCCESS.
-
-        None where that depends. What it says is kept for pods that share the specification, and so is what `pre_score`
-        says of one of them.
+        Inputs instead leave the plugin out, as `SKIP` does, until one of them changes.
         """
-        ...
+        raise NotImplementedError
 
+    def may_apply_after(self, _shape: PodSignature) -> bool:
+        """Whether a plugin that is left out now may apply once a pod with a signature is placed."""
+        return True
 
-@runtime_checkable
-class LikeRows(Protocol[S_contra]):
-    """SHAPE Filter plugins that read the pods of a row and can tell when two rows look the same to them."""
+    def row_state(self, _state: S, _row: int) -> Hashable:
+        """Return what is equal for rows with the same verdict, also after the same pods are moved there."""
+        return None
 
-    def likeness(self, state: S_contra, row: int, /) -> Hashable:
-        """Equal for rows that have the same verdict, and still have it after the same pods come or go there."""
-        ...
+    def fits_resources(self, state: S, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
+        """Return which nodes with such amounts would pass: lines as in the resource columns, a column for each."""
+        raise NotImplementedError
 
-
-@runtime_checkable
-class ResourceFilter(Protocol[S_contra]):
-    """SHAPE Filter plugins whose verdict on a row depends on its resources alone."""
-
-    def fits_resources(self, state: S_contra, allocatable: NDArray[np.int64], used: NDArray[np.int64], /) -> Mask:
-        """Which nodes that have, and have used, so much would do: lines as in the resource columns, a column each."""
-        ...
-
-    def filter_resources(self, state: S_contra, allocatable: NDArray[np.int64], used: NDArray[np.int64], /) -> Verdicts:
-        """The same as verdicts."""
-        ...
+    def filter_resources(self, state: S, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Verdicts:
+        """Return the same as verdicts."""
+        raise NotImplementedError
 
 
 @runtime_checkable
 class NodeFilterPlugin(Protocol):
-    """Per node: says whether the pod can run there."""
+    """Per node: decides whether the pod can run there.
+
+    With a method `pre_filter_pod(cycle, pod, cluster)`, which returns a Status, that is called once before; what it
+    finds out it leaves in `cycle.data`.
+    """
 
     name: str
 
     def filter_node(self, cycle: CycleState, pod: Pod, node: NodeInfo) -> Status: ...
-
-
-@runtime_checkable
-class NodePreFilterPlugin(Protocol):
-    """Asked once before `filter_node`; what it learns it leaves in `cycle.data`."""
-
-    def pre_filter_pod(self, cycle: CycleState, pod: Pod, cluster: Cluster) -> Status: ...
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
@@ -256,75 +231,54 @@ class PostFilterResult(msgspec.Struct, frozen=True):
 class PostFilterPlugin(Protocol):
     """Asked when no node can take the pod; `statuses` say why, node by node."""
 
-    def post_filter(self, pod: PodInfo, statuses: "Refusals") -> PostFilterResult: ...
+    def post_filter(self, pod: PodInfo, statuses: "Rejection") -> PostFilterResult: ...
 
 
-@runtime_checkable
-class ScorePlugin(Protocol[S]):
-    """Vectorised: gives each row points."""
+class ScorePlugin(Generic[S]):
+    """Vectorised: gives each row a score."""
 
     name: str
-    score_scope: Scope
-    score_reads: Reads
+    scores: Declaration
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> S | Status:
-        """What `score` needs to know, or a status instead: `SKIP` when the plugin does not score the pod, `SUCCESS`
-        when it does and gives every node 0 points."""
-        ...
+        """Return what `score` needs to know, or a status instead.
 
-    def score(self, state: S, rows: Rows) -> Scores: ...
-
-
-@runtime_checkable
-class RefreshedScore(Protocol[S_contra]):
-    """SHAPE Score plugins whose points for a row depend on more than that row."""
-
-    def refresh_score(self, state: S_contra, feasible: Mask, /) -> Derived | None:
-        """As `refresh`, for points.
-
-        `feasible` are the rows that passed every filter, for plugins whose points depend on the competition. The array
-        is never changed: the same one means the same rows.
+        `SKIP` when the plugin does not score the pod, `SUCCESS` when it does and every score is 0.
         """
-        ...
+        raise NotImplementedError
 
+    def score(self, state: S, rows: Rows) -> Scores:
+        raise NotImplementedError
 
-@runtime_checkable
-class GroupedScore(Protocol[S_contra]):
-    """Those among them whose points are the same for all rows of a group."""
+    def refresh_score(self, _state: S, _feasible: Mask) -> Derived | Input:
+        """As `refresh`, for scores. `feasible` are the rows that passed every filter; the array is never changed."""
+        raise NotImplementedError
 
-    def score_groups(self, state: S_contra, /) -> tuple[Scores, NDArray[np.intp]]:
-        """Points by group, and the group of each row: an array in which rows change their group only with their pods.
+    def span(self, _scores: Scores, _feasible: Mask) -> tuple[int, ...]:
+        """Return what of the feasible nodes' scores `normalized` needs; while it is equal, so are normalised scores."""
+        return ()
 
-        To be asked after `refresh_score`.
+    def normalized(self, scores: Scores, _span: tuple[int, ...]) -> Scores:
+        return scores
+
+    def score_groups(self, state: S) -> tuple[Scores, NDArray[np.intp]]:
+        """Return scores by group, and the group of each row: an array in which rows change only with their pods.
+
+        Called after `refresh_score`.
         """
-        ...
-
-
-@runtime_checkable
-class Normalizer(Protocol):
-    """For Score plugins whose points become 0 to 100 only in comparison with those of other feasible nodes."""
-
-    def span(self, scores: Scores, feasible: Mask) -> tuple[int, ...]:
-        """What of the feasible nodes' points `normalized` needs; while it stays the same, so do normalised points."""
-        ...
-
-    def normalized(self, scores: Scores, span: tuple[int, ...]) -> Scores: ...
+        raise NotImplementedError
 
 
 @runtime_checkable
 class NodeScorePlugin(Protocol):
-    """Per node: gives a feasible node 0 to 100 points."""
+    """Per node: gives a feasible node a score from 0 to 100.
+
+    With a method `normalize_scores(pod, scores)`, which takes and returns scores by node, they may have any size first.
+    """
 
     name: str
 
     def score_node(self, cycle: CycleState, pod: Pod, node: NodeInfo) -> int: ...
-
-
-@runtime_checkable
-class NodeScoreNormalizer(Protocol):
-    """Per-node plugins may bring their points to 0 to 100 when all feasible nodes have theirs."""
-
-    def normalize_scores(self, pod: Pod, scores: dict[str, int]) -> dict[str, int]: ...
 
 
 @runtime_checkable

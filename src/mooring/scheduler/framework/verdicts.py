@@ -1,7 +1,7 @@
 """Arrays that vectorised plugins return: a verdict or a score for each row of the node table.
 
 A row is a node's place in the columns (`mooring.scheduler.columns`); rows without a node are masked out by the
-framework, so plugins need not care what they say about them. `rows` is what to judge: `ALL_ROWS`, or an array of
+framework, so plugins need not care what they say about them. `rows` is what to evaluate: `ALL_ROWS`, or an array of
 row numbers when only those have changed; `column[rows]` serves both.
 """
 

@@ -21,7 +21,7 @@ _NOT_A_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
 def problems(added: NodeAffinity) -> list[FieldError]:
     """Every mistake, each with its field. No terms, or empty ones, are none: kube-scheduler takes them too."""
     # Expressions of a configuration are not new ones of a client: whatever this version understands may be there.
-    rules = NodeSelectorRules(semver_operators=True, judge=AdmissionOptions().judges.stored_node)
+    rules = NodeSelectorRules(semver_operators=True, check_expression=AdmissionOptions().expression_checks.stored_node)
     found: list[FieldError] = []
     for term, path, is_required in _terms(added):
         found += validate_term(term, path, rules, check_label_values=is_required)
@@ -40,10 +40,9 @@ def _terms(added: NodeAffinity) -> Iterator[tuple[NodeSelectorTerm, Path, bool]]
 
 
 def _numbers(term: NodeSelectorTerm, path: Path) -> Iterator[FieldError]:
-    """Pods may compare with what is no number, and match nothing; a configuration may not."""
     for index, entry in enumerate(term.match_expressions):
         if entry.operator in ("Gt", "Lt") and len(entry.values) == 1:
             value = entry.values[0]
-            if label_selector.lax_int64(value) is None:
+            if label_selector.parse_lax_int64(value) is None:
                 here = path.child("matchExpressions").index(index).child("values").index(0)
                 yield field_errors.invalid(here, value, _NOT_A_NUMBER)

@@ -4,10 +4,10 @@ The work is `scheduler/deciding/preemption.py`.
 """
 
 from mooring.api.base import Int32, Object
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.deciding import preemption
-from mooring.scheduler.deciding.harms import KnownHarms
-from mooring.scheduler.deciding.refusals import Refusals
+from mooring.scheduler.deciding.preemption_cost import PreemptionCosts
+from mooring.scheduler.deciding.rejection import Rejection
 from mooring.scheduler.framework import Handle, PluginArguments, PostFilterResult
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
@@ -30,13 +30,13 @@ class DefaultPreemption:
         self.percentage = 10 if percentage is None else percentage
         self.absolute = 100 if absolute is None else absolute
         self._handle = handle
-        self._harms = KnownHarms(handle.cluster)
+        self._harms = PreemptionCosts(handle.cluster)
         if not 0 <= self.percentage <= 100:
             raise plugin_arguments.wrong(self.name, "minCandidateNodesPercentage is not in 0 to 100")
         if self.absolute < 0 or (self.percentage == 0 and self.absolute == 0):
             raise plugin_arguments.wrong(self.name, "minCandidateNodesAbsolute must be positive when the share is 0")
 
-    def post_filter(self, _pod: PodInfo, statuses: Refusals) -> PostFilterResult:
+    def post_filter(self, _pod: PodInfo, statuses: Rejection) -> PostFilterResult:
         """The node where the pod does the least harm, and who has to go there."""
         return preemption.preempt(statuses, self._handle, self.candidates, self._harms)
 

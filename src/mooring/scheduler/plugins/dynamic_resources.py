@@ -22,7 +22,7 @@ from mooring.cel.conversions import string_to_duration
 from mooring.cel.errors import CelError
 from mooring.constraints import node_selector
 from mooring.scheduler.columns.cluster import Cluster, object_key
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.dra import memo, readiness, writing
 from mooring.scheduler.dra.allocator import AllocationError, Wanted
 from mooring.scheduler.dra.claims import (
@@ -43,17 +43,18 @@ from mooring.scheduler.framework import (
     Action,
     ClusterEvent,
     CycleState,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
     Kind,
     Mask,
+    Part,
     PluginArguments,
     PostFilterResult,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
     Scores,
     Status,
     Verdicts,
@@ -101,10 +102,10 @@ class PodState(msgspec.Struct):
     """The claims as they will be with that."""
 
 
-class DynamicResources(Proportional):
+class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
     name = "DynamicResources"
-    scope = score_scope = Scope.POD
-    reads = score_reads = Reads.NODE
+    filters = Declaration(Part.POD)
+    scores = Declaration(Part.POD, is_normalized=True)
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
         super().__init__()
@@ -139,7 +140,7 @@ class DynamicResources(Proportional):
 
     # -- which nodes
 
-    def says_of(self, spec: PodSpec) -> Status | None:
+    def applies_to(self, spec: PodSpec) -> Status | None:
         return None if spec.resource_claims else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[PodState] | Status:
@@ -170,7 +171,7 @@ class DynamicResources(Proportional):
         codes = np.zeros(state.cluster.capacity, np.int32)
         if state.findings is not None:
             try:
-                self._memo.judge(state.findings, state.wanted, rows, is_limited=self._is_limited)
+                self._memo.evaluate(state.findings, state.wanted, rows, is_limited=self._is_limited)
             except AllocationError as problem:
                 return error(str(problem))
             codes = state.findings.codes.copy()
@@ -178,19 +179,17 @@ class DynamicResources(Proportional):
         return Verdicts(-codes[rows], lambda code: (_REASONS[code],))
 
     def _available(self, claims: Sequence[ResourceClaim], cluster: Cluster) -> Mask:
-        """The rows that can use all claims that are allocated."""
         found: Mask = np.ones(cluster.capacity, np.bool_)
         for claim in claims:
             if self._is_of_no_use(claim):
                 return np.zeros_like(found)
             selector = claim.status.allocation.node_selector if claim.status.allocation is not None else None
             if selector is not None:
-                compiled = node_selector.selector(selector, self._selector_options)
+                compiled = node_selector.compile_selector(selector, self._selector_options)
                 found &= cluster.labels.selector_mask(compiled)
         return found
 
     def _is_of_no_use(self, claim: ResourceClaim) -> bool:
-        """Whether the devices of a claim have not become ready and will not."""
         if not readiness.must_be_waited_for(claim):
             return False
         if readiness.failure_of(claim) is not None:
@@ -235,7 +234,7 @@ class DynamicResources(Proportional):
     def score(self, state: PodState, rows: Rows) -> Scores:
         if state.findings is None:
             return np.zeros(state.cluster.capacity, np.int64)[rows]
-        self._memo.judge(state.findings, state.wanted, ALL_ROWS, is_limited=self._is_limited)
+        self._memo.evaluate(state.findings, state.wanted, ALL_ROWS, is_limited=self._is_limited)
         return state.findings.points[rows]
 
     # -- making it so
@@ -295,7 +294,6 @@ class DynamicResources(Proportional):
         return self._claims.get(_key(claim))
 
     def _later(self, write: Coroutine[Any, Any, None]) -> None:
-        """Write beside the scheduling cycle."""
         task = asyncio.get_running_loop().create_task(write)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -309,10 +307,12 @@ class DynamicResources(Proportional):
                 ClusterEvent(Kind.RESOURCE_CLAIM, changed | Action.DELETE), self._after_claim_change, _only_its_pods
             ),
             EventWithHint(
-                ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), self._after_pod_change
+                ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), self._after_pod_change
             ),
             EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), self._after_pod_gone, _if_it_had_claims),
-            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            EventWithHint(
+                ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)
+            ),
             EventWithHint(ClusterEvent(Kind.DEVICE_CLASS, changed)),
             EventWithHint(ClusterEvent(Kind.RESOURCE_SLICE, changed)),
             EventWithHint(ClusterEvent(Kind.DEVICE_TAINT_RULE, Action.UPDATE | Action.DELETE)),
@@ -333,7 +333,6 @@ class DynamicResources(Proportional):
         return _key(new or old) if event.kind is Kind.RESOURCE_CLAIM else False
 
     def _after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> QueueingHint:
-        """Devices became free, or the pod's own claim came or changed its status."""
         if new is None:
             return QueueingHint.of(old is not None and old.status.allocation is not None)
         try:
@@ -350,7 +349,6 @@ class DynamicResources(Proportional):
         return QueueingHint.of(own and new is not None and self.pre_enqueue(new).is_success)
 
     def _after_pod_gone(self, _pod: Pod, old: Pod, _new: None) -> QueueingHint:
-        """A pod that did not get its node after all held devices of which no claim told. Others' claims are freed."""
         try:
             return QueueingHint.of(any(claim.status.allocation is None for claim in pod_claims(old, self._claims)))
         except ClaimError:
@@ -358,12 +356,10 @@ class DynamicResources(Proportional):
 
 
 def _if_it_had_claims(old: Pod, _new: None) -> str | None:
-    """All pods are concerned when a pod with claims goes, and none otherwise."""
     return None if old.spec.resource_claims else ""
 
 
 def _only_its_pods(old: ResourceClaim | None, new: ResourceClaim | None) -> str | None:
-    """A claim that changes concerns the pods that name it; one that gives devices back, all pods."""
     had = old is not None and old.status.allocation is not None
     has = new is not None and new.status.allocation is not None
     changed = new or old

@@ -7,10 +7,21 @@ pods there.
 import msgspec
 import numpy as np
 
-from mooring.constraints.columns.revisions import NEVER, Derived
+from mooring.constraints.columns.revisions import Derived
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
-from mooring.scheduler.framework import MAX_NODE_SCORE, Handle, Mask, Part, PluginArguments, Reads, Rows, Scope, Scores
+from mooring.scheduler.columns.signatures import PodInfo
+from mooring.scheduler.framework import (
+    MAX_NODE_SCORE,
+    Declaration,
+    Handle,
+    Input,
+    Mask,
+    Part,
+    PluginArguments,
+    Rows,
+    ScorePlugin,
+    Scores,
+)
 
 _MB = 1024 * 1024
 _LEAST = 23 * _MB
@@ -22,37 +33,32 @@ class _Needed(msgspec.Struct):
     cluster: Cluster
     images: tuple[str, ...]
     most: int
-    verified_at: int = NEVER
     is_anywhere: bool = False
     points: Derived = msgspec.field(default_factory=Derived)
 
 
-class ImageLocality:
+class ImageLocality(ScorePlugin[_Needed]):
     name = "ImageLocality"
-    score_scope = Scope.SHAPE
-    signs = Part.IMAGES
-    score_reads = Reads.NODE
-    counts_pre_score = False  # kube-scheduler's has no such point of its own
+    scores = Declaration(Part.IMAGES, cluster=Input.NODE_IMAGES, has_pre_point=False)
 
     def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
         pass
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Needed:
-        return _Needed(cluster, pod.shape.images, _MOST * len(pod.shape.images))
+        return _Needed(cluster, pod.signature.images, _MOST * len(pod.signature.images))
 
     def refresh_score(self, state: _Needed, _feasible: Mask) -> Derived:
-        cluster = state.cluster
-        changed_at = max(cluster.images.changed_at, cluster.nodes_changed_at)
-        if changed_at != state.verified_at:
-            # The share of nodes that have an image changes with every node; points do not while no node has any.
-            was_anywhere, state.is_anywhere = state.is_anywhere, any(map(cluster.images.sizes, state.images))
-            if was_anywhere or state.is_anywhere or state.verified_at == NEVER:
-                state.points.change()
-            state.verified_at = changed_at
+        # The share of nodes that have an image changes with every node; scores do not while no node has any.
+        is_anywhere = any(map(state.cluster.images.sizes, state.images))
+        if is_anywhere or state.is_anywhere:
+            state.points.change()
+        state.is_anywhere = is_anywhere
         return state.points
 
     def score(self, state: _Needed, rows: Rows) -> Scores:
         images, nodes = state.cluster.images, len(state.cluster)
+        if not state.is_anywhere:
+            return np.zeros(state.cluster.capacity, np.int64)[rows]
         points = np.zeros(state.cluster.capacity, np.int64)
         for image in state.images:
             sizes = images.sizes(image)

@@ -2,22 +2,20 @@
 
 A required affinity term asks for a domain where a pod is that all required terms choose; anti-affinity asks for one
 without a chosen pod; and no placed pod's anti-affinity may choose the new pod. Preferred terms of either side add or
-take points for whole domains. Everything is judged by domain (`columns.domains`), from counts that the columns keep.
+take points for whole domains. Everything is evaluated by domain (`columns.domains`), from counts that the columns keep.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mooring.api.base import Int32, Object
 from mooring.api.core_v1 import Node, Pod
-from mooring.constraints.columns.revisions import NEVER, Derived, next_revision
+from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows, ChangeLog, Derived, union
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.domains import Domains
-from mooring.scheduler.columns.pod_sets import PodChoice, PodGroup
-from mooring.scheduler.columns.shapes import PodInfo, PodShape, PodTerms, TermKey, TermKind, pod_terms
+from mooring.scheduler.columns.pod_sets import PodChoice, PodGroup, PodSet
+from mooring.scheduler.columns.signatures import PodInfo, PodSignature, PodTerms, TermKind, pod_terms
 from mooring.scheduler.columns.term_owners import OwnedTerm
 from mooring.scheduler.columns.topology import DomainCounts, Topology
 from mooring.scheduler.framework import (
@@ -25,17 +23,20 @@ from mooring.scheduler.framework import (
     SKIP,
     Action,
     ClusterEvent,
+    Codes,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
+    Input,
     Kind,
     Mask,
     Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
+    ScorePlugin,
     Scores,
     Status,
     Verdicts,
@@ -45,8 +46,11 @@ from mooring.scheduler.plugins import arguments as plugin_arguments
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
-_MANY = 1024
-"""With so many groups, finding out whether their table has changed costs more than it saves."""
+_FEW_ROWS = 64
+"""So many rows are evaluated one by one."""
+_PART = 64
+"""Evaluating some rows costs less than all when they are at most one in so many."""
+_INPUTS = Input.PODS | Input.NODE_LABELS | Input.NAMESPACES
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
@@ -59,228 +63,167 @@ class InterPodAffinityArgs(Object):
     """Whether pods without preferences are not drawn by those of placed pods."""
 
 
-class _ChosenBy:
-    """The terms of placed pods that choose pods of a shape, kept up to date."""
-
-    def __init__(self, cluster: Cluster, shape: PodShape, kinds: frozenset[TermKind]) -> None:
-        self.terms: list[OwnedTerm] = []
-        self._cluster = cluster
-        self._shape = shape
-        self._kinds = kinds
-        self._verified_at = NEVER
-        self._seen = 0
-        self._changed_at = 0
-
-    def refresh(self) -> int:
-        """Look at new terms; when the terms or their owners have last changed."""
-        owners = self._cluster.term_owners
-        if owners.begun_at > self._verified_at:
-            self._changed_at = next_revision()
-            self.terms, self._verified_at, self._seen = [], owners.begun_at, 0
-        if self._seen < len(owners.log):
-            labels = self._cluster.namespaces.get(self._shape.namespace, {})
-            for term in owners.log[self._seen :]:
-                chooses = term.key.kind in self._kinds and term.key.term.matches(
-                    self._shape.namespace, self._shape.labels, labels
-                )
-                if chooses:
-                    self.terms.append(term)
-                    self._changed_at = next_revision()
-            self._seen = len(owners.log)
-        changed_at = self._changed_at
-        for term in self.terms:
-            changed_at = max(changed_at, term.domains.changed_at)
-        return changed_at
-
-
 class _Terms:
-    """Counts by domain that concern a shape, and a table by group of domains that is made from them."""
+    """The counts by domain that concern pods of a signature: of its own terms, and of placed pods' that select it."""
 
-    def __init__(self, cluster: Cluster, existing: _ChosenBy) -> None:
+    def __init__(self, cluster: Cluster, signature: PodSignature, kinds: Sequence[TermKind]) -> None:
         self.cluster = cluster
-        self.existing = existing
-        self.domains = Domains((), cluster.capacity)
-        self.table: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.signature = signature
         self.derived = Derived()
-        """When it has changed."""
-        self.verified_at = NEVER
-        self.counted: list[DomainCounts] = []
-        """What the table is made from ..."""
-        self._groups_verified_at: list[int] = []
-        """... and what of their changes has been looked at."""
+        """When verdicts or points have changed."""
+        self.existing: list[OwnedTerm] = []
+        """The terms of placed pods that select the pod."""
+        self._kinds = kinds
+        self._terms_verified_at = NEVER
+        self._counts_verified_at: list[int] | None = None
 
-    def take(self, counted: list[DomainCounts]) -> bool:
-        """Make the table from `counted` from now on; whether it has to be made anew."""
-        is_same = counted == self.counted and self.domains.is_current(self.cluster.capacity)
-        if not is_same:
-            self.counted = counted
-            topologies = {counts.topology.key: counts.topology for counts in counted}
-            self.domains = Domains(tuple(topologies.values()), self.cluster.capacity)
-        return not is_same
+    def find_existing(self) -> None:
+        """Look up the terms of placed pods again, if there are others than before."""
+        owners, signature = self.cluster.term_owners, self.signature
+        changed_at = max([owners.changed_at(kind) for kind in self._kinds])
+        if changed_at > self._terms_verified_at:
+            self._terms_verified_at = changed_at
+            found = [
+                term for kind in self._kinds for term in owners.selecting(kind, signature.namespace, signature.labels)
+            ]
+            if found != self.existing:
+                self.existing, self._counts_verified_at = found, None
 
-    def changed_groups(self) -> set[int] | None:
-        """The groups whose counts have changed since the last call, when they are few; None when any may have."""
-        before = self._groups_verified_at
-        self._groups_verified_at = [counts.changes.changed_at for counts in self.counted]
-        if len(before) != len(self.counted) or len(self.domains.topologies) != 1:
-            return None
-        found: set[int] = set()
-        for counts, verified_at in zip(self.counted, before, strict=True):
-            groups = counts.changes.entries_since(verified_at)
-            if groups is None:
-                return None
-            found |= groups
-        return found
-
-    def at(self, counted: Iterable[DomainCounts]) -> NDArray[np.int64]:
-        """For each group, the sum of the counts in its domains."""
-        return self.weighted_at((counts, 1) for counts in counted)
-
-    def weighted_at(self, weighted: Iterable[tuple[DomainCounts, int]]) -> NDArray[np.int64]:
-        found = np.zeros(len(self.domains), np.int64)
-        for counts, weight in weighted:
-            table = counts.table()
-            position = self.domains.topologies.index(counts.topology)
-            is_alone = len(self.domains.topologies) == 1
-            part = table[: len(found)] if is_alone else table[self.domains.parts[position]]
-            found += part if weight == 1 else part * weight
-        return found
-
-    def unlabelled(self, topology: Topology) -> Mask:
-        """The groups of nodes that have no label for a topology."""
-        return np.equal(self.domains.parts[self.domains.topologies.index(topology)], 0)
-
-    def keep(self, table: NDArray[np.int64], *, regrouped: bool) -> None:
-        if regrouped or len(table) > _MANY or table.tobytes() != self.table.tobytes():
-            self.table = table
+    def note_changes(self, counted: Sequence[DomainCounts], logs: Sequence[ChangeLog[int]]) -> None:
+        """Note the rows in domains that `logs` name; all rows where there are other counts than before."""
+        before = self._counts_verified_at
+        self._counts_verified_at = [log.changed_at for log in logs]
+        if before is None or len(before) != len(logs):
             self.derived.change()
+            return
+        if before == self._counts_verified_at:
+            return
+        rows: ChangedRows = NO_ROWS
+        for counts, log, verified_at in zip(counted, logs, before, strict=True):
+            codes = log.entries_since(verified_at)
+            if codes is None:
+                rows = None
+            for code in codes or ():
+                rows = union(rows, (counts.topology.codes == code).nonzero()[0])
+        is_part = rows is not None and _PART * len(rows) <= self.cluster.capacity
+        self.derived.change(rows if is_part else None)
 
-    def keep_some(self, entries: Mapping[int, int]) -> None:
-        """Replace the entries of some groups."""
-        moved = [group for group, entry in entries.items() if self.table.item(group) != entry]
-        if moved:
-            for group in moved:
-                self.table[group] = entries[group]
-            self.derived.change(self.domains.rows_of(moved))
-
-    def of_rows(self, rows: Rows) -> NDArray[np.int64]:
-        return self.table.take(self.domains.codes[rows])
+    def forget_counts(self) -> None:
+        self._counts_verified_at = None
 
 
 class _Required(_Terms):
-    """Required terms of a shape, and those of others that concern it."""
+    """Required terms of a signature, and required anti-affinity of placed pods that concerns it."""
 
-    def __init__(self, cluster: Cluster, shape: PodShape) -> None:
-        super().__init__(cluster, _ChosenBy(cluster, shape, frozenset({TermKind.ANTI_AFFINITY})))
-        terms = shape.terms
-        self._shape = shape
+    def __init__(self, cluster: Cluster, signature: PodSignature) -> None:
+        super().__init__(cluster, signature, (TermKind.ANTI_AFFINITY,))
+        terms, topologies, sets = signature.terms, cluster.topologies, cluster.pod_sets
         self._choices = tuple(PodChoice.of_term(term) for term in terms.affinity)
-        self._near = cluster.pod_sets.pod_set(*self._choices) if self._choices else None
-        self._affinity = [
-            self._near.by_domain(cluster.topologies.of(term.topology_key)) for term in terms.affinity if self._near
+        self._sets = [sets.pod_set(*self._choices) for _ in terms.affinity[:1]]
+        self._near = [
+            pods.by_domain(topologies.of(term.topology_key)) for pods in self._sets for term in terms.affinity
         ]
-        self._far = [cluster.pod_sets.pod_set(PodChoice.of_term(term)) for term in terms.anti_affinity]
-        self._anti_affinity = [
-            pods.by_domain(cluster.topologies.of(term.topology_key))
-            for pods, term in zip(self._far, terms.anti_affinity, strict=True)
-        ]
+        self._far: list[DomainCounts] = []
+        for term in terms.anti_affinity:
+            pods = sets.pod_set(PodChoice.of_term(term))
+            self._sets.append(pods)
+            self._far.append(pods.by_domain(topologies.of(term.topology_key)))
         self._begins = False
 
-    def refresh(self) -> Derived | None:
-        changed_at = self.existing.refresh()
-        own = (*self._affinity, *self._anti_affinity)
-        existing = [term.domains for term in self.existing.terms if term.total] if self.existing.terms else []
-        if not (own or existing):
-            return None
-        for counts in own:
-            changed_at = max(changed_at, counts.changed_at)
-        regrouped = self.take([*own, *existing])
-        if changed_at <= self.verified_at and not regrouped:
-            return self.derived
-        self.verified_at = changed_at
-        groups, begins = self.changed_groups(), self._may_begin()
-        if groups is None or regrouped or begins != self._begins:
+    def refresh(self) -> Derived | Input:
+        self.find_existing()
+        counted = [*self._near, *self._far, *(term.domains for term in self.existing)]
+        if not counted:
+            return Input.TERMS | Input.NAMESPACES
+        begins = bool(self._near) and not any(counts.by_code for counts in self._near)
+        begins = begins and _select(self._choices, self.signature, self.cluster)
+        if begins != self._begins:
             self._begins = begins
-            self.keep(self._verdicts(existing), regrouped=regrouped)
-        else:
-            self.keep_some({group: self._verdict(existing, group) for group in groups})
+            self.forget_counts()
+        self.note_changes(counted, [counts.flips for counts in counted])
         return self.derived
 
-    def _may_begin(self) -> bool:
-        """The first of a group that wants to be together may begin anywhere."""
-        if not self._affinity or any(counts.total for counts in self._affinity):
-            return False
-        return _choose(self._choices, self._shape, self.cluster)
+    def codes(self, rows: Rows) -> Codes:
+        """Affinity decides first, then the pod's own anti-affinity, then that of placed pods."""
+        if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
+            return self._all_codes()[rows]
+        return np.array([self._code(row) for row in rows.tolist()], np.int32)
 
-    def _verdicts(self, existing: Sequence[DomainCounts]) -> NDArray[np.int64]:
-        """By group: affinity has the first word, then the pod's own anti-affinity, then that of others."""
-        found = np.where(self.at(existing) > 0, 3, 0)
-        if self._anti_affinity:
-            found = np.where(self.at(self._anti_affinity) > 0, 2, found)
-        for counts in self._affinity:
-            found[self.unlabelled(counts.topology) if self._begins else self.at([counts]) == 0] = -1
+    def _all_codes(self) -> Codes:
+        found: Codes = np.zeros(self.cluster.capacity, np.int32)
+        for code, counted in ((3, [term.domains for term in self.existing]), (2, self._far)):
+            for mask in _with_pods(counted):
+                found[mask] = code
+        for counts in self._near:
+            near = counts.topology.codes > 0 if self._begins else next(_with_pods([counts]), None)
+            if near is None:
+                found[:] = -1
+            else:
+                found[~near] = -1
         return found
 
-    def _verdict(self, existing: Sequence[DomainCounts], group: int) -> int:
-        """As `_verdicts`, for one group where the groups are the domains of a topology."""
-        for counts in self._affinity:
-            if group == 0 if self._begins else counts.at(group) == 0:
+    def _code(self, row: int) -> int:
+        for counts in self._near:
+            code = counts.topology.codes.item(row)
+            if code == 0 if self._begins else code not in counts.by_code:
                 return -1
-        for counts in self._anti_affinity:
-            if counts.at(group):
-                return 2
-        return 3 if any(counts.at(group) for counts in existing) else 0
+        if any(counts.topology.codes.item(row) in counts.by_code for counts in self._far):
+            return 2
+        return 3 if any(_has_pods(term.domains, row) for term in self.existing) else 0
 
 
 class _Preferred(_Terms):
-    """Preferred terms of a shape, and those of others that concern it."""
+    """Preferred terms of a signature, and terms of placed pods that attract or repel it."""
 
-    def __init__(self, cluster: Cluster, shape: PodShape, kinds: frozenset[TermKind], hard_weight: int) -> None:
-        super().__init__(cluster, _ChosenBy(cluster, shape, kinds))
+    def __init__(self, cluster: Cluster, signature: PodSignature, kinds: Sequence[TermKind], hard_weight: int) -> None:
+        super().__init__(cluster, signature, kinds)
         self._hard_weight = hard_weight
-        self._sets = [cluster.pod_sets.pod_set(PodChoice.of_term(entry.term)) for entry in shape.terms.preferred]
-        self._own = [
-            (pods.by_domain(cluster.topologies.of(entry.term.topology_key)), entry.weight)
-            for pods, entry in zip(self._sets, shape.terms.preferred, strict=True)
-        ]
-        self._feasible: Mask | None = None
+        self._sets: list[PodSet] = []
+        self._own: list[tuple[DomainCounts, int]] = []
+        for entry in signature.terms.preferred:
+            pods = cluster.pod_sets.pod_set(PodChoice.of_term(entry.term))
+            self._sets.append(pods)
+            self._own.append((pods.by_domain(cluster.topologies.of(entry.term.topology_key)), entry.weight))
+        self._weighted: list[tuple[DomainCounts, int]] = []
 
-    def refresh(self, feasible: Mask) -> Derived | None:
-        """Points are normalised among the groups that the feasible nodes are in."""
-        changed_at = self.existing.refresh()
-        if not (self._own or self.existing.terms):
-            return None
-        weighted = [*self._own, *((term.domains, self._weight(term)) for term in self.existing.terms if term.total)]
-        if not any(counts.total for counts, _ in weighted):
-            return None
-        for counts, _ in self._own:
-            changed_at = max(changed_at, counts.changed_at)
-        regrouped = self.take([counts for counts, _ in weighted])
-        if changed_at > self.verified_at or feasible is not self._feasible or regrouped:
-            self.verified_at, self._feasible = changed_at, feasible
-            self.keep(self._points(weighted, feasible), regrouped=regrouped)
+    def refresh(self) -> Derived | Input:
+        self.find_existing()
+        self._weighted = [*self._own, *((term.domains, self._weight(term)) for term in self.existing)]
+        if not any(counts.by_code for counts, _ in self._weighted):
+            self.forget_counts()
+            return _INPUTS if self._weighted else Input.TERMS | Input.NAMESPACES
+        counted = [counts for counts, _ in self._weighted]
+        self.note_changes(counted, [counts.changes for counts in counted])
         return self.derived
 
-    def _points(self, weighted: Sequence[tuple[DomainCounts, int]], feasible: Mask) -> NDArray[np.int64]:
-        present = self.domains.among(feasible)
-        if np.count_nonzero(present) < 2:
-            return np.zeros(len(present), np.int64)
-        points = self.weighted_at(weighted)
-        among = points[present]
-        low, high = int(among.min()), int(among.max())
-        if high == low:
-            return np.zeros_like(points)
-        return (MAX_NODE_SCORE * ((points - low) / (high - low))).astype(np.int64)
+    def points(self, rows: Rows) -> Scores:
+        if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
+            return self._all_points()[rows]
+        return np.array([self._points(row) for row in rows.tolist()], np.int64)
+
+    def _all_points(self) -> Scores:
+        tables: dict[Topology, Scores] = {}
+        for counts, weight in self._weighted:
+            table = tables.get(counts.topology)
+            if table is None:
+                table = tables[counts.topology] = np.zeros(len(counts.topology.values), np.int64)
+            table[list(counts.by_code)] += np.array(list(counts.by_code.values()), np.int64) * weight
+        found: Scores = np.zeros(self.cluster.capacity, np.int64)
+        for topology, table in tables.items():
+            found += table.take(topology.codes)
+        return found
+
+    def _points(self, row: int) -> int:
+        return sum(counts.by_code.get(counts.topology.codes.item(row), 0) * weight for counts, weight in self._weighted)
 
     def _weight(self, term: OwnedTerm) -> int:
         return self._hard_weight if term.key.kind is TermKind.AFFINITY else term.key.weight
 
 
-class InterPodAffinity:
+class InterPodAffinity(FilterPlugin[_Required], ScorePlugin[_Preferred]):
     name = "InterPodAffinity"
-    scope = score_scope = Scope.SHAPE
-    signs = Part.SELECTED | Part.POD_AFFINITY
-    reads = score_reads = Reads.NODE
+    filters = Declaration(Part.SELECTED | Part.POD_AFFINITY, Input.NODE_LABELS, cluster=_INPUTS)
+    scores = Declaration(Part.SELECTED | Part.POD_AFFINITY, Input.NODE_LABELS, cluster=_INPUTS, is_normalized=True)
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
         args = plugin_arguments.read(self.name, arguments, InterPodAffinityArgs)
@@ -289,43 +232,58 @@ class InterPodAffinity:
         if not 0 <= self._hard_weight <= 100:
             raise plugin_arguments.wrong(self.name, "hardPodAffinityWeight is not in 0 to 100")
         self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
-        kinds = {TermKind.PREFERRED, TermKind.AFFINITY} if self._hard_weight else {TermKind.PREFERRED}
-        self._scored_kinds = frozenset(kinds)
+        self._scored_kinds = (TermKind.PREFERRED, TermKind.AFFINITY)[: 2 if self._hard_weight else 1]
         self._cluster = handle.cluster
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Required]:
-        return PreFilterResult(_Required(cluster, pod.shape))
+        return PreFilterResult(_Required(cluster, pod.signature))
 
-    def woken_by(self, shape: PodShape) -> bool:
+    def may_apply_after(self, signature: PodSignature) -> bool:
         """Left out, it is because the new pod has no terms, and nobody has any that choose it."""
-        return bool(shape.terms.keys)
+        return bool(signature.terms.keys)
 
-    def refresh(self, state: _Required) -> Derived | None:
+    def refresh(self, state: _Required) -> Derived | Input:
         return state.refresh()
 
     def filter(self, state: _Required, rows: Rows) -> Verdicts:
-        return Verdicts(state.of_rows(rows).astype(np.int32), _reasons)
+        return Verdicts(state.codes(rows), _reasons)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | Status:
-        if self._ignore_existing and not pod.shape.terms.preferred:
+        if self._ignore_existing and not pod.signature.terms.preferred:
             return SKIP
-        return _Preferred(cluster, pod.shape, self._scored_kinds, self._hard_weight)
+        return _Preferred(cluster, pod.signature, self._scored_kinds, self._hard_weight)
 
-    def refresh_score(self, state: _Preferred, feasible: Mask) -> Derived | None:
-        return state.refresh(feasible)
+    def refresh_score(self, state: _Preferred, _feasible: Mask) -> Derived | Input:
+        return state.refresh()
 
     def score(self, state: _Preferred, rows: Rows) -> Scores:
-        return state.of_rows(rows)
+        return state.points(rows)
+
+    def span(self, scores: Scores, feasible: Mask) -> tuple[int, ...]:
+        first = int(feasible.argmax())
+        among = np.where(feasible, scores, scores[first]) if feasible[first] else np.zeros(1, np.int64)
+        return int(among.min()), int(among.max())
+
+    def normalized(self, scores: Scores, span: tuple[int, ...]) -> Scores:
+        low, high = span
+        if low == high:
+            return np.zeros_like(scores)
+        shares = (scores - low) / (high - low)
+        shares *= MAX_NODE_SCORE
+        return shares.astype(np.int64)
 
     # -- what may help
 
     def events_to_register(self) -> Sequence[EventWithHint]:
         pods = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL)
         nodes = ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
-        return (EventWithHint(pods, self._after_pod_change), EventWithHint(nodes, self._after_node_change))
+        return (
+            EventWithHint(pods, self._after_pod_change),
+            EventWithHint(nodes, self._after_node_change),
+            EventWithHint(ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_LABEL)),
+        )
 
     def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
-        """A pod that affinity chooses must have come, or one that anti-affinity of either side is about gone."""
         terms = pod_terms(pod.spec, pod.metadata.namespace)
         chosen_before = old is not None and self._choose_all(terms.affinity, old)
         chosen_after = new is not None and self._choose_all(terms.affinity, new)
@@ -344,7 +302,6 @@ class InterPodAffinity:
         return term.matches(namespace, other.metadata.labels, self._cluster.namespaces.get(namespace, {}))
 
     def _apart(self, terms: PodTerms, pod: Pod, other: Pod | None) -> set[AffinityTerm]:
-        """The terms that keep two pods apart, of either side."""
         if other is None:
             return set()
         theirs = pod_terms(other.spec, other.metadata.namespace).anti_affinity
@@ -363,20 +320,32 @@ class InterPodAffinity:
         if old is None:
             return QueueingHint.of(keys <= new.metadata.labels.keys())
         keys |= {term.topology_key for term in terms.anti_affinity}
-        keys |= {key.term.topology_key for key in self._owned_anti_affinity()}
+        keys |= self._cluster.term_owners.topology_keys(TermKind.ANTI_AFFINITY)
         before, after = old.metadata.labels, new.metadata.labels
         return QueueingHint.of(any(before.get(key) != after.get(key) for key in keys))
-
-    def _owned_anti_affinity(self) -> Iterable[TermKey]:
-        terms = (term for term in self._cluster.term_owners.log if term.total)
-        return (term.key for term in terms if term.key.kind is TermKind.ANTI_AFFINITY)
 
 
 def _reasons(code: int) -> tuple[str, ...]:
     return (_REASONS[code],)
 
 
-def _choose(choices: Iterable[PodChoice], shape: PodShape, cluster: Cluster) -> bool:
-    """Whether all choices choose pods of a shape."""
-    group = PodGroup(shape.namespace, shape.labels, terminating=False)
+def _select(choices: Iterable[PodChoice], signature: PodSignature, cluster: Cluster) -> bool:
+    group = PodGroup(signature.namespace, signature.labels, terminating=False)
     return all(choice.has(group, cluster.namespaces) for choice in choices)
+
+
+def _has_pods(counts: DomainCounts, row: int) -> bool:
+    return counts.topology.codes.item(row) in counts.by_code
+
+
+def _with_pods(counted: Iterable[DomainCounts]) -> Iterator[Mask]:
+    domains: dict[Topology, set[int]] = {}
+    for counts in counted:
+        domains.setdefault(counts.topology, set()).update(counts.by_code)
+    for topology, codes in domains.items():
+        if len(codes) == 1:
+            yield topology.codes == next(iter(codes))
+        elif codes:
+            table = np.zeros(len(topology.values), np.bool_)
+            table[list(codes)] = True
+            yield table.take(topology.codes)

@@ -1,7 +1,7 @@
 """NodeAffinity: `nodeSelector` and node affinity, required and preferred, and what the configuration adds for all pods.
 
 Terms, operators and expressions are `mooring.constraints.node_selector`; `addedAffinity` of the arguments takes all of
-them too, and is judged when the scheduler starts (``added_affinity.py``).
+them too, and is evaluated when the scheduler starts (``added_affinity.py``).
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,22 @@ from mooring.constraints import node_selector
 from mooring.constraints.columns import LabelColumns
 from mooring.constraints.node_selector import PreferredAffinity, RequiredAffinity
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     SKIP,
     Action,
     ClusterEvent,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
+    Input,
     Kind,
     Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
     Scores,
     Status,
     Verdicts,
@@ -66,11 +67,10 @@ class _Preferred(msgspec.Struct, frozen=True):
     preferred: PreferredAffinity
 
 
-class NodeAffinity(Proportional):
+class NodeAffinity(Proportional[_Preferred], FilterPlugin[_Wanted]):
     name = "NodeAffinity"
-    scope = score_scope = Scope.SHAPE
-    signs = Part.UNPINNED
-    reads = score_reads = Reads.NODE
+    filters = Declaration(Part.UNPINNED, Input.NODE_LABELS)
+    scores = Declaration(Part.UNPINNED, Input.NODE_LABELS, is_normalized=True)
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
         super().__init__()
@@ -82,15 +82,15 @@ class NodeAffinity(Proportional):
             spec = core_v1.PodSpec(affinity=core_v1.Affinity(node_affinity=added))
         self._added = node_selector.required_affinity(spec, self._options)
         self._added_preferred = node_selector.preferred_affinity(spec, self._options)
-        if unjudged := node_selector.unjudged(spec, self._options):
+        if unjudged := node_selector.features_with_gate_off(spec, self._options):
             log.warning(
                 "addedAffinity uses %s, whose feature gate is off: terms with it match no node", ", ".join(unjudged)
             )
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
-        spec = pod.shape.spec
+        spec = pod.signature.spec
         required = node_selector.required_affinity(spec, self._options)
-        if pod.shape.is_pinned:
+        if pod.signature.is_pinned:
             return PreFilterResult(_Wanted(cluster.labels, required, self._added), is_pinned=True)
         if required is node_selector.ANY_NODE and self._added is node_selector.ANY_NODE:
             return SKIP
@@ -106,11 +106,11 @@ class NodeAffinity(Proportional):
         return Verdicts(codes.astype(np.int32), lambda code: (_REASONS[code],))
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | Status:
-        affinity = pod.shape.spec.affinity and pod.shape.spec.affinity.node_affinity
+        affinity = pod.signature.spec.affinity and pod.signature.spec.affinity.node_affinity
         wishes = affinity.preferred_during_scheduling_ignored_during_execution if affinity else []
         if not wishes and not self._added_preferred.terms:
             return SKIP
-        own = node_selector.preferred_affinity(pod.shape.spec, self._options)
+        own = node_selector.preferred_affinity(pod.signature.spec, self._options)
         return _Preferred(cluster.labels, PreferredAffinity(self._added_preferred.terms + own.terms))
 
     def score(self, state: _Preferred, rows: Rows) -> Scores:
@@ -121,7 +121,6 @@ class NodeAffinity(Proportional):
         return (EventWithHint(event, self._after_node_change),)
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
-        """The node must match now and must not have before."""
         required = node_selector.required_affinity(pod.spec, self._options)
         matched = old is not None and self._matches(required, old)
         return QueueingHint.of(new is not None and not matched and self._matches(required, new))
@@ -132,7 +131,6 @@ class NodeAffinity(Proportional):
 
 
 def _check(added: core_v1.NodeAffinity) -> None:
-    """Raises PluginError where the affinity could never be meant."""
     from mooring.scheduler.plugins.added_affinity import problems  # noqa: PLC0415 - few configurations have it
 
     if found := problems(added):
@@ -140,7 +138,6 @@ def _check(added: core_v1.NodeAffinity) -> None:
 
 
 def _named_nodes(spec: core_v1.PodSpec) -> frozenset[str] | None:
-    """The only nodes that can match, when every required term names its nodes by `metadata.name`."""
     affinity = spec.affinity and spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
     if not required or not required.node_selector_terms:

@@ -6,20 +6,21 @@ import numpy as np
 
 from mooring.api.core_v1 import Node, Pod, PodSpec
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     SKIP,
     Action,
     ClusterEvent,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
     Kind,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
     Status,
     Verdicts,
 )
@@ -30,15 +31,14 @@ _RESTART_ALL = "RestartAllContainers"
 _Needs = tuple[Cluster, frozenset[str]]
 
 
-class NodeDeclaredFeatures:
+class NodeDeclaredFeatures(FilterPlugin[_Needs]):
     name = "NodeDeclaredFeatures"
-    scope = Scope.POD
-    reads = Reads.NODE
+    filters = Declaration(Part.POD)
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._is_on = handle.features.node_declared_features
 
-    def says_of(self, spec: PodSpec) -> Status | None:
+    def applies_to(self, spec: PodSpec) -> Status | None:
         return None if self._is_on and needed_features(spec) else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Needs] | Status:
@@ -59,7 +59,7 @@ class NodeDeclaredFeatures:
         node = ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)
         return (
             EventWithHint(node, _after_node_change),
-            EventWithHint(ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE), _after_own_change),
+            EventWithHint(ClusterEvent(Kind.TARGET_POD, Action.UPDATE), _after_own_change),
         )
 
 

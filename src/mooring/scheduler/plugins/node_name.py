@@ -6,20 +6,21 @@ import numpy as np
 
 from mooring.api.core_v1 import Node, Pod, PodSpec
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     SUCCESS,
     Action,
     ClusterEvent,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
     Kind,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
     Status,
     Verdicts,
 )
@@ -27,16 +28,14 @@ from mooring.scheduler.framework import (
 REASON = "node(s) didn't match the requested node name"
 
 
-class NodeName:
+class NodeName(FilterPlugin[tuple[Cluster, str]]):
     name = "NodeName"
-    scope = Scope.POD
-    reads = Reads.NODE
-    counts_pre_filter = False  # kube-scheduler's has no such point of its own
+    filters = Declaration(Part.POD, has_pre_point=False)
 
     def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
         pass
 
-    def says_of(self, spec: PodSpec) -> Status | None:
+    def applies_to(self, spec: PodSpec) -> Status | None:
         return None if spec.node_name else SUCCESS
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[tuple[Cluster, str]] | Status:

@@ -7,21 +7,22 @@ import numpy as np
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort, PodInfo, host_ports
+from mooring.scheduler.columns.signatures import ANY_ADDRESS, HostPort, PodInfo, host_ports
 from mooring.scheduler.framework import (
     SKIP,
     Action,
     ClusterEvent,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
+    Input,
     Kind,
     Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
     Status,
     Verdicts,
 )
@@ -34,17 +35,15 @@ class _Wanted(msgspec.Struct, frozen=True):
     ports: tuple[HostPort, ...]
 
 
-class NodePorts:
+class NodePorts(FilterPlugin[_Wanted]):
     name = "NodePorts"
-    scope = Scope.SHAPE
-    signs = Part.PORTS
-    reads = Reads.NODE | Reads.PODS
+    filters = Declaration(Part.PORTS, Input.PODS)
 
     def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
         pass
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
-        return PreFilterResult(_Wanted(cluster, pod.shape.ports)) if pod.shape.ports else SKIP
+        return PreFilterResult(_Wanted(cluster, pod.signature.ports)) if pod.signature.ports else SKIP
 
     def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
         taken = state.cluster.ports.conflicts(state.ports, rows, state.cluster.capacity)

@@ -11,23 +11,25 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.constraints import requests
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.resources import POD_COUNT, ResourceColumns
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     Action,
     ClusterEvent,
     Codes,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
+    Input,
     Kind,
     Mask,
     Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     ReasonSets,
     Rows,
-    Scope,
+    ScorePlugin,
     Scores,
     Verdicts,
 )
@@ -84,25 +86,28 @@ class NodeResourcesFitArgs(Object):
 
 
 class _Asked:
-    """What a shape asks for: the line and amount of each resource, and the texts for what is missing."""
+    """What a pod requests: the line and amount of each resource, and the reasons for what is lacking."""
 
-    def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]]) -> None:
-        lines = [line for resource, _ in asked if (line := columns.find(resource)) is not None]
-        consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
+    def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: Mask) -> None:
+        self._nodes = nodes
         self.columns = columns
+        found = [(resource, columns.find(resource), amount) for resource, amount in asked]
+        self._by_line = [(line, amount) for _, line, amount in found if line is not None]
+        self._is_offered = len(self._by_line) == len(asked)
+        lines = [line for line, _ in self._by_line]
+        consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
         self._lines = slice(lines[0], lines[0] + len(lines)) if consecutive else np.array(lines, np.intp)
-        amounts = [amount for resource, amount in asked if columns.find(resource) is not None]
-        self._amounts = np.array(amounts, np.int64).reshape(-1, 1)
-        self._texts = (TOO_MANY_PODS, *(f"Insufficient {resource}" for resource, _ in asked))
-        is_counted = [True, *(columns.find(resource) is not None for resource, _ in asked)]
-        self._counted = np.flatnonzero(is_counted)
-        """The places among the texts that a verdict decides; what no node offers is missing everywhere."""
-        self._is_offered = all(is_counted)
+        self._amounts = np.array([amount for _, amount in self._by_line], np.int64).reshape(-1, 1)
+        self._texts = (TOO_MANY_PODS, *[f"Insufficient {resource}" for resource, _ in asked])
+        self._counted = [0, *[place for place, (_, line, _) in enumerate(found, 1) if line is not None]]
         self._memo: RowMemo[Verdicts] = RowMemo()
-        self._bits = (1 << np.arange(len(self._counted))).astype(np.int32) if len(self._counted) <= _FEW else None
+        self._has_bits = len(self._counted) <= _FEW
         self._sets: ReasonSets[bytes] = ReasonSets(self._tell)
-        self._sets.code(np.packbits(self._counted == 0).tobytes())  # 1 is for too many pods, and nothing else
-        self.reasons = self._sets.reasons if self._bits is None else self._tell_bits
+        if not self._has_bits:
+            self._sets.code(np.packbits(np.array(self._counted) == 0).tobytes())  # 1 is for too many pods alone
+
+    def reasons(self, code: int) -> tuple[str, ...]:
+        return self._tell_bits(code) if self._has_bits else self._sets.reasons(code)
 
     def _tell(self, lacking: bytes) -> tuple[str, ...]:
         return self._texts_of(np.unpackbits(np.frombuffer(lacking, np.uint8), count=len(self._counted)))
@@ -123,8 +128,20 @@ class _Asked:
         return self._memo.keep(state, self._verdicts(rows)) if found is None else found
 
     def _verdicts(self, rows: Rows) -> Verdicts:
+        if isinstance(rows, slice) and self._fits_everywhere():
+            return Verdicts(np.zeros(len(self._nodes), np.int32), self.reasons)
         codes = self.codes_with(self.columns.allocatable[:, rows], self.columns.used[:, rows])
         return Verdicts(codes, self.reasons)
+
+    def _fits_everywhere(self) -> bool:
+        if not self._is_offered:
+            return False
+        allocatable, used = self.columns.allocatable, self.columns.used
+        fits = used[POD_COUNT] < allocatable[POD_COUNT]
+        for line, amount in self._by_line:
+            fits &= allocatable[line] - used[line] >= amount
+        fits |= ~self._nodes
+        return bool(fits.all())
 
     def fits_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
         if not self._is_offered:
@@ -148,10 +165,10 @@ class _Asked:
         return found
 
     def _numbered(self, lacking: Mask) -> Codes:
-        """The codes of columns that say what is lacking: 0 for nothing at all, as long as everything is offered."""
-        if self._bits is not None:
-            told: Codes = self._bits @ lacking
-            return told if self._is_offered else told | 1 << len(self._bits)
+        if self._has_bits:
+            bits = (1 << np.arange(len(self._counted))).astype(np.int32)
+            found: Codes = bits @ lacking
+            return found if self._is_offered else found | 1 << len(bits)
         kinds, numbers = _alike(lacking)
         codes = [
             self._sets.code(np.packbits(column).tobytes()) if column.any() or not self._is_offered else 0
@@ -163,7 +180,6 @@ class _Asked:
 
 
 def _alike(columns: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """One column of each kind, and for each column the number of its kind."""
     first = numbers = np.zeros(columns.shape[1], np.intp)
     for begin in range(0, len(columns), _BITS):
         part = columns[begin : begin + _BITS]
@@ -172,11 +188,10 @@ def _alike(columns: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return first, numbers
 
 
-class NodeResourcesFit:
+class NodeResourcesFit(FilterPlugin[_Asked], ScorePlugin[ScoredResources]):
     name = "NodeResourcesFit"
-    scope = score_scope = Scope.SHAPE
-    signs = Part.RESOURCES
-    reads = score_reads = Reads.NODE | Reads.PODS
+    filters = Declaration(Part.RESOURCES, Input.NODE_ALLOCATABLE | Input.PODS, only_resources=True, compares_rows=True)
+    scores = Declaration(Part.RESOURCES, Input.NODE_ALLOCATABLE | Input.PODS)
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
         args = plugin_arguments.read(self.name, arguments, NodeResourcesFitArgs)
@@ -204,10 +219,9 @@ class NodeResourcesFit:
         return requested_to_capacity_ratio(checked_shape(self.name, ratio.shape if ratio else []))
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Asked]:
-        return PreFilterResult(_Asked(cluster.resources, self._asked(pod.shape.requests)))
+        return PreFilterResult(_Asked(cluster.resources, self._asked(pod.signature.requests), cluster.labels.nodes))
 
     def _asked(self, amounts: dict[str, int]) -> list[tuple[str, int]]:
-        """What is looked at, in the order in which it is named when missing."""
         native = [(resource, amounts[resource]) for resource in _NATIVE if amounts.get(resource, 0) > 0]
         others = [
             (resource, amount)
@@ -230,11 +244,11 @@ class NodeResourcesFit:
     def filter_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Verdicts:
         return Verdicts(state.codes_with(allocatable, used), state.reasons)
 
-    def likeness(self, state: _Asked, row: int) -> bytes:
+    def row_state(self, state: _Asked, row: int) -> bytes:
         return state.columns.state(row)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> ScoredResources:
-        return ScoredResources.of(cluster.resources, self._resources, pod.shape.scored, assumed=True)
+        return ScoredResources.of(cluster.resources, self._resources, pod.signature.scored, assumed=True)
 
     def score(self, state: ScoredResources, rows: Rows) -> Scores:
         return state.score(self._points, rows)
@@ -251,11 +265,10 @@ class NodeResourcesFit:
         return (
             EventWithHint(pods, self._after_pod_change),
             EventWithHint(nodes, self._after_node_change),
-            EventWithHint(ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_SCALE_DOWN)),
+            EventWithHint(ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN)),
         )
 
     def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
-        """A pod that goes gives its place; one that shrinks helps if it is in a resource that is asked for."""
         if old is None or not old.spec.node_name:
             return QueueingHint.SKIP
         if new is None:
@@ -265,7 +278,6 @@ class NodeResourcesFit:
         return QueueingHint.of(any(after.get(name, 0) < before.get(name, 0) for name, _ in wanted))
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
-        """The pod must fit the node when it is empty, and the node must have grown in something it asks for."""
         if new is None:
             return QueueingHint.SKIP
         wanted = [*self._asked(self._amounts(pod)), (requests.PODS, 1)]
@@ -281,4 +293,4 @@ class NodeResourcesFit:
 
 def _amount_on(node: Node) -> Callable[[str], int]:
     allocatable = node.status.allocatable
-    return lambda name: requests.units(name, allocatable[name]) if name in allocatable else 0
+    return lambda name: requests.to_units(name, allocatable[name]) if name in allocatable else 0

@@ -8,21 +8,22 @@ from mooring.api.core_v1 import Node, Pod, Taint, Toleration
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import NO_SCHEDULE, any_tolerates
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     SUCCESS,
     Action,
     ClusterEvent,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
+    Input,
     Kind,
     Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
     Status,
     Verdicts,
 )
@@ -31,18 +32,15 @@ _TAINT = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 REASON = "node(s) were unschedulable"
 
 
-class NodeUnschedulable:
+class NodeUnschedulable(FilterPlugin[Cluster]):
     name = "NodeUnschedulable"
-    scope = Scope.SHAPE
-    signs = Part.TOLERATIONS
-    reads = Reads.NODE
-    counts_pre_filter = False  # kube-scheduler's has no such point of its own
+    filters = Declaration(Part.TOLERATIONS, Input.NODE_CORDONED, has_pre_point=False)
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._options: ConstraintOptions = handle.features.constraints
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[Cluster] | Status:
-        if self._tolerates(pod.shape.spec.tolerations):
+        if self._tolerates(pod.signature.spec.tolerations):
             return SUCCESS
         return PreFilterResult(cluster)
 
@@ -52,7 +50,7 @@ class NodeUnschedulable:
     def events_to_register(self) -> Sequence[EventWithHint]:
         return (
             EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), self._after_node_change),
-            EventWithHint(ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION), self._after_own_change),
+            EventWithHint(ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_TOLERATION), self._after_own_change),
         )
 
     def _after_node_change(self, _pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:

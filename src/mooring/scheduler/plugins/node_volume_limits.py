@@ -12,20 +12,21 @@ import numpy as np
 from mooring.api.core_v1 import PersistentVolumeClaim, Pod, PodSpec
 from mooring.api.storage_v1 import CSINode, VolumeAttachment
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     SKIP,
     Action,
     ClusterEvent,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
     Kind,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
     Status,
     Verdicts,
 )
@@ -44,15 +45,14 @@ class _Wanted(msgspec.Struct, frozen=True):
     """Why the pod cannot run anywhere: a claim that is not there, or not its own."""
 
 
-class NodeVolumeLimits:
+class NodeVolumeLimits(FilterPlugin[_Wanted]):
     name = "NodeVolumeLimits"
-    scope = Scope.POD
-    reads = Reads.NODE | Reads.PODS
+    filters = Declaration(Part.POD)
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._attached = AttachedVolumes(handle.cluster)
 
-    def says_of(self, spec: PodSpec) -> Status | None:
+    def applies_to(self, spec: PodSpec) -> Status | None:
         return None if any(map(csi.is_counted, spec.volumes)) else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
@@ -90,7 +90,6 @@ class NodeVolumeLimits:
 
 
 def _after_csi_node_change(_pod: Pod, old: CSINode | None, new: CSINode | None) -> QueueingHint:
-    """A driver's limit must have risen, or a driver have come or gone."""
     if old is None or new is None:
         return QueueingHint.QUEUE
     before, after = limits_of(old), limits_of(new)
@@ -99,7 +98,6 @@ def _after_csi_node_change(_pod: Pod, old: CSINode | None, new: CSINode | None) 
 
 
 def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> QueueingHint:
-    """The pod that is gone must have had a volume; of which driver, nobody may know any more."""
     has_volume = old is not None and any(csi.is_counted(volume) for volume in old.spec.volumes)
     return QueueingHint.of(has_volume and any(csi.is_counted(volume) for volume in pod.spec.volumes))
 

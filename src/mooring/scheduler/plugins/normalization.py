@@ -1,12 +1,16 @@
-"""Points in proportion to the best feasible node's: the normalisation that most plugins share."""
+"""Scores in proportion to the best feasible node's: the normalisation that most plugins share."""
 
-from mooring.scheduler.framework import MAX_NODE_SCORE, Mask, Scores
+from typing import TypeVar
+
+from mooring.scheduler.framework import MAX_NODE_SCORE, Mask, ScorePlugin, Scores
+
+S = TypeVar("S")
 
 
-class Proportional:
-    """The best gets 100 points and the others their share of that; reversed, the one with least gets 100.
+class Proportional(ScorePlugin[S]):
+    """The best gets 100 and the others their share of that; reversed, the one with the lowest score gets 100.
 
-    When nobody has any points, everybody gets 0, or 100 when reversed.
+    When every score is 0, all get 0, or 100 when reversed.
     """
 
     def __init__(self, *, reverse: bool = False) -> None:

@@ -2,8 +2,8 @@
 
 A constraint counts the pods that its selector chooses in each domain, over the nodes that its policies include. With
 ``DoNotSchedule`` a domain is refused when its count would exceed the smallest by more than `maxSkew`; with
-``ScheduleAnyway`` nodes in domains with fewer pods get more points. Both are judged by domain (`columns.domains`) and
-gathered for rows. Which constraints a pod has: ``spread_constraints.py``.
+``ScheduleAnyway`` nodes in domains with fewer pods get more points. Both are evaluated by domain
+(`columns.domains`) and gathered for rows. Which constraints a pod has: ``spread_constraints.py``.
 """
 
 import math
@@ -19,24 +19,26 @@ from mooring.constraints.columns.revisions import NEVER, Derived, Reader
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodSet
-from mooring.scheduler.columns.shapes import PodInfo, PodShape
+from mooring.scheduler.columns.signatures import PodInfo, PodSignature
 from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, Topology
 from mooring.scheduler.framework import (
     MAX_NODE_SCORE,
     Action,
     ClusterEvent,
     Codes,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
+    Input,
     Kind,
     Mask,
     Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
+    ScorePlugin,
     Scores,
     Verdicts,
 )
@@ -44,7 +46,10 @@ from mooring.scheduler.plugins.spread_constraints import SpreadConstraint, Sprea
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL = f"{REASON} (missing required label)"
+_PARTS = Part.SELECTED | Part.SPREAD | Part.UNPINNED | Part.TOLERATIONS
+_INPUTS = Input.PODS | Input.NODE_LABELS | Input.NODE_TAINTS
 _REASONS = ("", REASON, REASON_LABEL)
+_HARD = "DoNotSchedule"
 _NO_DOMAIN = 2**31 - 1
 _FEW_DOMAINS = 64
 _TABLES = 8
@@ -52,16 +57,16 @@ _TABLES = 8
 
 
 class _Counted:
-    """One constraint of a shape: the pods that count, by domain, among the nodes that count."""
+    """One constraint of a signature: the pods that count, by domain, among the nodes that count."""
 
-    def __init__(self, constraint: SpreadConstraint, shape: PodShape, cluster: Cluster) -> None:
+    def __init__(self, constraint: SpreadConstraint, signature: PodSignature, cluster: Cluster) -> None:
         self.constraint = constraint
         self.topology: Topology = cluster.topologies.of(constraint.topology_key)
         self.is_by_host = constraint.topology_key == HOSTNAME
-        choice = PodChoice(constraint.counted, frozenset({shape.namespace}), terminating=False)
+        choice = PodChoice(constraint.counted, frozenset({signature.namespace}), terminating=False)
         self.pods: PodSet = cluster.pod_sets.pod_set(choice)
         self.counts: DomainCounts
-        self._matches_itself = int(constraint.selector.matches(shape.labels))
+        self._matches_itself = int(constraint.selector.matches(signature.labels))
         self._domains: NDArray[np.intp]
         self._number_of_codes = 0
 
@@ -85,31 +90,28 @@ class _Counted:
 
 
 class _Constraints:
-    """The constraints of a shape, counted; counted anew when nodes or what selects the pod change."""
+    """The constraints of a signature, counted; counted again when nodes or what selects the pod change."""
 
-    def __init__(self, cluster: Cluster, shape: PodShape, rules: SpreadConstraints, action: str) -> None:
+    def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints, action: str) -> None:
         self.cluster = cluster
         self.counted: list[_Counted] = []
         self.domains: Domains
         self.labelled: Mask
         """The nodes that have all topology labels, or all nodes where that is not asked for."""
-        self.needs_all_labels = rules.need_all_labels(shape)
+        self.needs_all_labels = rules.need_all_labels(signature)
         self.derived = Derived()
         """When verdicts or points have changed."""
         self.verified_at = NEVER
-        self._shape = shape
+        self._shape = signature
         self._rules = rules
         self._action = action
-        self._required = node_selector.required_affinity(shape.spec, rules.features.constraints)
-        self._objects_verified_at = NEVER
+        self._required = node_selector.required_affinity(signature.spec, rules.features.constraints)
         self._rules_verified_at = NEVER
         self._nodes_verified_at = (NEVER, NEVER)
 
     def catch_up(self) -> bool:
-        """Count anew where needed; whether there are constraints at all."""
-        if self.cluster.objects_changed_at != self._objects_verified_at:
-            self._objects_verified_at = self.cluster.objects_changed_at
-            self._find_constraints()
+        """Count again where needed; whether there are constraints at all."""
+        self._find_constraints()
         if not self.counted:
             return False
         nodes = (self.cluster.labels.changed_at, self.cluster.taints.changed_at)
@@ -151,19 +153,18 @@ class _Constraints:
 
 
 class _Hard(_Constraints):
-    def __init__(self, cluster: Cluster, shape: PodShape, rules: SpreadConstraints) -> None:
-        super().__init__(cluster, shape, rules, "DoNotSchedule")
+    def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
+        super().__init__(cluster, signature, rules, _HARD)
         self._table: Codes = np.empty(0, np.int32)
         self._by_table: dict[bytes, Codes] = {}
-        """The verdicts on all rows for some tables: where there are few domains, the same come again and again."""
 
     def _include(self) -> None:
         super()._include()
         self._by_table.clear()
 
-    def refresh(self) -> Derived | None:
+    def refresh(self) -> Derived | Input:
         if not self.catch_up():
-            return None
+            return Input.OBJECTS
         changed_at = self.counts_changed_at()
         if changed_at > self.verified_at:
             self.verified_at = changed_at
@@ -174,7 +175,6 @@ class _Hard(_Constraints):
         return self.derived
 
     def _verdicts(self) -> Codes:
-        """By group of domains, the verdict of the first constraint that refuses."""
         if len(self.counted) == 1:
             return self.counted[0].refusals()  # the groups are its domains
         found: Codes = np.zeros(len(self.domains), np.int32)
@@ -221,8 +221,8 @@ class _Soft(_Constraints):
     constraint spreads over hosts.
     """
 
-    def __init__(self, cluster: Cluster, shape: PodShape, rules: SpreadConstraints) -> None:
-        super().__init__(cluster, shape, rules, "ScheduleAnyway")
+    def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
+        super().__init__(cluster, signature, rules, "ScheduleAnyway")
         self._groups: CountedDomains
         self._table: Scores = np.empty(0, np.int64)
         self._competition: _Competition | None = None
@@ -239,9 +239,9 @@ class _Soft(_Constraints):
         reader = Reader(self.cluster.node_changes, self.cluster.pod_changes)
         self._groups = CountedDomains(self.domains, pods, counting, reader)
 
-    def refresh(self, feasible: Mask) -> Derived | None:
+    def refresh(self, feasible: Mask) -> Derived | Input:
         if not self.catch_up():
-            return None
+            return Input.OBJECTS
         regrouped = self._groups.refresh()
         last, changed_at = self._competition, self.counts_changed_at()
         found = self._competition = self._competitors(feasible, last)
@@ -281,7 +281,6 @@ class _Soft(_Constraints):
         return _Competition(feasible, rows, number, present, groups, of_hosts, weights, halves)
 
     def _points(self, competition: "_Competition") -> Scores:
-        """By group: the more pods there are, the more points (they are turned round later)."""
         points: NDArray[np.float64] | float = 0.0
         topologies = zip(self.domains.parts, competition.weights, strict=True)
         for counted in self.counted:
@@ -311,34 +310,34 @@ class _Soft(_Constraints):
         return self._table.ravel().take(self._groups.codes[rows])
 
 
-class PodTopologySpread:
+class PodTopologySpread(FilterPlugin[_Hard], ScorePlugin[_Soft]):
     name = "PodTopologySpread"
-    scope = score_scope = Scope.SHAPE
-    signs = Part.SELECTED | Part.SPREAD | Part.UNPINNED | Part.TOLERATIONS
-    reads = score_reads = Reads.NODE
+    filters = Declaration(_PARTS, cluster=_INPUTS)
+    scores = Declaration(_PARTS, cluster=_INPUTS | Input.OBJECTS, depends_on_feasible=True, is_grouped=True)
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
         self._rules = SpreadConstraints(self.name, arguments, handle.cluster, handle.features)
         if self._rules.refuse_by_default:
-            self.signs |= Part.NODE_AFFINITY  # the node that a pod is made for is the only one where others count
+            # The node that a pod is made for is the only one where other pods count.
+            self.filters = Declaration(_PARTS | Part.NODE_AFFINITY, cluster=_INPUTS | Input.OBJECTS)
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Hard]:
-        return PreFilterResult(_Hard(cluster, pod.shape, self._rules))
+        return PreFilterResult(_Hard(cluster, pod.signature, self._rules))
 
-    def woken_by(self, _shape: PodShape) -> bool:
+    def may_apply_after(self, _shape: PodSignature) -> bool:
         """Left out, it is because there are no constraints for the new pod; others bring none."""
         return False
 
-    def refresh(self, state: _Hard) -> Derived | None:
+    def refresh(self, state: _Hard) -> Derived | Input:
         return state.refresh()
 
     def filter(self, state: _Hard, rows: Rows) -> Verdicts:
         return Verdicts(state.verdicts(rows), _reasons)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Soft:
-        return _Soft(cluster, pod.shape, self._rules)
+        return _Soft(cluster, pod.signature, self._rules)
 
-    def refresh_score(self, state: _Soft, feasible: Mask) -> Derived | None:
+    def refresh_score(self, state: _Soft, feasible: Mask) -> Derived | Input:
         return state.refresh(feasible)
 
     def score(self, state: _Soft, rows: Rows) -> Scores:
@@ -355,19 +354,31 @@ class PodTopologySpread:
         return (
             EventWithHint(pods, self._after_pod_change),
             EventWithHint(ClusterEvent(Kind.NODE, changes), self._after_node_change),
+            EventWithHint(
+                ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION),
+                self._after_own_change,
+            ),
         )
 
+    def _after_own_change(self, _pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+        if old is None or new is None:
+            return QueueingHint.QUEUE
+        before, after = (
+            [(entry, entry.selector.matches(each.metadata.labels)) for entry in self._rules.of_pod(each, _HARD)]
+            for each in (old, new)
+        )
+        honours_taints = any(entry.honor_taints for entry, _ in after)
+        return QueueingHint.of(before != after or (honours_taints and old.spec.tolerations != new.spec.tolerations))
+
     def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
-        """The pod must count for one of the constraints before or after, but not both."""
         other = new or old
         if other is None or other.metadata.namespace != pod.metadata.namespace:
             return QueueingHint.SKIP
-        constraints = self._rules.of_pod(pod, "DoNotSchedule")
+        constraints = self._rules.of_pod(pod, _HARD)
         return QueueingHint.of(any(_counts(entry, old) != _counts(entry, new) for entry in constraints))
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
-        """A node with all topology labels must have come, gone, changed its domain or its taints."""
-        constraints = self._rules.of_pod(pod, "DoNotSchedule")
+        constraints = self._rules.of_pod(pod, _HARD)
         keys = [entry.topology_key for entry in constraints]
         before, after = _domain(old, keys), _domain(new, keys)
         if before != after:

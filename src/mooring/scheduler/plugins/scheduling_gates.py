@@ -35,7 +35,7 @@ class SchedulingGates:
         return unresolvable(f"waiting for scheduling gates: [{names}]")
 
     def events_to_register(self) -> Sequence[EventWithHint]:
-        event = ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        event = ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
         return (EventWithHint(event, _after_own_change),)
 
 

@@ -12,7 +12,8 @@ from mooring.api.label_selector import EVERYTHING, NOTHING, Operator, Requiremen
 from mooring.api.meta_v1 import LabelSelector
 from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster, object_key
-from mooring.scheduler.columns.shapes import PodShape
+from mooring.scheduler.columns.selector_index import SelectorIndex
+from mooring.scheduler.columns.signatures import PodSignature
 from mooring.scheduler.columns.topology import HOSTNAME, ZONE
 from mooring.scheduler.framework import PluginArguments, SchedulerFeatures
 from mooring.scheduler.plugins import arguments as plugin_arguments
@@ -59,8 +60,7 @@ class SpreadConstraints:
         self._defaults: Sequence[TopologySpreadConstraint] = _SYSTEM if self._is_system else args.default_constraints
         self.refuse_by_default = any(entry.when_unsatisfiable == "DoNotSchedule" for entry in self._defaults)
         """Whether pods that have no constraints of their own can be refused."""
-        self._services: dict[str, list[dict[str, str]]] = {}
-        self._services_verified_at = NEVER
+        self._services = _ServiceIndex(cluster)
         self._check(plugin, args)
 
     def _check(self, plugin: str, args: PodTopologySpreadArgs) -> None:
@@ -74,29 +74,29 @@ class SpreadConstraints:
             if entry.max_skew <= 0 or not entry.topology_key or entry.when_unsatisfiable not in _ACTIONS:
                 raise plugin_arguments.wrong(plugin, f"the default constraint on {entry.topology_key!r} is not valid")
 
-    def need_all_labels(self, shape: PodShape) -> bool:
+    def need_all_labels(self, signature: PodSignature) -> bool:
         """Whether nodes that lack a topology label are left out: not for the system's defaults, which are a guess."""
-        return bool(shape.spec.topology_spread_constraints) or not self._is_system
+        return bool(signature.spec.topology_spread_constraints) or not self._is_system
 
-    def changed_at(self, shape: PodShape) -> int:
-        """When the constraints of a shape may last have changed."""
-        if shape.spec.topology_spread_constraints or not self._defaults:
+    def changed_at(self, signature: PodSignature) -> int:
+        """When the constraints of a signature may last have changed."""
+        if signature.spec.topology_spread_constraints or not self._defaults:
             return 0
         return self._cluster.changed_at(Service, ReplicaSet, StatefulSet, ReplicationController)
 
-    def of(self, shape: PodShape, action: str) -> list[SpreadConstraint]:
-        """The constraints of a shape with this `whenUnsatisfiable`."""
-        own = shape.spec.topology_spread_constraints
+    def of(self, signature: PodSignature, action: str) -> list[SpreadConstraint]:
+        """The constraints of a signature with this `whenUnsatisfiable`."""
+        own = signature.spec.topology_spread_constraints
         if own:
-            return [self._compiled(entry, shape.labels) for entry in own if entry.when_unsatisfiable == action]
+            return [self._compiled(entry, signature.labels) for entry in own if entry.when_unsatisfiable == action]
         wanted = [entry for entry in self._defaults if entry.when_unsatisfiable == action]
-        selector = self._default_selector(shape) if wanted else EVERYTHING
+        selector = self._default_selector(signature) if wanted else EVERYTHING
         if selector.is_empty():
             return []
-        return [self._compiled(entry, shape.labels, selector) for entry in wanted]
+        return [self._compiled(entry, signature.labels, selector) for entry in wanted]
 
     def of_pod(self, pod: Pod, action: str) -> list[SpreadConstraint]:
-        return self.of(self._cluster.shapes.shape_of(pod), action)
+        return self.of(self._cluster.signatures.signature_of(pod), action)
 
     def _compiled(
         self, source: TopologySpreadConstraint, labels: dict[str, str], selector: Selector | None = None
@@ -116,34 +116,20 @@ class SpreadConstraints:
         )
 
     def _with_label_keys(self, selector: Selector, keys: Sequence[str], labels: dict[str, str]) -> Selector:
-        """`matchLabelKeys`, unless the API server has merged them into the selector already."""
         merged = {entry.key for entry in selector.requirements if entry.operator is Operator.IN}
         done = merged if self.features.spread_label_keys_merged else frozenset[str]()
         added = [Requirement(key, Operator.IN, (labels[key],)) for key in keys if key in labels and key not in done]
         return selector.plus(added) if added else selector
 
-    def _service_selectors(self, namespace: str) -> list[dict[str, str]]:
-        """By namespace, so that a pod is not held against the services of all others."""
-        changed_at = self._cluster.changed_at(Service)
-        if changed_at > self._services_verified_at:
-            self._services_verified_at = changed_at
-            self._services = {}
-            for service in self._cluster.objects(Service).values():
-                if service.spec.selector:
-                    self._services.setdefault(service.metadata.namespace, []).append(service.spec.selector)
-        return self._services.get(namespace, [])
-
-    def _default_selector(self, shape: PodShape) -> Selector:
-        """The labels by which services and the owner of a pod select it."""
+    def _default_selector(self, signature: PodSignature) -> Selector:
         labels: dict[str, str] = {}
-        for wanted in self._service_selectors(shape.namespace):
-            if wanted.items() <= shape.labels.items():
-                labels |= wanted
+        for wanted in self._services.selecting(signature.namespace, signature.labels):
+            labels |= wanted
         selector = label_selector.from_labels(labels)
-        if shape.owner is None:
+        if signature.owner is None:
             return selector
-        kind, name = shape.owner
-        key = object_key(shape.namespace, name)
+        kind, name = signature.owner
+        key = object_key(signature.namespace, name)
         if kind == "ReplicationController":
             controller = self._cluster.objects(ReplicationController).get(key)
             return label_selector.from_labels(labels | controller.spec.selector) if controller else selector
@@ -153,6 +139,34 @@ class SpreadConstraints:
             else self._cluster.objects(StatefulSet).get(key)
         )
         return selector.plus(_selector(owner.spec.selector).requirements) if owner else selector
+
+
+class _ServiceIndex:
+    """The selectors of Services, indexed by label."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._services = cluster.objects(Service)
+        self._log = cluster.changes(Service)
+        self._verified_at = NEVER
+        self._index: SelectorIndex[str] = SelectorIndex()
+
+    def selecting(self, namespace: str, labels: dict[str, str]) -> list[dict[str, str]]:
+        """Return the selectors of the Services that select a pod."""
+        if self._verified_at != self._log.changed_at:
+            self._update()
+        found = (self._services[key].spec.selector for key in sorted(self._index.candidates(namespace, labels)))
+        return [wanted for wanted in found if wanted.items() <= labels.items()]
+
+    def _update(self) -> None:
+        changed = self._log.entries_since(self._verified_at, most=len(self._services))
+        self._verified_at = self._log.changed_at
+        for key in list(self._index) if changed is None else changed:
+            self._index.remove(key)
+        for key in self._services if changed is None else changed:
+            service = self._services.get(key)
+            if service is not None and service.spec.selector:
+                selector = label_selector.from_labels(service.spec.selector)
+                self._index.add(key, selector, (service.metadata.namespace,))
 
 
 def _selector(source: LabelSelector | None) -> Selector:

@@ -1,8 +1,8 @@
 """TaintToleration: keeps pods off nodes with taints that they do not tolerate, and prefers nodes with fewer of those
 that say PreferNoSchedule.
 
-What a toleration tolerates (numbers, versions and expressions included) is `mooring.constraints.tolerations`; judging
-all nodes at once is `mooring.constraints.columns`.
+What a toleration tolerates (numbers, versions and expressions included) is `mooring.constraints.tolerations`; for
+all nodes at once, `mooring.constraints.columns`.
 """
 
 from collections.abc import Sequence
@@ -14,22 +14,23 @@ from mooring.constraints.columns import NO_NODE, TaintColumns
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import find_untolerated, untolerated_reason
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     Action,
     ClusterEvent,
     Codes,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
+    Input,
     Kind,
     Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     ReasonSets,
     Rows,
-    Scope,
     Scores,
     Verdicts,
 )
@@ -37,11 +38,11 @@ from mooring.scheduler.plugins.normalization import Proportional
 
 
 class _Tolerating:
-    """The taints seen through one shape's tolerations."""
+    """The taints seen through one signature's tolerations."""
 
     def __init__(self, columns: TaintColumns, pod: PodInfo) -> None:
         self.columns = columns
-        self.tolerations = pod.shape.spec.tolerations
+        self.tolerations = pod.signature.spec.tolerations
         self._sets: ReasonSets[str] = ReasonSets(lambda reason: (reason,))
         self._table: Codes = np.zeros(0, np.int32)
         self._taints: Sequence[Taint] = ()
@@ -54,18 +55,15 @@ class _Tolerating:
         return Verdicts(self._table[untolerated.numbers[rows]], self._sets.reasons)
 
     def _translate(self, taints: Sequence[Taint]) -> None:
-        """Codes for the columns' taint numbers, which may begin anew while verdicts that use our codes live on."""
         self._taints = taints
         codes = (-self._sets.code(untolerated_reason(taint)) for taint in taints)
         self._table = np.array([*codes, 0, 0], np.int32)
 
 
-class TaintToleration(Proportional):
+class TaintToleration(Proportional[_Tolerating], FilterPlugin[_Tolerating]):
     name = "TaintToleration"
-    scope = score_scope = Scope.SHAPE
-    signs = Part.TOLERATIONS
-    reads = score_reads = Reads.NODE
-    counts_pre_filter = False  # kube-scheduler's has no such point of its own
+    filters = Declaration(Part.TOLERATIONS, Input.NODE_TAINTS, has_pre_point=False)
+    scores = Declaration(Part.TOLERATIONS, Input.NODE_TAINTS, is_normalized=True)
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         super().__init__(reverse=True)
@@ -86,11 +84,10 @@ class TaintToleration(Proportional):
     def events_to_register(self) -> Sequence[EventWithHint]:
         return (
             EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), self._after_node_change),
-            EventWithHint(ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION)),
+            EventWithHint(ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_TOLERATION)),
         )
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
-        """A taint must have been in the way before, and none now."""
         was_refused = old is None or self._refuses(old, pod)
         return QueueingHint.of(was_refused and new is not None and not self._refuses(new, pod))
 

@@ -16,7 +16,7 @@ from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Po
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from mooring.scheduler.columns.cluster import Cluster, object_key
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     ALL_ROWS,
     SKIP,
@@ -25,16 +25,18 @@ from mooring.scheduler.framework import (
     ClusterEvent,
     Codes,
     CycleState,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
     Kind,
     Mask,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
+    ScorePlugin,
     Scores,
     Status,
     Verdicts,
@@ -89,10 +91,9 @@ class PodState(msgspec.Struct):
         return pod_volumes(matching.volumes_on(self.choices, row), to_provision, node_name)
 
 
-class VolumeBinding:
+class VolumeBinding(FilterPlugin[PodState], ScorePlugin[PodState]):
     name = "VolumeBinding"
-    scope = score_scope = Scope.POD
-    reads = score_reads = Reads.NODE
+    filters = scores = Declaration(Part.POD)
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
         args = plugin_arguments.read(self.name, arguments, VolumeBindingArgs)
@@ -113,7 +114,7 @@ class VolumeBinding:
 
     # -- which nodes
 
-    def says_of(self, spec: PodSpec) -> Status | None:
+    def applies_to(self, spec: PodSpec) -> Status | None:
         return None if any(each.persistent_volume_claim or each.ephemeral for each in spec.volumes) else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[PodState] | Status:
@@ -125,16 +126,15 @@ class VolumeBinding:
         return found if isinstance(found, Status) else PreFilterResult(PodState(cluster, found))
 
     def filter(self, state: PodState, rows: Rows) -> Verdicts | Status:
-        codes = self._judge_bound(state)
+        codes = self._filter_bound(state)
         if state.claims.delayed:
             try:
-                codes |= self._judge_delayed(state)
+                codes |= self._filter_delayed(state)
             except ProvisioningError as problem:
                 return error(str(problem))
         return Verdicts(-codes[rows], _reasons)
 
-    def _judge_bound(self, state: PodState) -> Codes:
-        """The first volume that is missing or out of reach decides."""
+    def _filter_bound(self, state: PodState) -> Codes:
         codes = np.zeros(state.cluster.capacity, np.int32)
         for claim in state.claims.bound:
             volume = self._volumes.get(claim.spec.volume_name)
@@ -148,7 +148,7 @@ class VolumeBinding:
                 codes[undecided & ~reachable] = _NODE_CONFLICT
         return codes
 
-    def _judge_delayed(self, state: PodState) -> Codes:
+    def _filter_delayed(self, state: PodState) -> Codes:
         cluster = state.cluster
         codes = np.zeros(cluster.capacity, np.int32)
         selected = [claim for claim in state.claims.delayed if SELECTED_NODE in claim.metadata.annotations]
@@ -232,13 +232,11 @@ class VolumeBinding:
         )
 
     def _after_pod_gone(self, _pod: Pod, old: Pod, _new: None) -> QueueingHint:
-        """A pod that did not get its node after all held volumes of which its claims did not tell."""
         found = (self._claims.get(object_key(old.metadata.namespace, name)) for name in claim_names(old))
         return QueueingHint.of(any(claim is None or not claim.spec.volume_name for claim in found))
 
 
 def _if_it_had_volumes(old: Pod, _new: None) -> str | None:
-    """All pods are concerned when a pod with claims goes, and none otherwise."""
     return None if next(claim_names(old), None) is not None else ""
 
 
@@ -263,14 +261,12 @@ def _after_csi_node_change(_pod: Pod, old: CSINode | None, new: CSINode | None) 
 
 
 def _after_driver_change(_pod: Pod, old: CSIDriver | None, new: CSIDriver | None) -> QueueingHint:
-    """Capacity is no longer looked at."""
     if old is None or new is None:
         return QueueingHint.QUEUE
     return QueueingHint.of(bool(old.spec.storage_capacity) and not new.spec.storage_capacity)
 
 
 def _after_capacity_change(_pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> QueueingHint:
-    """There must be room for a larger volume than before."""
     if old is None or new is None:
         return QueueingHint.QUEUE
     before, after = provisioning.volume_limit(old), provisioning.volume_limit(new)

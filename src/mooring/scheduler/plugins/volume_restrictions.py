@@ -7,20 +7,21 @@ import numpy as np
 
 from mooring.api.core_v1 import PersistentVolumeClaim, Pod, PodSpec
 from mooring.scheduler.columns.cluster import Cluster, object_key
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     SKIP,
     Action,
     ClusterEvent,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
     Kind,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
     Status,
     Verdicts,
     unresolvable,
@@ -29,7 +30,9 @@ from mooring.scheduler.volumes.claims import missing_claim, uses_claim
 from mooring.scheduler.volumes.use import VolumeUse, has_disks, is_disk, pods_share_disk
 
 REASON_DISK = "node(s) had no available disk"
-REASON_ONE_POD = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+REASON_ONE_POD = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
 _REASONS = ("", REASON_DISK, REASON_ONE_POD)
 _ONE_POD = "ReadWriteOncePod"
 
@@ -41,15 +44,14 @@ class _Wanted(msgspec.Struct, frozen=True):
     """Whether another pod, wherever it is, uses a claim that only one may use."""
 
 
-class VolumeRestrictions:
+class VolumeRestrictions(FilterPlugin[_Wanted]):
     name = "VolumeRestrictions"
-    scope = Scope.POD
-    reads = Reads.PODS
+    filters = Declaration(Part.POD)
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._use = VolumeUse(handle.cluster)
 
-    def says_of(self, spec: PodSpec) -> Status | None:
+    def applies_to(self, spec: PodSpec) -> Status | None:
         return None if any(each.persistent_volume_claim or is_disk(each) for each in spec.volumes) else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
@@ -86,7 +88,6 @@ class VolumeRestrictions:
 
 
 def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> QueueingHint:
-    """The pod that is gone must have used a claim or a disk that this one wants."""
     if old is None:
         return QueueingHint.SKIP
     shares_claim = old.metadata.namespace == pod.metadata.namespace and not _claims(pod).isdisjoint(_claims(old))

@@ -13,21 +13,22 @@ from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Po
 from mooring.api.label_selector import Operator, Requirement
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.columns.cluster import Cluster, object_key
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     SKIP,
     Action,
     ClusterEvent,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
     Kind,
     Mask,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
-    Reads,
     Rows,
-    Scope,
     Status,
     Verdicts,
     unresolvable,
@@ -54,15 +55,14 @@ class _Wanted(msgspec.Struct, frozen=True):
     topologies: tuple[_Topology, ...]
 
 
-class VolumeZone:
+class VolumeZone(FilterPlugin[_Wanted]):
     name = "VolumeZone"
-    scope = Scope.POD
-    reads = Reads.NODE
+    filters = Declaration(Part.POD)
 
     def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
         pass
 
-    def says_of(self, spec: PodSpec) -> Status | None:
+    def applies_to(self, spec: PodSpec) -> Status | None:
         return None if any(each.persistent_volume_claim for each in spec.volumes) else SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
@@ -107,7 +107,6 @@ class VolumeZone:
 
 
 def _volume_of(claim: PersistentVolumeClaim, cluster: Cluster) -> PersistentVolume | Status | None:
-    """The volume of a claim; None when it gets one together with its node."""
     name = claim.spec.volume_name
     if name:
         return cluster.objects(PersistentVolume).get(name) or unresolvable(claims.missing_volume(name))
@@ -125,7 +124,6 @@ def _volume_of(claim: PersistentVolumeClaim, cluster: Cluster) -> PersistentVolu
 
 
 def _topologies(labels: Mapping[str, str]) -> list[_Topology]:
-    """What a volume's labels say; several zones are joined by two underscores, and nonsense is ignored."""
     found: list[_Topology] = []
     for key in _LABELS:
         zones = labels[key].split("__") if key in labels else []

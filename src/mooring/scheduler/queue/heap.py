@@ -1,6 +1,6 @@
 """A heap from which any entry can be taken, not only the first.
 
-What is taken from the middle stays as a dead entry until it comes to the top; when most are dead, all are sorted anew.
+What is taken from the middle stays as a dead entry until it comes to the top; when most are dead, all are sorted again.
 """
 
 import heapq

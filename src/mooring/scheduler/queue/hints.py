@@ -17,11 +17,12 @@ from mooring.scheduler.framework import (
     Action,
     ClusterEvent,
     EnqueueExtensions,
+    FilterPlugin,
     GateKeeper,
     Kind,
+    Part,
     QueueingHint,
     RefersToObjects,
-    Scope,
 )
 from mooring.scheduler.framework.events import AboutFunction, HintFunction
 from mooring.scheduler.queue.queued_pod import QueuedPod
@@ -77,7 +78,9 @@ class Hints:
                     self._gates[profile.name, plugin.name] = plugin
             self._registered[profile.name] = list(_registrations(profile))
             self._by_shape[profile.name] = frozenset(
-                plugin.name for plugin in profile.plugins if getattr(plugin, "scope", None) is Scope.SHAPE
+                plugin.name
+                for plugin in profile.plugins
+                if isinstance(plugin, FilterPlugin) and Part.POD not in plugin.filters.pod
             )
 
     def shared(self, queued: QueuedPod) -> bool:

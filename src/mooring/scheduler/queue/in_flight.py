@@ -1,7 +1,7 @@
 """The pods that are being tried, and what happened meanwhile.
 
-A pod that is refused was judged by the cluster as it was when it was popped. What has happened since might help it, and
-would be missed if it just went to the unschedulable pool; so events are remembered while any pod is in flight.
+A rejected pod was evaluated with the cluster as it was when the pod was popped. Later events might help it and would be
+missed if it just went to the unschedulable pool; so events are kept while any pod is in flight.
 
     pop a ──► event 0 ──► pop b ──► event 1 ──► a is refused: look at 0 and 1; b is refused: look at 1
 """
@@ -39,7 +39,6 @@ class InFlight:
         self._flights: dict[str, _Flight] = {}
         self._events: deque[Happened] = deque()
         self._first = 0
-        """The number of the oldest event that is kept."""
 
     def __len__(self) -> int:
         return len(self._flights)

@@ -32,7 +32,7 @@ class QueuedPod:
     is_held: bool = False
     """Whether that is because victims are being deleted for it."""
     likeness: Hashable = None
-    """Which pods its last attempt could not tell from it (`Shapes.likeness`); None before the first."""
+    """Which pods its last attempt could not tell from it (`SignatureTable.likeness`); None before the first."""
     key: str = field(init=False)
     """The same for all versions of the pod."""
 

@@ -8,7 +8,7 @@
 Timings are kube-scheduler's: a backoff of 1 s that doubles up to 10 s, and after five minutes at the latest a pod is
 tried again whatever happened. A pod that comes back queues up behind those of its priority that came meanwhile, so a
 flood of pods that fit nowhere does not keep others from being tried. Nothing here waits or does I/O except `wait`;
-the clock is handed in, and ``runtime.py`` calls the two `flush` methods.
+the clock is handed in, and ``running/runtime.py`` calls the two `flush` methods.
 """
 
 import asyncio
@@ -88,11 +88,8 @@ class SchedulingQueue:
         self._unschedulable = UnschedulablePods(self._hints)
         self._in_flight = InFlight()
         self._held: dict[str, str] = {}
-        """By key of a pod, the plugin for which it waits until victims are deleted."""
         self._last_victims: dict[str, str] = {}
-        """By key of a pod that is held, the victim that it is held until is seen going."""
         self._held_until: dict[str, dict[str, None]] = {}
-        """The same by victim."""
         self._ready = asyncio.Event()
 
     # -- reading
@@ -189,7 +186,7 @@ class SchedulingQueue:
             if pool.take(key) is not None:
                 return
 
-    # -- pods for which others stand in the queue: see ``advisor/simulate/lines.py``
+    # -- pods for which others stand in the queue: see ``advisor/simulate/identical_pending_pods.py``
 
     def put_first(self, queued: QueuedPod) -> None:
         """A pod comes to its turn before those to which it is equal."""
@@ -335,7 +332,6 @@ class SchedulingQueue:
     # -- how
 
     def _missed(self, queued: QueuedPod) -> Help:
-        """The best that has happened for a pod while it was in flight. After `done` nobody knows: it is tried again."""
         if queued.key not in self._in_flight:
             return Help.AFTER_BACKOFF
         found = [
@@ -345,7 +341,6 @@ class SchedulingQueue:
         return next((help_ for help_ in (Help.AT_ONCE, Help.AFTER_BACKOFF) if help_ in found), Help.NONE)
 
     def _leave_unschedulable(self, queued: QueuedPod, help_: Help, label: str) -> None:
-        """To the active pool, or first to the backoff pool."""
         over = floor((queued.queued_at + self.backoff_of(queued)) / _WINDOW)
         if help_ is Help.AT_ONCE or over <= floor(self._clock.monotonic() / _WINDOW):
             self._enter(queued, label)
@@ -357,13 +352,11 @@ class SchedulingQueue:
             self._wake()
 
     def _enter(self, queued: QueuedPod, label: str) -> None:
-        """Make a pod active, unless a plugin does not let it."""
         if not self._gated(queued, label):
             self._put_active(queued)
             self._tell(queued, Pool.ACTIVE, label)
 
     def _gated(self, queued: QueuedPod, label: str) -> bool:
-        """Ask the PreEnqueue plugins; a pod that they refuse is put aside."""
         refusal = self._gate_of(queued)
         queued.gated_by, queued.is_held = refusal, queued.key in self._held
         if refusal:

@@ -81,7 +81,6 @@ class Binder:
             await self._look_up(assumed)
 
     async def _look_up(self, assumed: AssumedPod) -> None:
-        """Find out whether a pod was bound, however long it takes."""
         meta, failures = assumed.pod.metadata, 0
         while True:
             try:
@@ -107,5 +106,4 @@ class Binder:
 
 
 def _is_an_answer(outcome: Exception) -> bool:
-    """Whether the server has decided; after an internal error or a timeout it may have written the binding or not."""
     return isinstance(outcome, StatusError) and outcome.status.code < 500

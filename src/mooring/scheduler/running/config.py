@@ -171,7 +171,7 @@ def _leader_election(found: _LeaderElection) -> LeaderElection:
 def seconds(text: str, field: str) -> float:
     """A duration as Go writes it: `15s`, `1m30s`, `500ms`."""
     try:
-        return durations.seconds(text)
+        return durations.parse_seconds(text)
     except ValueError as problem:
         raise SchedulerConfigError(f"{field}: {problem}") from problem
 
@@ -216,7 +216,6 @@ def _profile(found: _Profile, path: str) -> ProfileSpec:
 
 
 def _everywhere(found: _PluginSet | None, path: str) -> tuple[PluginUse, ...]:
-    """The plugins at all their extension points: the default ones as the file changes them, then the file's own."""
     if found is None:
         return DEFAULT_PLUGINS
     own = {use.name: use for use in _uses(found.enabled, f"{path}.plugins.multiPoint")}

@@ -1,4 +1,4 @@
-"""How scheduling works. Read top to bottom, with ``attempt.py``, which has the steps that nothing waits in.
+"""How scheduling works. Read top to bottom, with ``deciding/attempt.py``, which has the steps that nothing waits in.
 
     pop ──► attempt ──┬─ granted ──► wait for permission ──► pre-bind ──► bind in groups ──► bound
                       │                       └──────────────────┴──────────────┴─ give back, try again
@@ -6,7 +6,7 @@
 
 From `pop` to `granted` nothing waits, so no two pods get the same room. What follows runs beside the cycle. A pod is
 bound by one call that the API server refuses if the pod has a node already, so nothing is bound twice, whoever else
-schedules; when somebody else was faster, informers correct the columns (``events.py``).
+schedules; when somebody else was faster, informers correct the columns (``event_handlers.py``).
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from mooring.client import Client
 from mooring.constraints.annotations import as_scheduled
 from mooring.scheduler.deciding.assumptions import AssumedPod, Assumptions
 from mooring.scheduler.deciding.attempt import Attempts, logged, name_of, named
-from mooring.scheduler.deciding.changes import POD_DELETED, on_node
+from mooring.scheduler.deciding.cluster_events import POD_DELETED, on_node
 from mooring.scheduler.deciding.engine import Engine, Outcome
 from mooring.scheduler.framework import (
     SUCCESS,
     Code,
     FilterPlugin,
     GroupBindPlugin,
+    Part,
     PostFilterResult,
     PreBindPlugin,
-    Scope,
     Status,
     error,
 )
@@ -82,15 +82,13 @@ class Cycle:
             name_of(plugin)
             for profile in engine.profiles.values()
             for plugin in profile.pre_bind
-            if isinstance(plugin, FilterPlugin) and plugin.scope is Scope.POD
+            if isinstance(plugin, FilterPlugin) and Part.POD in plugin.filters.pod
         }
-        """PreBind plugins that also filter pod by pod."""
         self._group_binders = {
             profile.name: profile.bind[0]
             for profile in engine.profiles.values()
             if profile.bind and isinstance(profile.bind[0], GroupBindPlugin)
         }
-        """The first bind plugins of profiles, where they bind many pods at once."""
 
     @property
     def is_busy(self) -> bool:
@@ -133,7 +131,6 @@ class Cycle:
                 return
 
     def _still_wanted(self, queued: QueuedPod) -> Pod | None:
-        """The pod as it is now, unless it is gone, going, or has a node."""
         pod = self._latest(queued.pod)
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
             return None
@@ -142,9 +139,9 @@ class Cycle:
 
     # -- what attempts lead to
 
-    def judged(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
+    def evaluated(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
         """Count how long the choice took, and log it when that was too long."""
-        self._metrics.judged(outcome, seconds)
+        self._metrics.evaluated(outcome, seconds)
         points = self._times.attempt_ended(outcome)
         result = "scheduled" if outcome.node else "error" if outcome.error else "unschedulable"
         self._metrics.scheduling_durations.observe((result, outcome.profile.name), seconds)
@@ -207,7 +204,6 @@ class Cycle:
         task.add_done_callback(self._tasks.discard)
 
     def _pre_binders(self, assumed: AssumedPod) -> Sequence[tuple[str, PreBindPlugin]]:
-        """The PreBind plugins that have something to do: one that has skipped the pod when it filtered has not."""
         own, cycle = self._own_filters, assumed.cycle
         return [
             (name, plugin)
@@ -216,7 +212,6 @@ class Cycle:
         ]
 
     async def _prepare(self, assumed: AssumedPod, waiting: WaitingPod | None) -> None:
-        """Wait for permission, and do what must be done before a pod is bound."""
         try:
             status = SUCCESS
             if waiting is not None:
@@ -248,7 +243,6 @@ class Cycle:
         return status
 
     async def _bind(self, assumed: AssumedPod) -> None:
-        """Let plugins bind in their order, until one does not skip the pod or takes it into its next group."""
         status = error("no plugin binds the pod")
         for plugin in assumed.profile.bind:
             if isinstance(plugin, GroupBindPlugin):
@@ -268,7 +262,6 @@ class Cycle:
     # -- the outcome of binding
 
     def _settled(self, assumed: AssumedPod, problem: Exception | None) -> None:
-        """The server has said whether a pod is bound."""
         if assumed.submitted:
             status = SUCCESS if problem is None else Status(Code.ERROR)
             seconds = perf_counter() - assumed.submitted

@@ -18,7 +18,7 @@ from mooring.client import Change
 from mooring.constraints.annotations import UNREADABLE, as_scheduled
 from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.deciding.assumptions import Assumptions
-from mooring.scheduler.deciding.changes import POD_DELETED, node_action, on_node, pod_action
+from mooring.scheduler.deciding.cluster_events import POD_DELETED, node_action, on_node, pod_action
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.framework.waiting import WaitingPods
@@ -98,7 +98,6 @@ class EventHandlers:
             self._waits(old and as_scheduled(old), as_scheduled(new))
 
     def _placed(self, old: Pod | None, new: Pod) -> None:
-        """A pod on a node. What was assumed about it is over."""
         key = pod_key(new)
         self._engine.put(new)
         if new.metadata.deletion_timestamp is not None:
@@ -117,7 +116,6 @@ class EventHandlers:
             self._queue.move(POD_DELETED, on_node(assumed.pod, assumed.node), None)
 
     def _waits(self, old: Pod | None, new: Pod) -> None:
-        """A pod that we are to find a node for."""
         if self._assumptions.get(pod_key(new)) is not None:
             return  # it is on its way; what is new about it is looked up if it comes back
         wrong = new.metadata.annotations.get(UNREADABLE)
@@ -132,11 +130,10 @@ class EventHandlers:
             self._queue.add(new)
             return
         action = pod_action(old, new)
-        events = (ClusterEvent(Kind.UNSCHEDULED_POD, action),) if action else ()
+        events = (ClusterEvent(Kind.TARGET_POD, action),) if action else ()
         self._queue.update(old, new, events)
 
     def _gone(self, pod: Pod) -> None:
-        """A pod was deleted or has ended: its room is free."""
         key = pod_key(pod)
         assumed = self._assumptions.end(key)
         nominated = self._engine.nominations.node_of(pod)
@@ -168,7 +165,6 @@ class EventHandlers:
 
 
 def _each(changes: Sequence[Change[T]], take: Callable[[T | None, T | None], None]) -> None:
-    """Take in changes one by one: a defect in the face of one must not keep others from being heard of."""
     for change in changes:
         try:
             take(*change)

@@ -3,8 +3,8 @@
 Counting happens for every pod and plugin, so plain numbers are added up or noted; the page is made of them when
 somebody reads it. The registry is handed in: a process with other components shows all metrics on one page.
 
-`scheduler_plugin_evaluation_total` counts every node that a plugin judged, or was spared because a like pod's verdict
-on the node still held: what kube-scheduler, which asks anew each time, would have counted. It has KEP-5471's `status`.
+`scheduler_plugin_evaluation_total` counts every node that a plugin evaluated, or whose cached verdict was still valid:
+what kube-scheduler, which evaluates each time, would have counted. It has KEP-5471's `status`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from mooring.base.metrics import Counts, Histograms, Labels, exponential
+from mooring.base.metrics import Counts, Histograms, Labels, exponential_buckets
 from mooring.scheduler.deciding.engine import Outcome
 from mooring.scheduler.queue import Pool, QueuedPod
 
@@ -43,49 +43,47 @@ class SchedulerMetrics(Collector):
             "scheduler_scheduling_attempt_duration_seconds",
             "How long attempts took, from the choice of a node to the binding.",
             ("result", "profile"),
-            exponential(0.001, 2, 15),
+            exponential_buckets(0.001, 2, 15),
         )
         self.scheduling_durations = Histograms(
             "scheduler_scheduling_duration_seconds",
             "How long the choice of a node took, by result.",
             ("result", "profile"),
-            exponential(0.001, 2, 15),
+            exponential_buckets(0.001, 2, 15),
         )
         self.algorithm_durations = Histograms(
             "scheduler_scheduling_algorithm_duration_seconds",
             "How long filtering and scoring took.",
             (),
-            exponential(0.001, 2, 15),
+            exponential_buckets(0.001, 2, 15),
         )
         self.point_durations = Histograms(
             "scheduler_framework_extension_point_duration_seconds",
             "How long all plugins of an extension point took.",
             ("extension_point", "status", "profile"),
-            exponential(0.0001, 2, 12),
+            exponential_buckets(0.0001, 2, 12),
         )
         self.plugin_durations = Histograms(
             "scheduler_plugin_execution_duration_seconds",
             "How long a plugin took at an extension point; one call in ten is counted.",
             ("plugin", "extension_point", "status"),
-            exponential(0.00001, 1.5, 20),
+            exponential_buckets(0.00001, 1.5, 20),
         )
         self.sli_durations = Histograms(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "How long pods took from their first attempt until they were bound.",
             ("attempts",),
-            exponential(0.01, 2, 20),
+            exponential_buckets(0.01, 2, 20),
         )
         self.attempts_per_pod = Histograms(
-            "scheduler_pod_scheduling_attempts", "How many attempts pods took.", (), exponential(1, 2, 5)
+            "scheduler_pod_scheduling_attempts", "How many attempts pods took.", (), exponential_buckets(1, 2, 5)
         )
         self.victims = Histograms(
-            "scheduler_preemption_victims", "How many pods were chosen as victims.", (), exponential(1, 2, 7)
+            "scheduler_preemption_victims", "How many pods were chosen as victims.", (), exponential_buckets(1, 2, 7)
         )
         self._likeness: tuple[object, ...] = ()
         self._counts: list[tuple[Labels, int]] = []
-        """The evaluations of the last pod, ..."""
         self._alike = 0
-        """... and of how many pods they are not in `evaluations` yet."""
         self._gauges: list[tuple[str, str, Sequence[str], Gauges]] = []
         self._counters: list[tuple[str, str, Sequence[str], Gauges]] = []
 
@@ -98,7 +96,7 @@ class SchedulerMetrics(Collector):
         """A pod came into a pool of the queue."""
         self.incoming.add((pool, event))
 
-    def judged(self, outcome: Outcome, seconds: float) -> None:
+    def evaluated(self, outcome: Outcome, seconds: float) -> None:
         """A pod was filtered and scored."""
         profile = outcome.profile.name
         likeness = outcome.likeness
@@ -114,7 +112,6 @@ class SchedulerMetrics(Collector):
         self.algorithm_durations.observe((), seconds)
 
     def _add_alike(self) -> None:
-        """Add up what pods have had that were judged alike, one after the other."""
         for labels, number in self._counts:
             self.evaluations.add(labels, number * self._alike)
         self._alike = 0

@@ -56,7 +56,6 @@ class PluginTimes:
         self._metrics = metrics
         self._spent = dict(_NOTHING_SPENT)
         self._turns: defaultdict[tuple[str, str], Iterator[bool]] = defaultdict(_one_in_ten)
-        """By plugin and extension point, whether the next call is counted."""
 
     def wrap(self, plugin: Any) -> Any:
         """What stands for a plugin in a plan."""
@@ -95,8 +94,8 @@ class PluginTimes:
 
     def attempt_ended(self, outcome: Outcome) -> Mapping[str, float]:
         """Count what the extension points took that the attempt came to; by name, in seconds, until the next begins."""
-        judgement, profile, observe = outcome.judgement, outcome.profile.name, self._metrics.point_durations.observe
-        reached, refusal = judgement.reached, judgement.refusal
+        evaluation, profile, observe = outcome.evaluation, outcome.profile.name, self._metrics.point_durations.observe
+        reached, refusal = evaluation.reached, evaluation.refusal
         for point, seconds in self._spent.items():
             if point == reached:
                 observe((point, (refusal or SUCCESS).code, profile), seconds)
@@ -106,12 +105,10 @@ class PluginTimes:
 
 
 def _one_in_ten() -> Iterator[bool]:
-    """The first, and then one of so many."""
     return cycle([True] + [False] * (_COUNTED - 1))
 
 
 def _code(answer: object) -> Code:
-    """What a call said: a verdict on many nodes is a success if one of them will do."""
     if isinstance(answer, Code):
         return answer
     if isinstance(answer, Status):

@@ -22,7 +22,7 @@ from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer
 from mooring.client.elected import ElectedComponent
 from mooring.constraints.expressions import node_expressions, taint_expressions
 from mooring.scheduler.deciding.assumptions import Assumptions
-from mooring.scheduler.deciding.changes import DEVICES, OTHER_KINDS
+from mooring.scheduler.deciding.cluster_events import DEVICES, OTHER_KINDS
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.framework.waiting import WaitingPods
@@ -86,7 +86,6 @@ class Scheduler(ElectedComponent):
         self._informers = Informers(client, shared=shared, at_hand=True)
         self._device_informers = Informers(client, shared=shared, at_hand=True)
         self._devices: dict[type[Resource], Informer[Any]] = {}
-        """Those of them that there are; known when the server has said what it serves."""
         self._pod_informers = Informers(client, shared=shared, at_hand=True)
         all_pods = shared is not None and shared.follows(Pod)
         self._pods: Informer[Pod] = self._pod_informers.of(Pod, field_selector="" if all_pods else _LIVING_PODS)
@@ -118,7 +117,7 @@ class Scheduler(ElectedComponent):
         self._reports.start()
         try:
             async with self._informers, self._device_informers:
-                # Only then pods: with their nodes and claims unknown, each would be judged anew with each that comes.
+                # Pods last: before their nodes and claims are known, each would be retried with every event.
                 await self._informers.wait_for_sync()
                 await self._wait_for_devices()
                 async with self._pod_informers, asyncio.TaskGroup() as tasks:
@@ -132,7 +131,6 @@ class Scheduler(ElectedComponent):
     # -- how
 
     async def _follow(self) -> None:
-        """Connect informers with what they feed."""
         self._informers.of(Node).add_batch_handler(self._handlers.nodes)
         served = await self._served()
         for cls, kind in OTHER_KINDS.items():
@@ -144,7 +142,6 @@ class Scheduler(ElectedComponent):
         self._pods.add_batch_handler(self._handlers.pods)
 
     async def _served(self) -> set[type[Resource]]:
-        """The kinds that there are at the versions that are emulated."""
         failures = 0
         while True:
             try:
@@ -155,7 +152,6 @@ class Scheduler(ElectedComponent):
                 await self._client.clock.sleep(_ASK_AGAIN.delay(failures))
 
     async def _wait_for_devices(self) -> None:
-        """Who may not read devices and claims, as roles of clusters without them have it, can schedule other pods."""
         for cls, informer in self._devices.items():
             if not await informer.wait_for_answer():
                 plural = self._client.kind(cls).plural
@@ -179,14 +175,12 @@ class Scheduler(ElectedComponent):
             self.queue.flush_unschedulable()
 
     def _latest(self, pod: Pod) -> Pod | None:
-        """The pod as it is now; None if it is gone or has ended, or another one has its name."""
         found = self._pods.get(pod.metadata.name, pod.metadata.namespace)
         is_same = found is not None and found.metadata.uid == pod.metadata.uid and not has_ended(found)
         return found if is_same else None
 
 
 def _check_queue_sort(engine: Engine) -> None:
-    """All profiles share a queue, so they must agree on its order."""
     kinds = {type(profile.queue_sort) for profile in engine.profiles.values()}
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
@@ -194,7 +188,6 @@ def _check_queue_sort(engine: Engine) -> None:
 
 
 def _show(scheduler: Scheduler) -> None:
-    """Metrics that are looked up when somebody reads them."""
     metrics, queue, engine = scheduler.metrics, scheduler.queue, scheduler.engine
 
     def pending() -> Iterator[tuple[tuple[str, ...], float]]:

@@ -78,7 +78,6 @@ class Victims:
         return found is None or found.metadata.deletion_timestamp is not None
 
     async def _delete(self, victim: Pod, pod: Pod, node: str, plugin: str) -> bool | None:
-        """Whether the victim goes now; False if it has gone already, None if it could not be deleted."""
         key = pod_key(victim)
         waiting = self._waiting.get(key)
         if waiting is not None:
@@ -98,7 +97,6 @@ class Victims:
         return True
 
     async def _mark(self, victim: Pod, pod: Pod) -> None:
-        """Say in the victim's status why it goes, for those who count failures of workloads."""
         condition = {
             "type": "DisruptionTarget",
             "status": "True",

@@ -34,16 +34,12 @@ class AttachedVolumes:
         self._reader = Reader(cluster.node_changes, cluster.pod_changes)
         self._capacity = 0
         self._settings = self._objects = NEVER
-        """What the settings of drivers, and claims and volumes, were verified at."""
         self._on: dict[int, frozenset[tuple[str, str]]] = {}
         self._unsettled: set[int] = set()
-        """Rows where a claim has no volume yet."""
         self._limits: dict[str, NDArray[np.int32]] = {}
         self._counts: dict[str, NDArray[np.int32]] = {}
         self._elsewise: dict[str, list[Attachment]] = {}
-        """By node, what VolumeAttachments say."""
         self._are_known = True
-        """Whether the volumes of all these are there."""
 
     def rows_to_look_at(self, volumes: Iterable[Attachment]) -> NDArray[np.intp]:
         """The rows where so many more volumes could be too many."""

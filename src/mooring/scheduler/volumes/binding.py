@@ -140,7 +140,6 @@ class VolumeBinder:
         volumes: Sequence[PersistentVolume],
         claims: Sequence[PersistentVolumeClaim],
     ) -> Status | None:
-        """Success when all is bound, an error when it will not be, None while it is being done."""
         node = self._cluster.node(node_name)
         if node is None:
             return error(f'binding volumes: failed to get node "{node_name}": it does not exist any more')
@@ -196,7 +195,6 @@ class VolumeBinder:
 
 
 def _is_older(seen: ObjectMeta, written: ObjectMeta) -> bool:
-    """Whether the informer has not shown our write yet."""
     return compare(seen.resource_version, written.resource_version) < 0
 
 

@@ -22,7 +22,6 @@ _ZERO = Quantity(0)
 class CapacityScore:
     def __init__(self, by_percent: Sequence[int]) -> None:
         self._by_percent = np.array(by_percent, np.int64)
-        """The points for a utilisation of 0 to 100 per cent."""
 
     def points(self, choices: Sequence[Choice], provisions: Sequence[Provision], capacity: int) -> Scores:
         has_static = np.zeros(capacity, np.bool_)

@@ -114,7 +114,6 @@ def pod_claims(pod: Pod, cluster: Cluster, assumed: Assumed[PersistentVolumeClai
 
 
 def _problem(pod: Pod, volume: Volume, name: str, claim: PersistentVolumeClaim | None) -> str | None:
-    """Why a claim cannot be used, if it cannot."""
     is_ephemeral = volume.persistent_volume_claim is None
     if claim is None:
         waiting = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'

@@ -69,7 +69,6 @@ def volumes_on(choices: Sequence[Choice], row: int) -> list[tuple[PersistentVolu
 
 
 def _groups(claim: PersistentVolumeClaim, stock: Stock, reach: Reach, capacity: int) -> Sequence[Group]:
-    """The volumes that would do for a claim wherever the pod goes, the smallest first."""
     for volume in stock.reserved_for(claim):
         own = volume.spec.claim_ref
         size = volume.spec.capacity.get(STORAGE, _ZERO)
@@ -99,7 +98,6 @@ def is_reserved_for(reference: ObjectReference, claim: PersistentVolumeClaim) ->
 
 
 def _modes(thing: PersistentVolume | PersistentVolumeClaim) -> tuple[str, str]:
-    """Volume mode and attributes class, which must be the same."""
     return thing.spec.volume_mode or _FILESYSTEM, thing.spec.volume_attributes_class_name or ""
 
 

@@ -85,7 +85,6 @@ def translated(volume: PersistentVolume, keys: _Keys) -> PersistentVolume:
 
 
 def _labels_of(terms: list[NodeSelectorTerm], labels: Mapping[str, str]) -> tuple[str, str]:
-    """The labels for zone and region that a volume goes by: those of today or those of old."""
     used = {entry.key for term in terms for entry in term.match_expressions}
     for names in (used, labels.keys()):
         if _ZONE in names:
@@ -96,7 +95,6 @@ def _labels_of(terms: list[NodeSelectorTerm], labels: Mapping[str, str]) -> tupl
 
 
 def _replaced(terms: list[NodeSelectorTerm], old: str, new: str, otherwise: Iterable[str]) -> list[NodeSelectorTerm]:
-    """Ask for another label; when nothing was asked for, for one of the values that the volume's label has."""
     if any(entry.key == old and entry.values for term in terms for entry in term.match_expressions):
         return [_renamed(term, old, new) for term in terms]
     values = sorted({value.strip() for value in otherwise} - {""})
@@ -135,7 +133,6 @@ class MigratedReach:
         return np.where(replaced, self._reach.mask(translated(volume, _KEYS[name])), plain)
 
     def _rows_without(self, name: str) -> Mask:
-        """The rows whose node says that a built-in driver has been replaced."""
         changed_at = max(self._cluster.changed_at(CSINode), self._cluster.nodes_changed_at)
         if changed_at > self._verified_at:
             self._verified_at = changed_at

@@ -57,7 +57,6 @@ class NodeHints:
         return QueueingHint.of(any(self._helps(claim, old, new) for claim in found.delayed))
 
     def _reaches(self, claims: PodClaims, node: Node) -> bool:
-        """Whether all volumes that are bound can be used on a node."""
         return all(self._can_use(self._volumes.get(claim.spec.volume_name), node) for claim in claims.bound)
 
     def _can_use(self, volume: PersistentVolume | None, node: Node) -> bool:
@@ -71,7 +70,6 @@ class NodeHints:
         return selector is None or selector.matches(node.metadata.labels, "")
 
     def _helps(self, claim: PersistentVolumeClaim, old: Node, new: Node) -> bool:
-        """Whether a change of labels may let a claim be bound on a node."""
         if claim.metadata.annotations.get(SELECTED_NODE, new.metadata.name) != new.metadata.name:
             return False
         before, after = old.metadata.labels, new.metadata.labels
@@ -80,7 +78,6 @@ class NodeHints:
         return bool(changed) if read is None else not changed.isdisjoint(read)
 
     def _read_for(self, class_name: str) -> Keys:
-        """The labels of nodes that decide about claims of a class; found once until volumes or classes change."""
         changed_at = self._cluster.changed_at(PersistentVolume, StorageClass, CSIStorageCapacity)
         if changed_at > self._verified_at:
             self._verified_at, self._read = changed_at, {}
@@ -102,13 +99,12 @@ class NodeHints:
 
 
 def _keys_of(selector: Selector | None) -> Keys:
-    """The labels that an affinity reads."""
     conditions = (condition for term in (selector.terms if selector else ()) for condition in term.labels)
     return _together(map(_keys_read, conditions))
 
 
 def _keys_read(condition: node_selector.Condition) -> Keys:
-    keys = node_selector.reads(condition)
+    keys = node_selector.label_keys_read(condition)
     return None if keys is None else frozenset(keys)
 
 

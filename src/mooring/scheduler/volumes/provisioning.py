@@ -2,7 +2,7 @@
 that CSI drivers report.
 
 A driver takes part in the second when its CSIDriver says so; each CSIStorageCapacity is about the nodes that its
-topology selects. Judged for all rows at once.
+topology selects. Evaluated for all rows at once.
 """
 
 import msgspec
@@ -75,7 +75,7 @@ def _term_mask(term: TopologySelectorTerm, cluster: Cluster) -> Mask:
     masks: list[Mask] = []
     for entry in term.match_label_expressions:
         source = NodeSelectorRequirement(key=entry.key, operator="In", values=entry.values)
-        condition = node_selector.requirement(source, _PLAIN)
+        condition = node_selector.compile_requirement(source, _PLAIN)
         if condition is not None:
             masks.append(cluster.labels.mask(condition))
     if not masks or len(masks) < len(term.match_label_expressions):
@@ -85,7 +85,6 @@ def _term_mask(term: TopologySelectorTerm, cluster: Cluster) -> Mask:
 
 
 def _capacity_mask(class_name: str, wanted: Quantity, cluster: Cluster, capacity: NDArray[np.int64]) -> Mask:
-    """The rows with enough room; `capacity` gets how much there is."""
     sufficient = np.zeros(cluster.capacity, np.bool_)
     size = wanted.value()
     by_key = cluster.objects(CSIStorageCapacity)
@@ -107,7 +106,6 @@ def volume_limit(entry: CSIStorageCapacity) -> Quantity | None:
 
 
 def _access_mask(entry: CSIStorageCapacity, cluster: Cluster) -> Mask:
-    """The nodes that the capacity is about."""
     try:
         selector = label_selector.from_label_selector(entry.node_topology)
     except label_selector.SelectorError:

@@ -1,8 +1,8 @@
 """From which nodes a PersistentVolume can be used: the rows that its node affinity allows, kept until labels change.
 
 Local volumes are many and each belongs to one node. So where every term of the affinity asks for one of some values of
-a label (mostly the hostname), nodes are looked up by that label and only those are judged; other affinities are judged
-over all nodes at once and shared by all volumes that have the same.
+a label (mostly the hostname), nodes are looked up by that label and only those are evaluated; other affinities
+are evaluated for all nodes at once and shared by all volumes that have the same.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from mooring.scheduler.framework import ALL_ROWS, Mask, Rows
 
 _SLACK = 1000
 _FEW = 8
-"""Up to so many nodes are judged one by one."""
+"""Up to so many nodes are evaluated one by one."""
 
 
 class Reach:
@@ -43,7 +43,7 @@ class Reach:
             self._by_label.clear()
         found = self._rows.get(selector)
         if found is None:
-            found = self._rows[selector] = self._judge(selector)
+            found = self._rows[selector] = self._evaluate(selector)
         return found
 
     def mask(self, volume: PersistentVolume) -> Mask:
@@ -62,7 +62,7 @@ class Reach:
             known = self._selectors[name] = (volume, _by_labels_only(compiled))
         return known[1]
 
-    def _judge(self, selector: Selector) -> Rows:
+    def _evaluate(self, selector: Selector) -> Rows:
         few = self._few(selector)
         if few is None:
             return np.flatnonzero(self._cluster.labels.selector_mask(selector))
@@ -70,7 +70,6 @@ class Reach:
         return np.array([info.row for info in nodes if selector.matches(info.node.metadata.labels, "")], np.intp)
 
     def _few(self, selector: Selector) -> set[int] | None:
-        """The rows that could match, when they are few."""
         rows: set[int] = set()
         for term in selector.terms:
             wanted = next((entry for entry in term.labels if _names_values(entry)), None)
@@ -99,7 +98,6 @@ def _names_values(condition: object) -> bool:
 
 
 def _by_labels_only(selector: Selector | None) -> Selector | None:
-    """Settles the conditions on the name: as in Kubernetes a volume sees a node's labels and not its name."""
     if selector is None or not any(term.names for term in selector.terms):
         return selector
     terms = [Term((), term.labels) for term in selector.terms if all(entry.matches("") for entry in term.names)]

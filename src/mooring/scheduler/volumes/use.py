@@ -20,7 +20,6 @@ class VolumeUse:
         self.disks: dict[str, dict[str, Pod]] = {}
         """By node, the pods that use disks which cannot be mounted twice."""
         self._plain: list[Volume] = []
-        """The last that have neither claims nor disks: pods of a template share theirs."""
         for info in cluster.node_infos():
             for placed in info.placed.values():
                 self.pod_placed(placed, info)

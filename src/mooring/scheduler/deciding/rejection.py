@@ -7,18 +7,17 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from mooring.scheduler.deciding.diagnosis import Diagnosis
-from mooring.scheduler.deciding.judgement import Judgement
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
 from mooring.scheduler.framework import Status
 
 
-class Refusals(Mapping[str, Status]):
-    def __init__(self, judgement: Judgement, diagnosis: Diagnosis) -> None:
-        self.judgement = judgement
+class Rejection(Mapping[str, Status]):
+    def __init__(self, evaluation: PodEvaluation, diagnosis: Diagnosis) -> None:
+        self.evaluation = evaluation
         self.diagnosis = diagnosis
 
     @cached_property
     def _statuses(self) -> Mapping[str, Status]:
-        """Made when somebody looks, because most plugins need not."""
         return self.diagnosis.statuses()
 
     def __getitem__(self, node: str) -> Status:

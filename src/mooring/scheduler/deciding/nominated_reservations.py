@@ -1,8 +1,8 @@
 """Room that has been promised to others: a pod must fit beside the pods that are expected on a node.
 
 Called by ``evaluation.py`` for the nodes where a pod would fit, and by ``preemption.py``. Where resources alone decide,
-all nodes are judged together with what the expected pods will use, and what that came to is kept for the next pod that
-looks alike; otherwise one by one, with these pods supposed to be there already.
+all nodes are evaluated together with what the nominated pods will use, and the result is cached for the next pod with
+the same signature; otherwise one by one, with the nominated pods placed in a trial.
 """
 
 from collections.abc import Hashable
@@ -12,31 +12,35 @@ from numpy.typing import NDArray
 
 from mooring.constraints.columns.revisions import NO_ROWS
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.deciding.judgement import Judgement, Overruled, likeness_on, only_resources_decide, status_with
-from mooring.scheduler.deciding.known_rows import KnownRows
+from mooring.scheduler.deciding.pod_evaluation import (
+    Overruled,
+    PodEvaluation,
+    likeness_on,
+    only_resources_decide,
+    status_with,
+)
+from mooring.scheduler.deciding.row_cache import RowCache
 from mooring.scheduler.framework import SUCCESS, Codes, Status
 from mooring.scheduler.framework.nominations import Expected
 from mooring.scheduler.framework.verdicts import counted
 
 
-class PromisedRoom:
-    """Why pods of a shape do not fit beside the pods that are expected on rows, where resources alone decide."""
+class NominatedReservations:
+    """Why pods of a signature do not fit beside the pods that are expected on rows, where resources alone decide."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._rows = KnownRows(cluster)
+        self._rows = RowCache(cluster)
         self._codes: Codes = np.zeros(cluster.capacity, np.int32)
-        """By row that is known, a place among ..."""
         self._statuses: list[Status] = [SUCCESS]
         self._told: tuple[NDArray[np.intp], Overruled] = NO_ROWS, ()
-        """The last rows that were asked about, and what was said."""
 
-    def overruled(self, judgement: Judgement, rows: NDArray[np.intp], expected: Expected) -> Overruled:
+    def overruled(self, evaluation: PodEvaluation, rows: NDArray[np.intp], expected: Expected) -> Overruled:
         """The refusals among some rows, each with those of them that it is for; the same object as long as they are."""
         self._rows.refresh(expected)
         missing = rows[~self._rows.known[rows]]
         if len(missing):
-            self._judge(judgement, missing, expected)
+            self._evaluate(evaluation, missing, expected)
             self._rows.learn(missing)
         elif np.array_equal(rows, self._told[0]):
             return self._told[1]
@@ -45,12 +49,11 @@ class PromisedRoom:
         self._told = rows, found
         return found
 
-    def _judge(self, judgement: Judgement, rows: NDArray[np.intp], expected: Expected) -> None:
-        """Filters that look at the node alone have let it pass and are not asked again."""
+    def _evaluate(self, evaluation: PodEvaluation, rows: NDArray[np.intp], expected: Expected) -> None:
         resources = self._cluster.resources
         self._codes[rows] = 0
-        for slot in judgement.filters:
-            if slot.sees_only_node or not len(rows):
+        for slot in evaluation.filters:
+            if slot.reads_only_node or not len(rows):
                 continue
             allocatable = resources.allocatable.take(rows, axis=1)
             used = resources.used.take(rows, axis=1) + expected.usage.take(rows, axis=1)
@@ -70,49 +73,53 @@ class PromisedRoom:
         return self._statuses.index(status)
 
 
-def leave_room(judgement: Judgement, cluster: Cluster, expected: Expected, known: PromisedRoom) -> None:
+def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected, known: NominatedReservations) -> None:
     """Overrule verdicts on rows where the pod would not fit any more once the expected pods have come."""
-    rows = (judgement.feasible & expected.is_on).nonzero()[0]
+    rows = (evaluation.feasible & expected.is_on).nonzero()[0]
     if not len(rows):
         return
-    if only_resources_decide(judgement) and promises_only_use(judgement, cluster, expected):
-        judgement.overruled = known.overruled(judgement, rows, expected)
+    if only_resources_decide(evaluation) and promises_only_use(evaluation, cluster, expected):
+        evaluation.overruled = known.overruled(evaluation, rows, expected)
     else:
-        _judge_singly(judgement, cluster, rows, expected)
-    if judgement.overruled:
-        judgement.feasible = judgement.feasible.copy()
-        for _, refused in judgement.overruled:
-            judgement.feasible[refused] = False
-            judgement.number_feasible -= len(refused)
+        _evaluate_one_by_one(evaluation, cluster, rows, expected)
+    if evaluation.overruled:
+        evaluation.feasible = evaluation.feasible.copy()
+        for _, refused in evaluation.overruled:
+            evaluation.feasible[refused] = False
+            evaluation.number_feasible -= len(refused)
 
 
-def promises_only_use(judgement: Judgement, cluster: Cluster, expected: Expected) -> bool:
+def promises_only_use(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:
     """Whether filters that have nothing to say would still have nothing to say if the expected pods had come."""
-    if judgement.promises_only_use is None:
-        judgement.promises_only_use = _changes_nothing_else(judgement, cluster, expected)
-    return judgement.promises_only_use
+    if evaluation.promises_only_use is None:
+        evaluation.promises_only_use = _changes_nothing_else(evaluation, cluster, expected)
+    return evaluation.promises_only_use
 
 
-def _changes_nothing_else(judgement: Judgement, cluster: Cluster, expected: Expected) -> bool:
-    silent = [slot for slot in judgement.filters if slot.status.is_skip and slot.woken_by(expected.shapes())]
+def _changes_nothing_else(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:
+    silent = [
+        slot for slot in evaluation.filters if slot.status.is_skip and slot.may_apply_after(expected.signatures())
+    ]
     for row, pods in expected.sorts() if silent else ():
-        with cluster.supposing() as supposed:
+        with cluster.trial() as trial:
             for placed in pods:
-                supposed.place(placed)
+                trial.place(placed)
             if any(slot.verdicts(np.array([row], np.intp)) is not None for slot in silent):
                 return False
     return True
 
 
-def _judge_singly(judgement: Judgement, cluster: Cluster, rows: NDArray[np.intp], expected: Expected) -> None:
+def _evaluate_one_by_one(
+    evaluation: PodEvaluation, cluster: Cluster, rows: NDArray[np.intp], expected: Expected
+) -> None:
     known: dict[Hashable, Status] = {}
     refused: dict[Status, list[int]] = {}
     for row in rows.tolist():
         pods = expected.on(row)
-        likeness = likeness_on(judgement, cluster, row, pods)
-        status = known.get(likeness) or status_with(judgement, cluster, row, pods)
+        likeness = likeness_on(evaluation, cluster, row, pods)
+        status = known.get(likeness) or status_with(evaluation, cluster, row, pods)
         if likeness is not None:
             known[likeness] = status
         if not status.is_success:
             refused.setdefault(status, []).append(row)
-    judgement.overruled = [(status, np.array(found, np.intp)) for status, found in refused.items()]
+    evaluation.overruled = [(status, np.array(found, np.intp)) for status, found in refused.items()]

@@ -1,7 +1,6 @@
-"""Rows about which something is known that depends on the node, its pods, and the pods that are expected there.
+"""Which cached results about rows are still valid: they depend on the node, its pods and the pods nominated for it.
 
-``harms.py`` and ``promised_room.py`` keep what they have worked out about rows for the next pod that looks alike; this
-says which of it still holds.
+Used by ``preemption_cost.py`` and ``nominated_reservations.py``.
 """
 
 import numpy as np
@@ -13,7 +12,7 @@ from mooring.scheduler.framework import Mask
 from mooring.scheduler.framework.nominations import Expected
 
 
-class KnownRows:
+class RowCache:
     """Good for one layout of the columns."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -21,16 +20,15 @@ class KnownRows:
         self._ranks_at = NEVER
         self._reader = Reader(cluster.node_changes, cluster.pod_changes)
         self.known: Mask = np.zeros(cluster.capacity, np.bool_)
-        """By row, whether what was learnt still holds ..."""
+        """The rows whose cached result is valid."""
         self.learnt: Mask = np.zeros(cluster.capacity, np.bool_)
-        """... and whether anything ever was, ..."""
+        """The rows that have a cached result."""
         self.lasting: Mask = np.zeros(cluster.capacity, np.bool_)
-        """... of which everything still holds but for who is expected."""
+        """The rows whose result is stale at most because of nominated pods."""
         self.expected: Expected | None = None
         """The pods that are to have room as well."""
         self._expected_at = NEVER
         self._with_promises: Mask = np.zeros(cluster.capacity, np.bool_)
-        """Rows about which was learnt with pods that are expected there."""
 
     def refresh(self, expected: Expected | None) -> None:
         """Forget what has changed: nodes, their pods, how these are ranked, and who is expected."""

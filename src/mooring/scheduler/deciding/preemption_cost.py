@@ -1,8 +1,7 @@
-"""The harm that pods would do on nodes, kept between pods that look alike: most nodes have not changed since the last.
+"""The cost of preemption on each node, cached between pods with the same signature: most nodes have not changed.
 
-``preemption.py`` asks here where nothing but resources decides and no budget is to be spared. What trying a node came
-to (``dry_run.py``) is kept by shape and priority of the pod, until the node or one of its pods changes. Where only more
-room was promised than before, a node that is too small for both now is told from what was used there without victims.
+Called by ``preemption.py`` where nothing but resources decides and there is no disruption budget. The result of a dry
+run (``dry_run.py``) is cached by signature and priority, until the node or one of its pods changes.
 """
 
 from collections import Counter, OrderedDict
@@ -12,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodShape
+from mooring.scheduler.columns.signatures import PodSignature
 from mooring.scheduler.deciding.disruptions import Budgets
 from mooring.scheduler.deciding.dry_run import DryRun, dry_run, refusals
-from mooring.scheduler.deciding.judgement import Judgement, only_resources_decide
-from mooring.scheduler.deciding.known_rows import KnownRows
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, only_resources_decide
+from mooring.scheduler.deciding.row_cache import RowCache
 from mooring.scheduler.framework import Mask, Status
 from mooring.scheduler.framework.nominations import Expected
 
@@ -30,56 +29,54 @@ _NO_BUDGETS = Budgets(())
 _Table: TypeAlias = NDArray[np.int64]
 
 
-class KnownHarms:
-    """The harms of pods by shape and priority, for one profile."""
+class PreemptionCosts:
+    """The harms of pods by signature and priority, for one profile."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._kept: OrderedDict[tuple[PodShape, int], Harms] = OrderedDict()
+        self._kept: OrderedDict[tuple[PodSignature, int], NodeCosts] = OrderedDict()
 
-    def of(self, shape: PodShape, priority: int, expected: Expected | None) -> "Harms":
+    def of(self, signature: PodSignature, priority: int, expected: Expected | None) -> "NodeCosts":
         """Up to date: what has changed is not known any more. `expected` are pods that are to have room as well."""
-        found = self._kept.pop((shape, priority), None)
+        found = self._kept.pop((signature, priority), None)
         if found is None or found.layout != self._cluster.layout:
-            found = Harms(self._cluster, priority)
-        self._kept[shape, priority] = found
+            found = NodeCosts(self._cluster, priority)
+        self._kept[signature, priority] = found
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
         found.refresh(expected)
         return found
 
 
-class Harms:
+class NodeCosts:
     def __init__(self, cluster: Cluster, priority: int) -> None:
         self._cluster = cluster
         self._priority = priority
         self.layout = cluster.layout
-        self._rows = KnownRows(cluster)
+        self._rows = RowCache(cluster)
         self.refresh = self._rows.refresh
         self.fits: Mask = np.zeros(cluster.capacity, np.bool_)
         """Where displacing others would help, of the rows that are known."""
         self._parts = np.zeros((_PARTS, cluster.capacity), np.int64)
         self._without = np.zeros_like(cluster.resources.used)
-        """What is used on rows without any pod that may be displaced."""
         self._refused: dict[int, Status] = {}
         self._tried: dict[int, tuple[DryRun, int]] = {}
-        """By row, with which others it was tried, and its place among them."""
 
-    def know(self, judgement: Judgement, rows: NDArray[np.intp]) -> bool:
+    def know(self, evaluation: PodEvaluation, rows: NDArray[np.intp]) -> bool:
         """Try those of some rows that are not known; whether that could be done, because resources alone decide."""
         expected, known = self._rows.expected, self._rows.known
-        if not only_resources_decide(judgement):
+        if not only_resources_decide(evaluation):
             return False
         missing = rows[~known[rows]]
-        if len(missing) and expected is not None and not judgement.naming:
-            self._rule_out(judgement, expected)
+        if len(missing) and expected is not None and not evaluation.naming:
+            self._rule_out(evaluation, expected)
             missing = missing[~known[missing]]
         if not len(missing):
             return True
-        if len(missing) < _MORE and not judgement.naming:  # others than named rows were not judged
+        if len(missing) < _MORE and not evaluation.naming:  # others than named rows were not evaluated
             missing = self._with_others(missing)
         found = dry_run(
-            judgement, self._cluster, missing.tolist(), self._priority, budgets=_NO_BUDGETS, expected=expected
+            evaluation, self._cluster, missing.tolist(), self._priority, budgets=_NO_BUDGETS, expected=expected
         )
         if found is None:
             return False
@@ -94,14 +91,13 @@ class Harms:
                 self._refused[row] = found.refused[place]
         return True
 
-    def _rule_out(self, judgement: Judgement, expected: Expected) -> None:
-        """Where only promises are new: rows that would not do any more, whoever were displaced."""
+    def _rule_out(self, evaluation: PodEvaluation, expected: Expected) -> None:
         rows = (self._rows.lasting & ~self._rows.known & expected.is_on).nonzero()[0]
         if not len(rows):
             return
         allocatable, used = self._with_promises(rows, expected)
-        for slot in judgement.filters:
-            ok = None if slot.sees_only_node else slot.fits_with(rows, allocatable, used)
+        for slot in evaluation.filters:
+            ok = None if slot.reads_only_node else slot.fits_with(rows, allocatable, used)
             if ok is not None:
                 ruled_out = rows[~ok]
                 self.fits[ruled_out] = False
@@ -110,12 +106,10 @@ class Harms:
                     self._refused.pop(row, None)  # why is found out when somebody asks
 
     def _with_promises(self, rows: NDArray[np.intp], expected: Expected) -> tuple[_Table, _Table]:
-        """What rows offer, and what would be used without any pod that may be displaced, but with those expected."""
         used = self._without.take(rows, axis=1) + expected.usage.take(rows, axis=1)
         return self._cluster.resources.allocatable.take(rows, axis=1), used
 
     def _with_others(self, missing: NDArray[np.intp]) -> NDArray[np.intp]:
-        """And with rows that have been tried and have changed since: together they cost little more than a few do."""
         forgotten = self._rows.learnt & ~self._rows.known & (self._cluster.priorities.lowest < self._priority)
         forgotten[missing] = False
         return np.concatenate((missing, forgotten.nonzero()[0][:_MORE]))
@@ -136,11 +130,11 @@ class Harms:
         """With which others a row was tried, and its place among them."""
         return self._tried[row]
 
-    def refusals(self, judgement: Judgement, rows: NDArray[np.intp]) -> Counter[Status]:
+    def refusals(self, evaluation: PodEvaluation, rows: NDArray[np.intp]) -> Counter[Status]:
         """Why rows would not do, all of which are known."""
         untold = np.array([row for row in rows.tolist() if row not in self._refused], np.intp)
         if len(untold) and self._rows.expected is not None:
             fits = np.ones(len(untold), np.bool_)
-            found = refusals(judgement, untold, *self._with_promises(untold, self._rows.expected), fits)
+            found = refusals(evaluation, untold, *self._with_promises(untold, self._rows.expected), fits)
             self._refused.update((int(untold[place]), status) for place, status in found.items())
         return Counter(self._refused[row] for row in rows.tolist())

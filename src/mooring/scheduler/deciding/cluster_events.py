@@ -20,7 +20,7 @@ from mooring.api.core_v1 import (
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.constraints import requests
-from mooring.scheduler.columns.shapes import resized_resources
+from mooring.scheduler.columns.signatures import resized_resources
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 
 OTHER_KINDS: dict[type[Resource], Kind | None] = {

@@ -1,8 +1,8 @@
 """The cluster as if: pods moved and objects put or removed for a try, and taken back whatever happens in between.
 
-    with cluster.supposing(put=[a_larger_node]) as supposed:
-        supposed.displace(a_pod)
-        ...                       # judge; even where a plugin raises, all is as before when the block ends
+    with cluster.trial(put=[a_larger_node]) as trial:
+        trial.displace(a_pod)
+        ...                       # evaluate; even where a plugin raises, all is as before when the block ends
 
 Preemption, nominated pods and `mooring explain` try things in no other way. Suppositions can be nested. Pods are moved
 through the cluster, so that whoever follows its columns, such as a plugin that keeps counts, is told both ways.
@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # ``cluster.py`` makes these
     from mooring.scheduler.columns.ranked_pods import RankedPods
 
 
-class Supposition:
-    """What has been supposed, so that it can be taken back. Objects are put and removed before pods are moved."""
+class Trial:
+    """What has been trial, so that it can be taken back. Objects are put and removed before pods are moved."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster

@@ -1,19 +1,19 @@
-"""Pods that look alike: a pod is interned into a shape, which has everything of it that scheduling reads.
+"""Pod signatures: everything of a pod that scheduling reads, interned, so that pods from the same template share it.
 
-A shape is found by the encoded bytes of what is `Signed`, so that the pods of one template share it, and with it their
-verdicts; and it is made of nothing else, so that what is not signed cannot be read from it. Each plugin says which
-`Part`s of it it reads, and is shown only these. It is alive as long as a pod in the columns or a cached verdict has it.
-What is particular to a pod (its name, its volumes, its resource claims) is not in the shape: plugins of `Scope.POD`
+A signature is found by the encoded bytes of what is `Signed`, and made of nothing else: plugins cannot read what is not
+signed. Each plugin declares which `Part`s it reads, and is shown only these (`View`). A signature is freed with
+the last placed pod or cache entry that has it.
+What is particular to a pod (its name, its volumes, its resource claims) is not in the signature: plugins of `Scope.POD`
 read that, and others sign what they need of it themselves. Unless a plugin reads them all, two things more are left out
 that tell every pod of a StatefulSet or DaemonSet from its siblings: labels that no selector anywhere asks about
-(`Shapes.tell_by`), and the node that a pod is made for (`pinned_node`).
+(`SignatureTable.tell_by`), and the node that a pod is made for (`pinned_node`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -21,30 +21,23 @@ import msgspec
 from mooring.api import codec
 from mooring.api.core_v1 import (
     Affinity,
-    Container,
-    ContainerPort,
     ContainerStatus,
-    ImageVolumeSource,
     NodeAffinity,
     Pod,
     PodCondition,
     PodSpec,
     PodStatus,
     ResourceRequirements,
-    Toleration,
-    TopologySpreadConstraint,
-    Volume,
 )
-from mooring.api.meta_v1 import LabelSelector, ObjectMeta
-from mooring.api.quantity import Quantity
+from mooring.api.meta_v1 import LabelSelector
 from mooring.api.states import controller_of
 from mooring.constraints import requests
 from mooring.constraints.node_selector import NAME_FIELD
 from mooring.constraints.pod_affinity import (
     AffinityTerm,
     WeightedAffinityTerm,
-    affinity_term,
-    weighted_affinity_term,
+    compile_affinity_term,
+    compile_weighted_term,
 )
 
 if TYPE_CHECKING:  # ``resources.py`` fills it in
@@ -104,7 +97,7 @@ NO_TERMS = PodTerms()
 
 
 class Part(Flag):
-    """What plugins may read of a shape."""
+    """What plugins may read of a signature."""
 
     LABELS = auto()
     """`namespace`, `labels` and `group`, with all labels."""
@@ -126,101 +119,32 @@ class Part(Flag):
     """`terms`."""
     SPREAD = auto()
     """`spec.topology_spread_constraints`, and `owner` for pods that have none."""
+    POD = auto()
+    """The pod itself: nothing is shared, and the plugin is called for every pod."""
     ALL = LABELS | RESOURCES | PORTS | IMAGES | NODE_AFFINITY | TOLERATIONS | POD_AFFINITY | SPREAD
 
 
-_OFFERED = {
-    Part.LABELS: ("namespace", "labels", "group"),
-    Part.SELECTED: ("namespace", "labels", "group"),
-    Part.RESOURCES: ("requests", "scored"),
-    Part.PORTS: ("ports",),
-    Part.IMAGES: ("images",),
-    Part.POD_AFFINITY: ("terms",),
-    Part.SPREAD: ("owner",),
-}
 Sign: TypeAlias = Callable[[Pod], object]
 """What a plugin reads of a pod beyond the parts, to be encoded; it must not differ for pods of one template."""
 Signer: TypeAlias = tuple[str, str]
 """A profile and a plugin in it."""
-_NO_SIGNATURES: dict[Signer, object] = {}
 Group: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
 """A namespace and labels."""
-Sight: TypeAlias = tuple[Signer, Part]
-"""Who looks at a shape, and the parts of it that it sees."""
 
 
-class Signed(NamedTuple):
-    """All of a pod that shapes are made of."""
-
-    namespace: str
-    labels: dict[str, str]
-    containers: list[tuple[str, ResourceRequirements, list[ContainerPort]]]
-    init_containers: list[tuple[str, ResourceRequirements, list[ContainerPort], str | None]]
-    node_selector: dict[str, str]
-    affinity: Affinity | None
-    tolerations: list[Toleration]
-    spread: list[TopologySpreadConstraint]
-    overhead: dict[str, Quantity]
-    resources: ResourceRequirements | None
-    owner: tuple[str, str] | None
-    image_volumes: list[str]
-    resized: PodStatus | None
-    names: list[str] | None
-    is_pinned: bool
-
-    def pod(self) -> Pod:
-        """A pod that has nothing else."""
-        names = iter(self.names or repeat(""))
-        spec = PodSpec(
-            containers=[
-                Container(image=image, resources=resources, ports=ports, name=next(names))
-                for image, resources, ports in self.containers
-            ],
-            init_containers=[
-                Container(image=image, resources=resources, ports=ports, restart_policy=policy, name=next(names))
-                for image, resources, ports, policy in self.init_containers
-            ],
-            node_selector=self.node_selector,
-            affinity=self.affinity,
-            tolerations=self.tolerations,
-            topology_spread_constraints=self.spread,
-            overhead=self.overhead,
-            resources=self.resources,
-            volumes=[Volume(name="", image=ImageVolumeSource(reference=each)) for each in self.image_volumes],
-        )
-        metadata = ObjectMeta(namespace=self.namespace, labels=self.labels)
-        return Pod(metadata=metadata, spec=spec, status=self.resized or PodStatus())
-
-
-def _signed(pod: Pod, labels: dict[str, str], *, by_pin: bool) -> tuple[Any, ...]:
-    """The fields of `Signed` for a pod: a plain tuple, because it is made for every pod, and a shape seldom."""
-    spec, metadata, status = pod.spec, pod.metadata, pod.status
-    affinity, is_pinned = spec.affinity, False
-    if affinity is not None and not by_pin and pinned_node(spec):
-        affinity, is_pinned = _unpinned(affinity), True
-    resized = resized_resources(pod) if status.container_statuses or status.init_container_statuses else None
+def _signed(pod: Pod, labels: dict[str, str], affinity: Affinity | None, owner: object, is_pinned: bool) -> list[Any]:
+    """Return all of a pod that its signature is made of."""
+    spec = pod.spec
     containers: list[Any] = [(each.image, each.resources, each.ports) for each in spec.containers]
-    starting: list[Any] = [
-        (each.image, each.resources, each.ports, each.restart_policy) for each in spec.init_containers
-    ]
-    return (
-        metadata.namespace,
-        labels,
-        containers,
-        starting,
-        spec.node_selector,
-        affinity,
-        spec.tolerations,
-        spec.topology_spread_constraints,
-        spec.overhead,
-        spec.resources,
-        spread_owner(pod) if metadata.owner_references and not spec.topology_spread_constraints else None,
-        [volume.image.reference for volume in spec.volumes if volume.image is not None],
-        resized,
-        # Names matter only where statuses tell which container they are about.
-        None if resized is None else [each.name for each in (*spec.containers, *spec.init_containers)],
-        is_pinned,
-    )
+    starting = [(each.image, each.resources, each.ports, each.restart_policy) for each in spec.init_containers]
+    image_volumes = [volume.image.reference for volume in spec.volumes if volume.image is not None]
+    found: list[Any] = [pod.metadata.namespace, labels, containers, starting, spec.node_selector, affinity]
+    found += [spec.tolerations, spec.topology_spread_constraints, spec.overhead, spec.resources, owner, image_volumes]
+    found.append(is_pinned)
+    resized = resized_resources(pod)
+    if resized is not None:  # names matter only where statuses say which container they are about
+        found += [resized, [each.name for each in (*spec.containers, *spec.init_containers)]]
+    return found
 
 
 def pinned_node(spec: PodSpec) -> str:
@@ -253,7 +177,7 @@ def _unpinned(affinity: Affinity) -> Affinity | None:
 def resized_resources(pod: Pod) -> PodStatus | None:
     """The resources that running containers have, where somebody has reported others than they ask for."""
     status = pod.status
-    if _has_what_it_asks_for(pod):
+    if not (status.container_statuses or status.init_container_statuses) or _has_what_it_asks_for(pod):
         return None
     running, starting = (
         [_resources_of(each) for each in statuses if each.resources is not None]
@@ -266,7 +190,6 @@ def resized_resources(pod: Pod) -> PodStatus | None:
 
 
 def _has_what_it_asks_for(pod: Pod) -> bool:
-    """Whether all containers have the resources that they ask for, so that a pod which runs looks as it did before."""
     asked = {each.name: each.resources.requests for each in (*pod.spec.containers, *pod.spec.init_containers)}
     for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
         if status.resources is None:
@@ -282,12 +205,12 @@ def _resources_of(status: ContainerStatus) -> ContainerStatus:
     return ContainerStatus(name=status.name, resources=asked, allocated_resources=status.allocated_resources)
 
 
-class PodShape:
-    """What pods that look alike have in common. Compared by identity: equal pods have the same shape."""
+class PodSignature:
+    """What scheduling reads of a pod. Compared by identity: equal pods have the same signature."""
 
     __slots__ = (
         "__weakref__",
-        "_signatures",
+        "_signed_by",
         "group",
         "images",
         "is_pinned",
@@ -297,6 +220,8 @@ class PodShape:
         "namespace",
         "own",
         "owner",
+        "parts",
+        "pods",
         "ports",
         "requests",
         "scored",
@@ -305,52 +230,56 @@ class PodShape:
         "usage",
     )
 
-    def __init__(self, key: bytes, signed: Signed, signatures: Mapping[Signer, object], *, pod_level: bool) -> None:
-        pod = signed.pod()
+    def __init__(
+        self,
+        key: bytes,
+        pod: Pod,
+        labels: dict[str, str],
+        affinity: Affinity | None,
+        owner: tuple[str, str] | None,
+        *,
+        is_pinned: bool,
+        signed_by: Mapping[Signer, object],
+        pod_level: bool,
+    ) -> None:
+        spec = pod.spec
         self.key = key
-        self.namespace = signed.namespace
-        self.labels = signed.labels
-        self.group: Group = (self.namespace, frozenset(self.labels.items()))
+        self.namespace = pod.metadata.namespace
+        self.labels = labels
+        self.group: Group = (self.namespace, frozenset(labels.items()))
         """What selectors of other pods can tell it by."""
-        self.spec: PodSpec = pod.spec
-        """What is signed of the specification of the pods; everything else is absent."""
-        self.owner = signed.owner
-        self.is_pinned = signed.is_pinned
+        self.spec = PodSpec(
+            node_selector=spec.node_selector,
+            affinity=affinity,
+            tolerations=spec.tolerations,
+            topology_spread_constraints=spec.topology_spread_constraints,
+        )
+        """What plugins read of the specification; everything else is absent."""
+        self.owner = owner
+        self.is_pinned = is_pinned
         """Whether the pods are made for certain nodes, each for its own; `pinned_node` says for which."""
-        self.is_resized = signed.resized is not None
+        self.is_resized = resized_resources(pod) is not None
         """Whether the containers have other resources than they ask for."""
         self.requests = requests.in_units(requests.requests_of(pod, pod_level=pod_level))
         """What the pods ask for, by resource."""
         self.scored = requests.in_units(requests.scored_requests_of(pod, pod_level=pod_level))
         """What scoring takes them to ask for."""
-        self.ports = host_ports(pod.spec)
-        self.images = images(pod.spec)
-        self.terms = pod_terms(pod.spec, self.namespace)
+        self.ports = host_ports(spec)
+        self.images = images(spec)
+        self.terms = pod_terms(spec, self.namespace)
         self.usage: Usage | None = None
         """What a pod adds to the resource columns; they fill it in."""
         self.own: object = None
         """What the plugin that looks at it has signed itself."""
-        self._signatures = signatures
+        self.pods = 0
+        """How many placed pods have the signature."""
+        self.parts: dict[Callable[[PodSignature], Hashable], Hashable] = {}
+        """The keys of parts that plugins have asked for; see `View`."""
+        self._signed_by = signed_by
 
-    def seen_by(self, sight: Sight) -> "PodShape":
-        """The shape as a plugin sees it that reads some parts of it: without the others."""
-        (signer, parts), seen = sight, object.__new__(PodShape)
-        for part, names in _OFFERED.items():
-            if part in parts:
-                for name in names:
-                    setattr(seen, name, getattr(self, name))
-        spec, affinity = self.spec, self.spec.affinity
-        seen.spec = PodSpec()
-        if Part.NODE_AFFINITY in parts or Part.UNPINNED in parts:
-            seen.is_pinned = self.is_pinned
-            seen.spec.node_selector = spec.node_selector
-            seen.spec.affinity = None if affinity is None else Affinity(node_affinity=affinity.node_affinity)
-        if Part.TOLERATIONS in parts:
-            seen.spec.tolerations = spec.tolerations
-        if Part.SPREAD in parts:
-            seen.spec.topology_spread_constraints = spec.topology_spread_constraints
-        seen.own = self._signatures.get(signer)
-        return seen
+    def signed_by(self, signer: Signer) -> object:
+        """Return what a plugin has signed itself."""
+        return self._signed_by.get(signer)
 
     def selected_by(self) -> Iterator[str]:
         """The keys of the labels by which the pods choose others, and themselves."""
@@ -364,20 +293,91 @@ class PodShape:
 
 @dataclass(slots=True)
 class PodInfo:
-    """A pod and its shape."""
+    """A pod and its signature."""
 
     pod: Pod
-    shape: PodShape
-
-    def seen_by(self, sight: Sight) -> "PodInfo":
-        """What plugins get whose answer holds for all pods of the shape: they may not look at the pod at all."""
-        seen = object.__new__(PodInfo)
-        seen.shape = self.shape.seen_by(sight)
-        return seen
+    signature: PodSignature
 
 
-class Shapes:
-    """The shapes that are in use, by key."""
+class View:
+    """The parts of a signature that a plugin declares: its results are cached by them, and it sees no others."""
+
+    def __init__(self, signer: Signer, parts: Part) -> None:
+        self._signer = signer
+        self._keys = [key for part, (key, _) in _PARTS.items() if part in parts]
+        self._names = {name for part, (_, names) in _PARTS.items() if part in parts for name in names}
+        self._spec_names = self._names & {"tolerations", "topology_spread_constraints", "node_selector"}
+        self._has_node_affinity = "node_selector" in self._names
+        self._names -= self._spec_names
+
+    def key(self, signature: PodSignature) -> Hashable:
+        """Return what is equal for pods that the plugin cannot tell apart."""
+        known = signature.parts
+        found = []
+        for key in self._keys:
+            value = known.get(key)
+            if value is None:
+                value = known[key] = key(signature)
+            found.append(value)
+        own = signature.signed_by(self._signer)
+        if own is not None:
+            found.append(codec.encode(own))
+        return tuple(found)
+
+    def of(self, pod: PodInfo) -> PodInfo:
+        """Return what the plugin is shown of a pod: parts of its signature, and nothing of the pod itself."""
+        signature, seen = pod.signature, object.__new__(PodSignature)
+        for name in self._names:
+            setattr(seen, name, getattr(signature, name))
+        seen.spec = PodSpec()
+        for name in self._spec_names:
+            setattr(seen.spec, name, getattr(signature.spec, name))
+        if self._has_node_affinity:
+            affinity = signature.spec.affinity
+            seen.spec.affinity = None if affinity is None else Affinity(node_affinity=affinity.node_affinity)
+        seen.own = signature.signed_by(self._signer)
+        shown = object.__new__(PodInfo)
+        shown.signature = seen
+        return shown
+
+
+def _resources_key(signature: PodSignature) -> Hashable:
+    return tuple(sorted(signature.requests.items())), tuple(sorted(signature.scored.items()))
+
+
+def _node_affinity_key(signature: PodSignature) -> Hashable:
+    affinity = signature.spec.affinity and signature.spec.affinity.node_affinity
+    if affinity is None and not signature.spec.node_selector:
+        return signature.is_pinned
+    return codec.encode((signature.spec.node_selector, affinity, signature.is_pinned))
+
+
+def _tolerations_key(signature: PodSignature) -> Hashable:
+    return codec.encode(signature.spec.tolerations) if signature.spec.tolerations else b""
+
+
+def _spread_key(signature: PodSignature) -> Hashable:
+    constraints = signature.spec.topology_spread_constraints
+    return codec.encode(constraints) if constraints else b"", signature.owner
+
+
+_PARTS: dict[Part, tuple[Callable[[PodSignature], Hashable], tuple[str, ...]]] = {
+    Part.LABELS: (attrgetter("group"), ("namespace", "labels", "group")),
+    Part.SELECTED: (attrgetter("group"), ("namespace", "labels", "group")),
+    Part.RESOURCES: (_resources_key, ("requests", "scored")),
+    Part.PORTS: (attrgetter("ports"), ("ports",)),
+    Part.IMAGES: (attrgetter("images"), ("images",)),
+    Part.NODE_AFFINITY: (_node_affinity_key, ("node_selector", "is_pinned")),
+    Part.UNPINNED: (_node_affinity_key, ("node_selector", "is_pinned")),
+    Part.TOLERATIONS: (_tolerations_key, ("tolerations",)),
+    Part.POD_AFFINITY: (attrgetter("terms.keys"), ("terms",)),
+    Part.SPREAD: (_spread_key, ("topology_spread_constraints", "owner")),
+}
+"""By part, its key, and the attributes of a signature or its specification that it consists of."""
+
+
+class SignatureTable:
+    """The signatures that are in use, by key."""
 
     def __init__(self, *, pod_level_resources: bool = True) -> None:
         self.signers: dict[Signer, Sign] = {}
@@ -386,40 +386,52 @@ class Shapes:
         """What plugins read that share verdicts."""
         self._pod_level = pod_level_resources
         self._told_by: set[str] = set()
-        self._known: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
-        self._last_pod: Pod | None = None  # a pod is asked about when it is judged and again when it is placed
-        self._last_shape: PodShape | None = None
+        self._known: WeakValueDictionary[bytes, PodSignature] = WeakValueDictionary()
+        self._last_pod: Pod | None = None  # a pod is asked about when it is evaluated and again when it is placed
+        self._last_shape: PodSignature | None = None
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def shape_of(self, pod: Pod) -> PodShape:
-        last, shape = self._last_pod, self._last_shape
-        if pod is last and shape is not None:
-            return shape
-        if last is None or shape is None or not (shares_all(pod, last) or self._shares_signed(pod, last, shape)):
-            signatures = _NO_SIGNATURES
-            signed = _signed(pod, self._labels(pod.metadata.labels), by_pin=Part.NODE_AFFINITY in self.read)
-            if self.signers:
-                signatures = {signer: sign(pod) for signer, sign in self.signers.items()}
-                signed = (*signed, list(signatures.values()))
-            key = codec.encode(signed)
-            shape = self._known.get(key)
-            if shape is None:
-                signed = signed[: len(Signed._fields)]
-                shape = PodShape(key, Signed._make(signed), signatures, pod_level=self._pod_level)
-                if self.tell_by(shape.selected_by()):
-                    return self.shape_of(pod)
-                self._known[key] = shape
-        self._last_pod, self._last_shape = pod, shape
-        return shape
+    def signature_of(self, pod: Pod) -> PodSignature:
+        last, signature = self._last_pod, self._last_shape
+        if pod is last and signature is not None:
+            return signature
+        if (
+            last is None
+            or signature is None
+            or not (shares_all(pod, last) or self._shares_signed(pod, last, signature))
+        ):
+            labels, affinity, is_pinned = self._labels(pod.metadata.labels), pod.spec.affinity, False
+            if affinity is not None and Part.NODE_AFFINITY not in self.read and pinned_node(pod.spec):
+                affinity, is_pinned = _unpinned(affinity), True
+            owner = spread_owner(pod) if not pod.spec.topology_spread_constraints else None
+            signed_by = {signer: sign(pod) for signer, sign in self.signers.items()}
+            key = codec.encode((*_signed(pod, labels, affinity, owner, is_pinned), list(signed_by.values())))
+            signature = self._known.get(key)
+            if signature is None:
+                signature = PodSignature(
+                    key,
+                    pod,
+                    labels,
+                    affinity,
+                    owner,
+                    is_pinned=is_pinned,
+                    signed_by=signed_by,
+                    pod_level=self._pod_level,
+                )
+                if self.tell_by(signature.selected_by()):
+                    return self.signature_of(pod)
+                self._known[key] = signature
+        self._last_pod, self._last_shape = pod, signature
+        return signature
 
-    def _shares_signed(self, pod: Pod, other: Pod, shape: PodShape) -> bool:
-        """Whether a pod is made of the same objects as one of a shape, as far as `_signed` goes: so caches make them.
+    def _shares_signed(self, pod: Pod, other: Pod, signature: PodSignature) -> bool:
+        """Whether a pod consists of the same objects as one with a signature, as far as `_signed` goes.
 
         Bound pods have labels of their nodes, so labels are compared where they are not the same ones.
         """
-        if self.signers or shape.is_resized:
+        if self.signers or signature.is_resized:
             return False
         mine, its, status = pod.spec, other.spec, pod.status
         labels = pod.metadata.labels
@@ -427,14 +439,14 @@ class Shapes:
             (mine is its or _is_made_of(mine, its))
             and pod.metadata.owner_references is other.metadata.owner_references
             and pod.metadata.namespace == other.metadata.namespace
-            and (labels is other.metadata.labels or self._labels(labels) == shape.labels)
+            and (labels is other.metadata.labels or self._labels(labels) == signature.labels)
             and not ((status.container_statuses or status.init_container_statuses) and resized_resources(pod))
         )
 
     def tell_by(self, keys: Iterable[str]) -> bool:
         """Tell pods apart by labels with these keys from now on, as a selector asks about them; whether any is new.
 
-        Shapes stay what they are: a pod that has such a label gets another one when it is next asked about.
+        SignatureTable stay what they are: a pod that has such a label gets another one when it is next asked about.
         """
         if Part.LABELS in self.read:
             return False
@@ -449,11 +461,10 @@ class Shapes:
 
     def likeness(self, pod: Pod) -> Hashable:
         """Equal for pods that nobody can tell apart but by what is particular to a pod, whatever selectors may come."""
-        shape = self.shape_of(pod)
-        return shape, group_of(pod, shape), pinned_node(pod.spec) if shape.is_pinned else ""
+        signature = self.signature_of(pod)
+        return signature, group_of(pod, signature), pinned_node(pod.spec) if signature.is_pinned else ""
 
     def _labels(self, labels: dict[str, str]) -> dict[str, str]:
-        """Those that tell pods apart."""
         known = self._told_by
         if Part.LABELS in self.read or labels.keys() <= known:
             return labels
@@ -461,7 +472,6 @@ class Shapes:
 
 
 def _is_made_of(spec: PodSpec, other: PodSpec) -> bool:
-    """Whether a specification has the same objects as another, in all that is signed of it."""
     return (
         spec.containers is other.containers
         and spec.init_containers is other.init_containers
@@ -475,10 +485,10 @@ def _is_made_of(spec: PodSpec, other: PodSpec) -> bool:
     )
 
 
-def group_of(pod: Pod, shape: PodShape) -> Group:
+def group_of(pod: Pod, signature: PodSignature) -> Group:
     """Namespace and labels of a pod: all of them, so that selectors which are yet to come can tell it by them."""
     labels = pod.metadata.labels
-    return shape.group if len(labels) == len(shape.labels) else (shape.namespace, frozenset(labels.items()))
+    return signature.group if len(labels) == len(signature.labels) else (signature.namespace, frozenset(labels.items()))
 
 
 def label_keys(selector: LabelSelector) -> Iterator[str]:
@@ -537,12 +547,12 @@ def pod_terms(spec: PodSpec, namespace: str) -> PodTerms:
     forbidden = far.required_during_scheduling_ignored_during_execution if far else []
     liked = near.preferred_during_scheduling_ignored_during_execution if near else []
     disliked = far.preferred_during_scheduling_ignored_during_execution if far else []
-    preferred = [weighted_affinity_term(entry, namespace) for entry in liked]
+    preferred = [compile_weighted_term(entry, namespace) for entry in liked]
     for entry in disliked:
-        weighted = weighted_affinity_term(entry, namespace)
+        weighted = compile_weighted_term(entry, namespace)
         preferred.append(WeightedAffinityTerm(-weighted.weight, weighted.term))
-    near_terms = tuple(affinity_term(entry, namespace) for entry in required)
-    far_terms = tuple(affinity_term(entry, namespace) for entry in forbidden)
+    near_terms = tuple(compile_affinity_term(entry, namespace) for entry in required)
+    far_terms = tuple(compile_affinity_term(entry, namespace) for entry in forbidden)
     keys = [TermKey(TermKind.ANTI_AFFINITY, term) for term in far_terms]
     keys += [TermKey(TermKind.AFFINITY, term) for term in near_terms]
     keys += [TermKey(TermKind.PREFERRED, entry.term, entry.weight) for entry in preferred]

@@ -9,22 +9,22 @@ import numpy as np
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.deciding.diagnosis import Diagnosis, diagnose
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.filtering import FilterSlot
-from mooring.scheduler.deciding.judgement import Judgement
+from mooring.scheduler.deciding.filter_vectors import FilterVector
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
 from mooring.scheduler.framework import SUCCESS, Status, unresolvable
 from mooring.scheduler.framework.status import first_rejection
 from mooring.scheduler.framework.verdicts import status_of
 
 
-class AskingEngine(Engine):
+class ExplainEngine(Engine):
     def reseed(self, seed: int) -> None:
         """Choose among equals as an engine that nobody has asked yet: so the same question has the same answer."""
         self._random.seed(seed)
 
-    def judged(self, pod: Pod, *, needs_points: bool = False) -> tuple[Judgement, Diagnosis]:
+    def evaluated(self, pod: Pod, *, needs_points: bool = False) -> tuple[PodEvaluation, Diagnosis]:
         """What the filters say about all nodes."""
-        judgement = self._judge(self.profile_of(pod), pod, needs_points=needs_points)
-        return judgement, diagnose(judgement, self.cluster)
+        evaluation = self._evaluate(self.profile_of(pod), pod, needs_points=needs_points)
+        return evaluation, diagnose(evaluation, self.cluster)
 
     def before_queue(self, pod: Pod) -> Status:
         """What is said before any node is looked at."""
@@ -38,17 +38,17 @@ class AskingEngine(Engine):
             return [early], True
         row = self.cluster.row_of[node]
         info = self.cluster.info(pod)
-        judgement = self._evaluation(self.profile_of(pod), info).judge_on(info, row, ())
-        if judgement.refusal is not None:
-            return [judgement.refusal], True
-        if not judgement.considered[row]:
-            plugin = judgement.naming[0]
-            reason = f"node(s) didn't satisfy plugin(s) [{' '.join(judgement.naming)}]"
+        evaluation = self._evaluators[self.profile_of(pod).name].evaluate_on(info, row, ())
+        if evaluation.refusal is not None:
+            return [evaluation.refusal], True
+        if not evaluation.considered[row]:
+            plugin = evaluation.naming[0]
+            reason = f"node(s) didn't satisfy plugin(s) [{' '.join(evaluation.naming)}]"
             return [unresolvable(reason).by(plugin)], False
-        return [status for slot in judgement.filters if not (status := _status(slot, row)).is_success], False
+        return [status for slot in evaluation.filters if not (status := _status(slot, row)).is_success], False
 
 
-def _status(slot: FilterSlot, row: int) -> Status:
+def _status(slot: FilterVector, row: int) -> Status:
     verdicts = slot.verdicts(np.array([row], np.intp))
     if verdicts is None:
         return SUCCESS

@@ -1,0 +1,126 @@
+"""Selectors indexed by a label that they require, and label sets indexed by their labels.
+
+A pod is compared only with the selectors that share a label with it, and a selector only with the label sets that share
+one with it, so the cost of one more pod does not grow with the number of apps. A selector is filed once, under the
+cheapest of these:
+
+    app=web, tier in (a, b)     the pair app=web; or both pairs of tier, where fewer selectors are filed there
+    app exists                  the key app
+    app notin (web)             a list that is scanned for every label set
+
+Selectors are also filed by namespace where they name their namespaces. A candidate still has to be matched.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeAlias, TypeVar
+
+from mooring.api.label_selector import REQUIRES_A_LABEL, REQUIRES_A_VALUE, Requirement, Selector
+
+T = TypeVar("T")
+_Place: TypeAlias = tuple[str | None, str | None, str | None]
+"""A namespace, a key and a value; None stands for any."""
+_MAX_PLACES = 16
+"""A selector with more required values is filed by key."""
+
+
+class SelectorIndex(Generic[T]):
+    """Items with selectors, each filed in the bucket of a label that its selector requires."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[_Place, dict[T, None]] = {}
+        self._places: dict[T, list[_Place]] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._places)
+
+    def add(self, item: T, selector: Selector, namespaces: Iterable[str] | None = None) -> None:
+        """File an item; without `namespaces`, for pods of any namespace."""
+        if not selector.selectable:
+            return
+        wanted = [None] if namespaces is None else list(namespaces)
+        filed: list[_Place] = [(name, None, None) for name in wanted]
+        for key, values in _required(selector):
+            places: list[_Place] = [(name, key, value) for name in wanted for value in values]
+            filed = min(filed, places, key=self._cost)
+        self._places[item] = filed
+        for place in filed:
+            self._buckets.setdefault(place, {})[item] = None
+
+    def remove(self, item: T) -> None:
+        for place in self._places.pop(item, ()):
+            bucket = self._buckets[place]
+            del bucket[item]
+            if not bucket:
+                del self._buckets[place]
+        if not self._places:
+            self._places, self._buckets = {}, {}  # a dict does not shrink by itself
+
+    def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
+        """Yield the items that may select pods with these labels, each once."""
+        if not self._buckets:
+            return
+        buckets = self._buckets
+        for name in (namespace, None):
+            for key, value in labels.items():
+                yield from buckets.get((name, key, value), ())
+                yield from buckets.get((name, key, None), ())
+            yield from buckets.get((name, None, None), ())
+
+    def _cost(self, places: list[_Place]) -> tuple[int, int]:
+        return max([place.count(None) for place in places], default=0), sum(
+            len(self._buckets.get(place, ())) for place in places
+        )
+
+
+class LabelIndex(Generic[T]):
+    """Label sets of one namespace, each filed under all of its labels."""
+
+    def __init__(self) -> None:
+        self._all: dict[T, None] = {}
+        self._buckets: dict[tuple[str, str | None], dict[T, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._all)
+
+    def add(self, item: T, labels: Mapping[str, str]) -> None:
+        self._all[item] = None
+        for key, value in labels.items():
+            self._buckets.setdefault((key, value), {})[item] = None
+            self._buckets.setdefault((key, None), {})[item] = None
+
+    def remove(self, item: T, labels: Mapping[str, str]) -> None:
+        del self._all[item]
+        for key, value in labels.items():
+            for place in ((key, value), (key, None)):
+                del self._buckets[place][item]
+                if not self._buckets[place]:
+                    del self._buckets[place]
+
+    def candidates(self, selector: Selector) -> list[T]:
+        """Return the items that a selector may select."""
+        if not selector.selectable:
+            return []
+        found = [self._all]
+        for key, values in _required(selector):
+            buckets = [bucket for value in values if (bucket := self._buckets.get((key, value)))]
+            if sum(map(len, buckets)) < sum(map(len, found)):
+                found = buckets
+        return [item for bucket in found for item in bucket]
+
+
+def _required(selector: Selector) -> Iterator[tuple[str, tuple[str | None, ...]]]:
+    for requirement in selector.requirements:
+        if requirement.operator in REQUIRES_A_VALUE and len(requirement.values) <= _MAX_PLACES:
+            yield requirement.key, requirement.values
+        elif _requires_label(requirement):
+            yield requirement.key, (None,)
+
+
+def _requires_label(requirement: Requirement) -> bool:
+    return requirement.operator in REQUIRES_A_VALUE or requirement.operator in REQUIRES_A_LABEL

@@ -1,0 +1,94 @@
+"""The nodes that pass several filters, one after the other, kept for the next pod with the same filters.
+
+Only vectors that refuse some node are in a pipeline; pods whose other filters differ share it. Called by
+``evaluation.py``.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mooring.constraints.columns.revisions import NEVER
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.deciding.filter_vectors import FilterVector
+from mooring.scheduler.framework import Mask
+
+_MAX_PASSED = 8
+
+
+class Feasible(NamedTuple):
+    """The nodes that pass every filter. The same object as long as nothing has changed."""
+
+    rows: Mask
+    number: int
+    considered: int
+    rejected: tuple[tuple[int, int], ...]
+    """For each vector, how many nodes it rejects for now and for good, of those that passed the ones before."""
+
+
+class _Passed(NamedTuple):
+    """Nodes that pass one filter, of those that passed the ones before."""
+
+    before: Mask
+    ok: Mask
+    rows: Mask
+    number: int
+    for_good: int
+
+
+class FilterPipeline:
+    def __init__(self, vectors: Sequence[FilterVector], cluster: Cluster) -> None:
+        self.vectors = vectors
+        self._cluster = cluster
+        self._nodes_at = NEVER
+        self._verified_at = [NEVER] * len(vectors)
+        self._stages: list[_Passed] = []
+        self._passed: deque[_Passed] = deque(maxlen=_MAX_PASSED)
+        self._found: Feasible | None = None
+
+    def refresh(self) -> Feasible:
+        """Combine the vectors, which are up to date, from the first that has changed on."""
+        first, found = len(self.vectors), self._found
+        for place, vector in enumerate(self.vectors):
+            if vector.changes.changed_at != self._verified_at[place]:
+                self._verified_at[place] = vector.changes.changed_at
+                first = min(first, place)
+        if self._cluster.nodes_changed_at != self._nodes_at:
+            self._nodes_at, first, found = self._cluster.nodes_changed_at, 0, None
+            nodes = self._cluster.labels.nodes.copy()
+            self._all = _Passed(nodes, nodes, nodes, int(np.count_nonzero(nodes)), 0)
+        if found is None or first < len(self.vectors):
+            del self._stages[first:]
+            found = self._found = self._combine(self._all)
+        return found
+
+    def _combine(self, everything: _Passed) -> Feasible:
+        for vector in self.vectors[len(self._stages) :]:
+            last = self._stages[-1] if self._stages else everything
+            self._stages.append(self._pass(last, vector))
+        rejected, before = [], everything.number
+        for stage in self._stages:
+            rejected.append((before - stage.number - stage.for_good, stage.for_good))
+            before = stage.number
+        last = self._stages[-1] if self._stages else everything
+        return Feasible(last.rows, last.number, everything.number, tuple(rejected))
+
+    def _pass(self, before: _Passed, vector: FilterVector) -> _Passed:
+        for known in self._passed:
+            if known.before is before.rows and known.ok is vector.ok:
+                return known
+        found = pass_filter(before.rows, before.number, vector)
+        if not vector.ok.flags.writeable:
+            self._passed.append(found)
+        return found
+
+
+def pass_filter(before: Mask, number_before: int, vector: FilterVector) -> _Passed:
+    """Return the nodes of `before` that pass a vector that refuses some node."""
+    rows = before & vector.ok
+    number = int(np.count_nonzero(rows))
+    if number == number_before:
+        return _Passed(before, vector.ok, before, number, 0)
+    return _Passed(before, vector.ok, rows, number, int(np.count_nonzero(before & (vector.codes < 0))))

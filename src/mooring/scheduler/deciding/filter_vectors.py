@@ -1,0 +1,384 @@
+"""Filter plugins evaluated over all rows: a vector of verdicts for each plugin and part of a pod that it reads.
+
+A vector is shared by all pods that have the same part. It brings itself up to date from the inputs that its plugin
+declares, and evaluates only the rows that have changed. Made by ``evaluation.py``; combined by ``filter_pipeline.py``.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from itertools import count
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows, Derived, union
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.inputs import Input, Revision
+from mooring.scheduler.columns.signatures import PodInfo, PodSignature
+from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse
+from mooring.scheduler.framework import (
+    ALL_ROWS,
+    SKIP,
+    SUCCESS,
+    Code,
+    Codes,
+    CycleState,
+    Mask,
+    PreFilterResult,
+    ReasonSets,
+    Rows,
+    Status,
+    Verdicts,
+)
+from mooring.scheduler.framework.verdicts import counted, status_of
+
+_MAX_SHARED = 8
+_Amounts: TypeAlias = NDArray[np.int64]
+"""As in the resource columns: a line for each resource, here with a column for each row in question."""
+_NO_CODES: Codes = np.empty(0, np.int32)
+_NO_MASK: Mask = np.empty(0, np.bool_)
+_serials = count(1)
+
+
+class Meter:
+    """The memory that the vectors of a cache take."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+class Cached:
+    """A value in the cache of an evaluator."""
+
+    key: Hashable = None
+    meter: Meter | None = None
+    charged = 0
+    """How much of the meter's bytes are this value's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.serial = next(_serials)
+        self.users = 0
+        """How many cached signatures use it."""
+        self.combinations: list[Hashable] = []
+        """The keys of cached combinations that may use it."""
+
+    def charge(self, nbytes: int) -> None:
+        if self.meter is not None:
+            self.meter.bytes += nbytes - self.charged
+            self.charged = nbytes
+
+
+class FilterVector(Cached):
+    """The verdicts of a Filter plugin. Rows without a node are always `ok`; the pipeline masks them."""
+
+    reads_only_node = False
+    """Whether placed pods make no difference to it."""
+    has_pre_point = True
+    """Whether its `pre_filter` is counted in metrics."""
+
+    def __init__(self, name: str, cluster: Cluster) -> None:
+        super().__init__(name)
+        self.status: Status = SUCCESS
+        """`SKIP` when the plugin does not apply; a rejection of all nodes; or an error."""
+        self.node_names: frozenset[str] | None = None
+        """The only nodes to consider, when `pre_filter` named some."""
+        self.is_pinned = False
+        """Whether each pod names the node that it is made for."""
+        self.refuses = False
+        """Whether it refuses some node; otherwise `codes` and `ok` may be absent."""
+        self.codes: Codes = _NO_CODES
+        self.ok: Mask = _NO_MASK
+        self.changes = Derived()
+        """When verdicts changed, and on which rows."""
+        self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
+        self._statuses: dict[int, Status] = {}
+        self._cluster = cluster
+        self._shared: deque[tuple[Codes, Mask]] = deque(maxlen=_MAX_SHARED)
+
+    @property
+    def never_applies(self) -> bool:
+        """Whether the plugin does not apply to any pod with the part that it reads."""
+        return self.status.is_skip
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the next pod with this vector passes `pre_filter`, and no node is named."""
+        return self.node_names is None and not self.is_pinned and (self.status.is_success or self.status.is_skip)
+
+    def refresh(self, _accepted: Mask | None = None) -> None:
+        """Evaluate the rows that have changed. `accepted` are the rows that passed every filter before."""
+
+    def verdicts(self, _rows: Rows) -> Verdicts | Status | None:
+        """Return current verdicts on some rows, without any cache; None when all pass."""
+        return None
+
+    def may_apply_after(self, _shapes: Iterable[PodSignature]) -> bool:
+        """Whether it may apply once pods with some signatures are placed, though it does not now."""
+        return True
+
+    def passes(self, _row: int) -> bool:
+        """Whether a row is known to pass, as of the last `refresh`."""
+        return False
+
+    def row_state(self, _row: int) -> Hashable | None:
+        """Return what is equal for rows with the same verdict, also after the same pods move; None when unknown."""
+        return None
+
+    @property
+    def reads_only_row(self) -> bool:
+        """Whether a verdict changes only with the node of the row and its pods."""
+        return False
+
+    @property
+    def reads_only_resources(self) -> bool:
+        """Whether nothing but resources and the node itself decides: then it has `fits_with`."""
+        return False
+
+    def fits_with(self, _rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Mask | None:
+        """Return which rows would pass if other amounts were used there; None when all would."""
+        return None
+
+    def refusals_with(
+        self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts
+    ) -> list[tuple[Status, NDArray[np.intp]]]:
+        """Return why some rows would not pass then, each with its places among them."""
+        codes, reasons = self._verdicts_with(rows, allocatable, used)
+        of = self.status_of if reasons == self.reasons else lambda code: status_of(code, reasons, self.name)
+        return [(of(code), (codes == code).nonzero()[0]) for code, _ in counted(codes)]
+
+    def _verdicts_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Verdicts:
+        return Verdicts(self.codes[rows], self.reasons)
+
+    def status_of(self, code: int) -> Status:
+        """Return what a code among `codes` stands for."""
+        found = self._statuses.get(code)
+        if found is None:
+            found = self._statuses[code] = status_of(code, self.reasons, self.name)
+        return found
+
+    def _take(self, verdicts: Verdicts, rows: ChangedRows) -> bool:
+        codes, changed = verdicts.codes, verdicts.reasons != self.reasons
+        if changed:
+            self.reasons, self._statuses = verdicts.reasons, {}
+        if rows is None:
+            self._take_all(codes)
+            return True
+        if not len(self.codes):
+            if not codes.any():
+                return changed
+            self._set(np.zeros(self._cluster.capacity, np.int32), np.ones(self._cluster.capacity, np.bool_))
+        elif not self.codes.flags.writeable:
+            self.codes, self.ok = self.codes.copy(), self.ok.copy()
+        if len(rows) == 1:
+            return self._take_one(codes.item(), rows.item()) or changed
+        changed = changed or not np.array_equal(self.codes[rows], codes)
+        self.codes[rows] = codes
+        self.ok[rows] = (codes == 0) | ~self._cluster.labels.nodes[rows]
+        self.refuses = not self.ok.all()
+        return changed
+
+    def _take_all(self, codes: Codes) -> None:
+        if not codes.any():
+            self._set(_NO_CODES, _NO_MASK)
+            self.refuses = False
+            return
+        for known, ok in self._shared:
+            if known is codes:
+                self.codes, self.ok, self.refuses = codes, ok, True
+                return
+        self._set(codes, (codes == 0) | ~self._cluster.labels.nodes)
+        self.refuses = not self.ok.all()
+        if self.refuses and not codes.flags.writeable:
+            self.ok.flags.writeable = False
+            self._shared.append((codes, self.ok))
+
+    def _set(self, codes: Codes, ok: Mask) -> None:
+        self.codes, self.ok = codes, ok
+        self.charge(codes.nbytes + ok.nbytes)
+
+    def _take_one(self, code: int, row: int) -> bool:
+        changed = code != self.codes.item(row)
+        ok = code == 0 or not self._cluster.labels.nodes[row]
+        if changed:
+            self.codes[row] = code
+        if ok != self.ok.item(row):
+            self.ok[row] = ok
+            self.refuses = not ok or not self.ok.all()
+        return changed
+
+
+class PluginVector(FilterVector):
+    """The verdicts of a vectorised plugin on all pods that have the part that it reads; or on one pod."""
+
+    def __init__(
+        self, use: FilterUse, pod: PodInfo, cluster: Cluster, found: PreFilterResult[Any] | Status | None = None
+    ) -> None:
+        """`pod` is what the plugin may see of it; `found` what its `pre_filter` returned, if that is known."""
+        super().__init__(use.name, cluster)
+        self._use = use
+        self._pod = pod
+        self.reads_only_node = use.reads_only_node
+        self.has_pre_point = use.declared.has_pre_point
+        self._state: Any = None
+        self._is_fresh = False
+        self._position = NEVER
+        self._revision = NEVER
+        self._verified_at = NEVER
+        self._idle: Revision = use.revision
+        self._idle_at = NEVER
+        if found is None:
+            found = use.plugin.pre_filter(pod, cluster)
+        if isinstance(found, Status):
+            self.status = found.by(use.name)
+        else:
+            self._state, self.node_names, self.is_pinned = found.state, found.node_names, found.is_pinned
+
+    def refresh(self, _accepted: Mask | None = None) -> None:
+        state, use = self._state, self._use
+        if state is None or self._idle.value == self._idle_at:
+            return
+        position, is_fresh = use.log.changed_at, self._is_fresh
+        rows: ChangedRows = NO_ROWS if position == self._position else use.log.since(self._position)
+        self._is_fresh = False  # until the plugin has returned
+        if use.has_refresh:
+            revision = use.revision.value
+            if revision != self._revision:
+                derived = use.plugin.refresh(state)
+                if isinstance(derived, Input):
+                    self._leave_out(derived)
+                    return
+                if derived.changed_at > self._verified_at:
+                    rows = union(rows, derived.since(self._verified_at))
+                self.status, self._verified_at, self._revision = SUCCESS, derived.changed_at, revision
+                self._idle_at = NEVER
+        if is_fresh and rows is not None and not len(rows):
+            self._is_fresh, self._position = True, position
+            return
+        verdicts = use.plugin.filter(state, ALL_ROWS if rows is None or not is_fresh else rows)
+        if isinstance(verdicts, Status):
+            self.status = verdicts.by(self.name)
+            self.changes.change()
+            return
+        self._is_fresh, self._position = True, position
+        if self._take(verdicts, rows if is_fresh else None):
+            self.changes.change(rows if is_fresh else None)
+
+    def _leave_out(self, until: Input) -> None:
+        self._idle = self._cluster.inputs.revision(until)
+        self._idle_at = self._idle.value
+        if self.status is not SKIP:
+            self.changes.change()
+            self.status, self.refuses = SKIP, False
+            self._set(_NO_CODES, _NO_MASK)
+
+    def on_rows(self, rows: NDArray[np.intp]) -> FilterVector:
+        """Return verdicts on a few rows alone, which nothing else uses; others pass."""
+        found = PluginVector(self._use, self._pod, self._cluster, self.status)
+        found.node_names, found.is_pinned, found._state = self.node_names, self.is_pinned, self._state
+        verdicts = self.verdicts(rows)
+        if isinstance(verdicts, Status):
+            found.status = verdicts.by(self.name)
+        elif verdicts is None:
+            found.status = SKIP if self._state is not None else self.status
+        else:
+            found.status = SUCCESS
+            codes = np.zeros(self._cluster.capacity, np.int32)
+            codes[rows] = verdicts.codes
+            found._take(Verdicts(codes, verdicts.reasons), None)
+        return found
+
+    def verdicts(self, rows: Rows) -> Verdicts | Status | None:
+        state, use = self._state, self._use
+        if use.reads_pod:  # pods may have moved since `pre_filter`
+            found = use.plugin.pre_filter(self._pod, self._cluster)
+            if isinstance(found, PreFilterResult):
+                return use.plugin.filter(found.state, rows)
+            return None if found.is_success or found.is_skip else found
+        if state is None or (use.has_refresh and isinstance(use.plugin.refresh(state), Input)):
+            return None
+        return use.plugin.filter(state, rows)
+
+    def may_apply_after(self, signatures: Iterable[PodSignature]) -> bool:
+        return any(self._use.plugin.may_apply_after(signature) for signature in signatures)
+
+    def passes(self, row: int) -> bool:
+        if self._state is None:
+            return self.status.is_success
+        return self._is_fresh and (not self.refuses or bool(self.ok[row]))
+
+    @property
+    def never_applies(self) -> bool:
+        return self._state is None and self.status.is_skip
+
+    @property
+    def _applies(self) -> bool:
+        return self._state is not None and not self.status.is_skip
+
+    def row_state(self, row: int) -> Hashable | None:
+        if not self._applies:
+            return True
+        if self.reads_only_node:
+            return not self.refuses or bool(self.ok[row])
+        return self._use.plugin.row_state(self._state, row) if self._use.declared.compares_rows else None
+
+    @property
+    def reads_only_row(self) -> bool:
+        return not self._use.reads_pod and not self._use.has_refresh
+
+    @property
+    def reads_only_resources(self) -> bool:
+        return self.reads_only_node or self._use.declared.only_resources or not self._applies
+
+    def fits_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> Mask | None:
+        if not self._applies or (self.reads_only_node and not self.refuses):
+            return None
+        if self.reads_only_node:
+            return self.ok[rows]
+        if not self._use.declared.only_resources:
+            return None
+        return self._use.plugin.fits_resources(self._state, allocatable, used)
+
+    def _verdicts_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> Verdicts:
+        if self.reads_only_node or not self._use.declared.only_resources:
+            return super()._verdicts_with(rows, allocatable, used)
+        return self._use.plugin.filter_resources(self._state, allocatable, used)
+
+
+class NodeVector(FilterVector):
+    """The verdicts of a plugin that evaluates one node at a time, on nodes that every filter before it accepted."""
+
+    def __init__(self, use: NodeFilterUse, pod: PodInfo, cluster: Cluster, cycle: CycleState) -> None:
+        super().__init__(use.name, cluster)
+        self.has_pre_point = use.pre_filter is not None
+        self._use = use
+        self._pod = pod
+        self._cycle = cycle
+        self._sets: ReasonSets[tuple[str, ...]] = ReasonSets(tuple)
+        if use.pre_filter is not None:
+            self.status = use.pre_filter(cycle, pod.pod, cluster).by(use.name)
+
+    def refresh(self, accepted: Mask | None = None) -> None:
+        rows = np.flatnonzero(self._cluster.labels.nodes if accepted is None else accepted)
+        verdicts = self.verdicts(rows)
+        if isinstance(verdicts, Status):
+            self.status = verdicts
+            return
+        codes = np.zeros(self._cluster.capacity, np.int32)
+        codes[rows] = verdicts.codes
+        self._take(Verdicts(codes, verdicts.reasons), None)
+
+    def verdicts(self, rows: Rows) -> Verdicts | Status:
+        wanted = range(self._cluster.capacity) if isinstance(rows, slice) else rows.tolist()
+        codes = np.zeros(len(wanted), np.int32)
+        for index, row in enumerate(wanted):
+            info = self._cluster.nodes[row]
+            status = SUCCESS if info is None else self._use.plugin.filter_node(self._cycle, self._pod.pod, info)
+            if status.is_success:
+                continue
+            if not status.is_rejected:
+                return status.by(self.name)
+            code = self._sets.code(status.reasons)
+            codes[index] = -code if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else code
+        return Verdicts(codes, self._sets.reasons)
