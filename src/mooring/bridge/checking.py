@@ -1,6 +1,6 @@
-"""What a cluster lacks for the bridge to work: `mooring bridge --check`.
+"""Report what a cluster lacks for the bridge: `mooring bridge --check`.
 
-Each thing that the bridge needs is asked for, with the rights of whoever asks, and said with what to do about it.
+Every right is checked with a SelfSubjectAccessReview of the caller; each finding has a hint.
 """
 
 from collections.abc import AsyncIterator
@@ -10,21 +10,17 @@ from enum import Enum
 import msgspec
 
 from mooring.api import errors
-from mooring.api.authorization_v1 import (
-    ResourceAttributes,
-    SelfSubjectAccessReview,
-    SelfSubjectAccessReviewSpec,
-)
+from mooring.api.authorization_v1 import ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec
 from mooring.bridge.pods import COMPONENT
 from mooring.bridge.serving import AUTHORITY, CONFIGURATIONS
 from mooring.client import Client
 
 OLDEST_MINOR = 30
-"""Scheduling gates are there for everybody since 1.30."""
+"""Scheduling gates are GA since 1.30."""
 
 
 class Scope(Enum):
-    """Where a right is needed."""
+    """The scope in which a right is needed."""
 
     EVERYWHERE = "everywhere"
     NAMESPACE = "in the namespace of the bridge"
@@ -32,20 +28,21 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What the bridge does to a resource; ``deploy/bridge/rights.yaml`` gives just these."""
+    """A right that the bridge needs; ``deploy/bridge/rights.yaml`` grants exactly these."""
 
     group: str
     resource: str
     verbs: tuple[str, ...]
     hint: str
-    """What is not done without it."""
+    """What does not work without it."""
     scope: Scope = Scope.EVERYWHERE
     name: str = ""
-    """The one object that it is about; to create it the right cannot be so narrow."""
+    """The only object that the right covers; `create` cannot be restricted by name."""
     is_needed: bool = True
 
 
 _NO_AUTHORITY = "without it there are no webhooks: the bridge does not begin with --webhook-port"
+_NO_EVICTION = "without it a pod whose tolerationSeconds are over may stay"
 RIGHTS = (
     Right("", "pods", ("list", "watch", "patch"), "without it no pod is released"),
     Right(
@@ -55,6 +52,9 @@ RIGHTS = (
         "without it the webhook on nodes refuses a taint while others write to the pods there",
         is_needed=False,
     ),
+    Right("", "nodes", ("get",), "without it a pod may be evicted by a new value that it tolerates", is_needed=False),
+    Right("", "pods", ("delete",), _NO_EVICTION, is_needed=False),
+    Right("", "pods/status", ("patch",), _NO_EVICTION, is_needed=False),
     Right("", "nodes", ("list", "watch", "patch"), "without it nodes get no labels, and pods with node affinity wait"),
     Right(
         "", "persistentvolumes", ("list", "watch"), "without it the bridge does not begin: volumes ask for labels, too"
@@ -94,17 +94,17 @@ RIGHTS = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is needed."""
+    """One requirement, and whether the cluster meets it."""
 
     what: str
     is_there: bool
     is_needed: bool = True
-    """Without it the bridge does not do its work; otherwise it does less."""
+    """Without it the bridge does not work at all."""
     hint: str = ""
 
 
 async def check(client: Client, namespace: str) -> AsyncIterator[Finding]:
-    """What is needed, each with whether it is there. Raises what the client raises when nobody answers."""
+    """Yield every requirement. Raise the client's error when the server cannot be reached."""
     yield await _version(client)
     for right in RIGHTS:
         for verb in right.verbs:
@@ -126,9 +126,11 @@ async def _version(client: Client) -> Finding:
 
 
 async def _may(client: Client, right: Right, verb: str, namespace: str) -> bool:
+    resource, _, subresource = right.resource.partition("/")
     wanted = ResourceAttributes(
         group=right.group,
-        resource=right.resource,
+        resource=resource,
+        subresource=subresource,
         verb=verb,
         namespace=namespace if right.scope is Scope.NAMESPACE else "",
         name="" if verb == "create" else right.name,

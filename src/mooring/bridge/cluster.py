@@ -1,8 +1,7 @@
-"""What the bridge knows of a cluster: its taints, the values of its labels, and on which nodes which rules hold.
+"""Track what the bridge needs of a cluster: taints, label values, and which nodes meet which rules.
 
-Fed by the handlers of informers, before any reconcile looks: after a restart everything is known again before the first
-write. Costs follow changes: a node's heartbeat is not looked at, a label that changes concerns the rules that read it,
-and a rule is judged once for each distinct set of values that it reads.
+Informer handlers feed it before the first reconcile, so a restart loses nothing. Work follows changes: heartbeats are
+ignored, a changed label reevaluates the rules that read it, and a rule is evaluated once per distinct set of values.
 """
 
 from collections import Counter, defaultdict
@@ -13,124 +12,120 @@ from mooring.api.core_v1 import Node, Taint
 from mooring.bridge.plan import ClusterFacts, Labels, NodeRule, TermRule, own_labels
 from mooring.constraints.lowering import LABEL_PREFIX, LABEL_VALUE
 
-_MOST_VERDICTS = 16_384
+_MAX_VERDICTS = 16_384
 MAX_LABELS_PER_NAMESPACE = 100
 MAX_LABELS_PER_NODE = 1000
-"""About 80 kB of a Node: kubelets must be able to go on writing theirs."""
+"""About 80 kB of a Node, so that kubelets can still write theirs."""
 _TaintKey = tuple[str, str, str, str]
 
 
 class RuleInUse:
-    """A rule that pods ask for, and the nodes whose label does not say yet whether they meet it."""
+    """A rule that pods require, and the nodes whose label is stale."""
 
     def __init__(self, rule: NodeRule) -> None:
         self.rule = rule
         self.pods: set[str] = set()
-        """Who asks for it, by key."""
+        """Keys of the pods and volumes that require it."""
         self.stale: set[str] = set()
-        """Nodes that have to be written."""
         self._verdicts: dict[tuple[str | None, ...], bool] = {}
         constraint = rule.constraint if isinstance(rule, TermRule) else None
         self.reads = constraint.reads if constraint is not None else None
-        """The keys of the labels that decide; None when any of them may."""
+        """Keys of the labels that the rule reads; None if it may read any."""
 
     @cached_property
-    def matters_by(self) -> tuple[str | None, ...]:
-        """The labels by which a node can meet it; None when it may be met without any of them."""
-        return (None,) if self.reads is None or self.holds_on("", {}) else self.reads
+    def deciding_labels(self) -> tuple[str | None, ...]:
+        """Return the labels that a node needs one of to meet the rule; (None,) if it may meet it without any."""
+        return (None,) if self.reads is None or self.is_met_by("", {}) else self.reads
 
-    def holds_on(self, name: str, labels: Labels) -> bool:
+    def is_met_by(self, name: str, labels: Labels) -> bool:
         if self.reads is None:
-            return self.rule.holds_on(name, labels)
+            return self.rule.is_met_by(name, labels)
         values = tuple(labels.get(key) for key in self.reads)
         found = self._verdicts.get(values)
         if found is None:
-            if len(self._verdicts) >= _MOST_VERDICTS:
-                self._verdicts.clear()  # labels that change all the time must not fill the memory
-            found = self._verdicts[values] = self.rule.holds_on(name, labels)
+            if len(self._verdicts) >= _MAX_VERDICTS:
+                self._verdicts.clear()  # values that keep changing must not fill the memory
+            found = self._verdicts[values] = self.rule.is_met_by(name, labels)
         return found
 
-    def look_at(self, node: Node, labels: Labels) -> None:
-        """A node is there or has other labels; `labels` are those that are not the bridge's."""
+    def reevaluate(self, node: Node, labels: Labels) -> None:
+        """Reevaluate a node; `labels` are its labels without the bridge's own."""
         name = node.metadata.name
         is_said = node.metadata.labels.get(self.rule.label) == LABEL_VALUE
-        if is_said == self.holds_on(name, labels):
+        if is_said == self.is_met_by(name, labels):
             self.stale.discard(name)
         else:
             self.stale.add(name)
 
 
 class BridgedCluster:
-    """Taints, values and rules. Tells `on_new_taints` and `on_stale` what has to be looked at again."""
+    """Index taints, label values and rules; notify its callbacks of what changed."""
 
     def __init__(self) -> None:
         self.on_new_taints: Callable[[], None] = lambda: None
-        """There are taints that no pod was asked about."""
+        """Called when a taint appears that pods have no tolerations for yet."""
         self.on_stale: Callable[[str], None] = lambda _node: None
-        """A node's labels have to be written."""
+        """Called with a node whose labels must be written."""
         self.on_current: Callable[[str], None] = lambda _pod: None
-        """The labels that a pod waits for are on all nodes."""
+        """Called with a pod when all nodes have the labels that it requires."""
         self.rules: dict[str, RuleInUse] = {}
         self._readers: dict[str | None, set[str]] = defaultdict(set)
-        """The rules that read a label, by its key; under None those that may hold on a node without any of theirs."""
-        self._bearing: dict[str, set[str]] = defaultdict(set)
-        """The nodes that have a label, by its key."""
+        """Rules by the label that they read; under None those that a node may meet without any label."""
+        self._nodes_by_label: dict[str, set[str]] = defaultdict(set)
         self._stale_on: dict[str, set[str]] = defaultdict(set)
-        """The rules whose labels have to be written to a node."""
+        """Rules whose label is stale, by node."""
         self._nodes: dict[str, Node] = {}
-        self._own: dict[str, dict[str, str]] = {}
-        """The labels of each node that are not the bridge's."""
+        self._foreign_labels: dict[str, dict[str, str]] = {}
+        """Labels of each node without the bridge's own."""
         self._taints: Counter[_TaintKey] = Counter()
         self._taint_of: dict[_TaintKey, Taint] = {}
         self._values: dict[str, Counter[str]] = defaultdict(Counter)
         self._facts: ClusterFacts | None = None
-        self._asking: dict[str, tuple[str, ...]] = {}
-        """The labels that each pod asks for."""
+        self._required_labels: dict[str, tuple[str, ...]] = {}
         self._namespaces: dict[str, Counter[str]] = defaultdict(Counter)
-        """The labels that the pods of a namespace ask for, with how many do."""
+        """Labels that the pods of a namespace require, with the number of pods."""
         self._over_limit: set[str] = set()
-        """Pods whose labels are beyond a limit."""
 
     # -- nodes
 
-    def node_came(self, node: Node) -> None:
+    def add_node(self, node: Node) -> None:
         name = node.metadata.name
         self._nodes[name] = node
-        self._own[name] = own_labels(node.metadata.labels)
-        self._count_labels(self._own[name].items(), +1)
-        self._bear((), node.metadata.labels, name)
-        self._judge(node, self._concerned({}, node.metadata.labels) | self._readers[None])
+        self._foreign_labels[name] = own_labels(node.metadata.labels)
+        self._count_labels(self._foreign_labels[name].items(), +1)
+        self._index_labels((), node.metadata.labels, name)
+        self._evaluate_rules(node, self._affected_rules({}, node.metadata.labels) | self._readers[None])
         self._count_taints(node, +1)
 
-    def node_changed(self, old: Node, new: Node) -> None:
+    def update_node(self, old: Node, new: Node) -> None:
         name = new.metadata.name
         self._nodes[name] = new
         if old.metadata.labels != new.metadata.labels:
-            before, now = self._own[name], own_labels(new.metadata.labels)
-            self._own[name] = now
+            before, now = self._foreign_labels[name], own_labels(new.metadata.labels)
+            self._foreign_labels[name] = now
             self._count_labels(before.items() - now.items(), -1)
             self._count_labels(now.items() - before.items(), +1)
-            self._bear(old.metadata.labels, new.metadata.labels, name)
-            self._judge(new, self._concerned(old.metadata.labels, new.metadata.labels))
+            self._index_labels(old.metadata.labels, new.metadata.labels, name)
+            self._evaluate_rules(new, self._affected_rules(old.metadata.labels, new.metadata.labels))
         if old.spec.taints != new.spec.taints:
             self._count_taints(old, -1)
             self._count_taints(new, +1)
 
-    def node_left(self, node: Node) -> None:
+    def remove_node(self, node: Node) -> None:
         name = node.metadata.name
         self._nodes.pop(name, None)
-        self._count_labels(self._own.pop(name, {}).items(), -1)
+        self._count_labels(self._foreign_labels.pop(name, {}).items(), -1)
         self._count_taints(node, -1)
-        self._bear(node.metadata.labels, (), name)
+        self._index_labels(node.metadata.labels, (), name)
         for label in self._stale_on.pop(name, set()):
             self.rules[label].stale.discard(name)
-            self._tell_current(self.rules[label])
+            self._notify_if_current(self.rules[label])
 
-    def _bear(self, old: Collection[str], new: Collection[str], name: str) -> None:
+    def _index_labels(self, old: Collection[str], new: Collection[str], name: str) -> None:
         for key in set(old) - set(new):
-            self._bearing[key].discard(name)
+            self._nodes_by_label[key].discard(name)
         for key in set(new) - set(old):
-            self._bearing[key].add(name)
+            self._nodes_by_label[key].add(name)
 
     def _count_labels(self, labels: Iterable[tuple[str, str]], by: int) -> None:
         for label, value in labels:
@@ -156,8 +151,7 @@ class BridgedCluster:
         if is_new:
             self.on_new_taints()
 
-    def _concerned(self, old: Labels, new: Labels) -> set[str]:
-        """The rules whose verdict, or whose label, may be another after a change of labels."""
+    def _affected_rules(self, old: Labels, new: Labels) -> set[str]:
         changed = {key for key, _ in old.items() ^ new.items()}
         found = {key for key in changed if key in self.rules}
         own = {key for key in changed if not key.startswith(LABEL_PREFIX)}
@@ -165,37 +159,37 @@ class BridgedCluster:
             found |= self._readers.get(key, set())
         return found
 
-    def _judge(self, node: Node, concerned: Iterable[str]) -> None:
+    def _evaluate_rules(self, node: Node, concerned: Iterable[str]) -> None:
         name = node.metadata.name
         for label in concerned:
             rule = self.rules[label]
             was_stale = name in rule.stale
-            self._look(rule, name)
+            self._reevaluate(rule, name)
             if was_stale and not rule.stale:
-                self._tell_current(rule)
+                self._notify_if_current(rule)
         if self.changes_on(name):
             self.on_stale(name)
 
-    def _look(self, rule: RuleInUse, name: str) -> None:
-        rule.look_at(self._nodes[name], self._own[name])
+    def _reevaluate(self, rule: RuleInUse, name: str) -> None:
+        rule.reevaluate(self._nodes[name], self._foreign_labels[name])
         (self._stale_on[name].add if name in rule.stale else self._stale_on[name].discard)(rule.rule.label)
 
-    def _tell_current(self, rule: RuleInUse) -> None:
+    def _notify_if_current(self, rule: RuleInUse) -> None:
         if not rule.stale:
             for pod in rule.pods:
                 self.on_current(pod)
 
     # -- pods and volumes, by key
 
-    def is_asked(self, pod: str, rules: Iterable[NodeRule], *, is_limited: bool = False) -> str | None:
-        """Register the rules that a pod or a volume asks for; return why not, where `is_limited` and beyond a limit."""
+    def register(self, pod: str, rules: Iterable[NodeRule], *, is_limited: bool = False) -> str | None:
+        """Register the rules that a pod or volume requires; return the limit that it exceeds, if `is_limited`."""
         wanted = {rule.label: rule for rule in rules}
-        before = self._asking.get(pod, ())
+        before = self._required_labels.get(pod, ())
         if before == tuple(wanted):
             return None
         excess = self._excess(pod, wanted) if is_limited else None
         if excess is not None:
-            self.asks_no_more(pod)
+            self.unregister(pod)
             self._over_limit.add(pod)
             return excess
         self._over_limit.discard(pod)
@@ -203,14 +197,14 @@ class BridgedCluster:
         labels = self._namespaces[pod.partition("/")[0]]
         for label, rule in wanted.items():
             if label not in self.rules:
-                self.rules[label] = self._judged(rule)
+                self.rules[label] = self._start_rule(rule)
             if pod not in self.rules[label].pods:
                 self.rules[label].pods.add(pod)
                 labels[label] += 1
         if wanted:
-            self._asking[pod] = tuple(wanted)
+            self._required_labels[pod] = tuple(wanted)
         else:
-            self._asking.pop(pod, None)
+            self._required_labels.pop(pod, None)
         return None
 
     def _excess(self, pod: str, wanted: Collection[str]) -> str | None:
@@ -221,24 +215,27 @@ class BridgedCluster:
             return f"the pods of a cluster may ask for {MAX_LABELS_PER_NODE} distinct node constraints"
         return None
 
-    def asks_no_more(self, pod: str) -> None:
+    def unregister(self, pod: str) -> None:
         self._over_limit.discard(pod)
-        self._forget(pod, self._asking.pop(pod, ()))
+        self._forget(pod, self._required_labels.pop(pod, ()))
 
-    def _judged(self, rule: NodeRule) -> RuleInUse:
+    def _start_rule(self, rule: NodeRule) -> RuleInUse:
         found = RuleInUse(rule)
-        keys = found.matters_by
+        keys = found.deciding_labels
         for key in keys:
             self._readers[key].add(rule.label)
-        near = self._nodes.keys() if None in keys else set().union(*(self._bearing.get(key, ()) for key in keys if key))
-        for name in near | self._bearing.get(rule.label, set()):
-            self._look(found, name)
+        near = (
+            self._nodes.keys()
+            if None in keys
+            else set().union(*(self._nodes_by_label.get(key, ()) for key in keys if key))
+        )
+        for name in near | self._nodes_by_label.get(rule.label, set()):
+            self._reevaluate(found, name)
         for name in found.stale:
             self.on_stale(name)
         return found
 
     def _forget(self, pod: str, labels: Iterable[str]) -> None:
-        """What nobody asks for any more is taken from the nodes."""
         for label in labels:
             rule = self.rules.get(label)
             if rule is None:
@@ -255,7 +252,7 @@ class BridgedCluster:
                     self.on_current(waiting)
             if not rule.pods:
                 del self.rules[label]
-                for key in rule.matters_by:
+                for key in rule.deciding_labels:
                     self._readers[key].discard(label)
                 for name in rule.stale:
                     self._stale_on[name].discard(label)
@@ -266,16 +263,16 @@ class BridgedCluster:
     # -- reading
 
     def is_current_for(self, pod: str) -> bool:
-        """Whether all nodes say what the pod asks for."""
-        return all(not self.rules[label].stale for label in self._asking.get(pod, ()) if label in self.rules)
+        """Return whether all nodes have the labels that the pod requires."""
+        return all(not self.rules[label].stale for label in self._required_labels.get(pod, ()) if label in self.rules)
 
     def changes_on(self, name: str) -> dict[str, str | None]:
-        """What of the bridge's labels has to change on a node: the value to set, or None to take one away."""
+        """Return the bridge's labels to set on a node, or to remove (None)."""
         if name not in self._nodes:
             return {}
-        labels = self._own[name]
+        labels = self._foreign_labels[name]
         changes: dict[str, str | None] = {
-            label: LABEL_VALUE if self.rules[label].holds_on(name, labels) else None
+            label: LABEL_VALUE if self.rules[label].is_met_by(name, labels) else None
             for label in self._stale_on.get(name, ())
         }
         there = self._nodes[name].metadata.labels
@@ -288,8 +285,6 @@ class BridgedCluster:
 
 
 class _View(Mapping[str, Collection[str]]):
-    """Values by label, without copying them."""
-
     def __init__(self, counted: Mapping[str, Counter[str]]) -> None:
         self._counted = counted
 

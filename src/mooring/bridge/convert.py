@@ -1,6 +1,6 @@
-"""Manifests that use the new constraints in their spec, rewritten to say them in annotations for the bridge.
+"""Move constraints that need the bridge from the spec of a manifest to its annotations.
 
-Works on plain trees, so that whatever else a manifest says stays as it is. `mooring bridge convert` calls it.
+Works on plain trees, so that everything else stays unchanged. Called by `mooring bridge convert`.
 """
 
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ from typing import Any
 from mooring.api import codec
 from mooring.api.core_v1 import NodeSelectorTerm, Toleration
 from mooring.constraints.annotations import GATE, NODE_AFFINITY, TOLERATIONS
-from mooring.constraints.lowering import is_foreign, lower_term
+from mooring.constraints.lowering import is_unsupported, lower_term
 from mooring.constraints.options import ConstraintOptions
 
 Json = dict[str, Any]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_WAYS = {
+_TEMPLATE_PATHS = {
     "Pod": (),
     "PersistentVolume": (),
     "PodTemplate": ("template",),
@@ -24,11 +24,11 @@ _WAYS = {
         ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"), ("spec", "template")
     ),
 }
-"""By kind, the way to what has the pod's metadata and spec."""
+"""By kind, the path to the pod's metadata and spec."""
 
 
 def convert(tree: Any) -> bool:
-    """Rewrite an object, or all of a list, in place; whether anything changed. Raises DecodeError for wrong fields."""
+    """Convert an object or a list in place; return whether anything changed. Raise DecodeError for wrong fields."""
     changed = [
         _convert_volume(found) if found.get("kind") == "PersistentVolume" else _convert(found)
         for found in _templates(tree)
@@ -37,11 +37,11 @@ def convert(tree: Any) -> bool:
 
 
 def _convert_volume(volume: Json) -> bool:
-    """A volume's terms ask for labels at once: it cannot wait as a pod can, and without labels no node meets them."""
+    """Lower a volume's terms at once: volumes have no gate, and no node meets the terms until it is labelled."""
     affinity = volume["spec"].get("nodeAffinity") or {}
     terms = (affinity.get("required") or {}).get("nodeSelectorTerms") or []
     read = [codec.decode_tree(term, NodeSelectorTerm).object for term in terms]
-    if not any(is_foreign(term) for term in read):
+    if not any(is_unsupported(term) for term in read):
         return False
     given = volume.setdefault("metadata", {}).setdefault("annotations", {})
     given[NODE_AFFINITY] = codec.to_yaml([affinity])
@@ -57,7 +57,7 @@ def _templates(tree: Any) -> Iterator[Json]:
         for item in tree["items"]:
             yield from _templates(item)
         return
-    way = _WAYS.get(str(tree.get("kind")))
+    way = _TEMPLATE_PATHS.get(str(tree.get("kind")))
     if way is None:
         return
     for step in way:
@@ -87,10 +87,10 @@ def _convert(template: Json) -> bool:
 
 
 def _tolerations(spec: Json) -> list[Any]:
-    """Take away the first toleration in new words and all behind it: their order decides whose seconds count."""
+    """Move the first unsupported toleration and all after it: the first that matches a taint decides the seconds."""
     found = spec.get("tolerations") or []
     for index, entry in enumerate(found):
-        if is_foreign(codec.decode_tree(entry, Toleration).object):
+        if is_unsupported(codec.decode_tree(entry, Toleration).object):
             spec["tolerations"] = found[:index]
             if not index:
                 del spec["tolerations"]
@@ -99,15 +99,15 @@ def _tolerations(spec: Json) -> list[Any]:
 
 
 def _node_affinity(spec: Json) -> Json:
-    """Take away all required terms if one has new words, since they are alternatives; of the preferred just those."""
+    """Move all required terms if one is unsupported, since they are alternatives, but only unsupported preferences."""
     affinity = spec.get("affinity") or {}
     nodes = affinity.get("nodeAffinity") or {}
     moved: Json = {}
     required = (nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
-    if any(_term_is_foreign(term) for term in required):
+    if any(_is_term_unsupported(term) for term in required):
         moved[_REQUIRED] = nodes.pop(_REQUIRED)
     preferred = nodes.get(_PREFERRED) or []
-    foreign = [entry for entry in preferred if _term_is_foreign(entry.get("preference") or {})]
+    foreign = [entry for entry in preferred if _is_term_unsupported(entry.get("preference") or {})]
     if foreign:
         moved[_PREFERRED] = foreign
         nodes[_PREFERRED] = [entry for entry in preferred if entry not in foreign]
@@ -120,5 +120,5 @@ def _node_affinity(spec: Json) -> Json:
     return moved
 
 
-def _term_is_foreign(term: Any) -> bool:
-    return is_foreign(codec.decode_tree(term, NodeSelectorTerm).object)
+def _is_term_unsupported(term: Any) -> bool:
+    return is_unsupported(codec.decode_tree(term, NodeSelectorTerm).object)

@@ -1,21 +1,21 @@
-"""Keeps the bridge's labels on nodes current: a label on each node that meets a rule, and none that nobody asks for."""
+"""Write the bridge's labels to nodes: one for each rule that a node meets, and remove those no longer required."""
 
 from contextlib import suppress
 
 from mooring.api import errors
 from mooring.api.core_v1 import Node, PersistentVolume
 from mooring.bridge.cluster import BridgedCluster
-from mooring.bridge.plan import NodeRule, wanted_by_volume
+from mooring.bridge.plan import NodeRule, required_by_volume
 from mooring.client import Informer, PatchType
 from mooring.constraints.annotations import AnnotationError
 from mooring.controllers.controller import Context, Controller
 
-_TOGETHER_SECONDS = 0.1
-"""Rules that come within this time are written to a node at once."""
+_BATCH_SECONDS = 0.1
+"""Rules that appear within this time are written to a node in one patch."""
 
 
 class NodeLabels(Controller):
-    """Works on nodes."""
+    """Reconcile the labels of nodes."""
 
     name = "bridge-nodes"
 
@@ -23,23 +23,23 @@ class NodeLabels(Controller):
         super().__init__(context)
         self._cluster = cluster
         nodes: Informer[Node] = context.informers.of(Node)
-        nodes.add_handler(added=cluster.node_came, updated=cluster.node_changed, deleted=cluster.node_left)
+        nodes.add_handler(added=cluster.add_node, updated=cluster.update_node, deleted=cluster.remove_node)
         volumes: Informer[PersistentVolume] = context.informers.of(PersistentVolume)
         volumes.add_handler(added=self._volume, updated=lambda _, new: self._volume(new), deleted=self._volume_left)
-        cluster.on_stale = lambda name: self.queue.add_after(name, _TOGETHER_SECONDS)
+        cluster.on_stale = lambda name: self.queue.add_after(name, _BATCH_SECONDS)
 
     def _volume(self, volume: PersistentVolume) -> None:
-        """Volumes ask for labels, too. What cannot be read asks for none: no node has the label then."""
+        """Register the rules of a volume; an invalid annotation registers none, so that no node gets the label."""
         rules: list[NodeRule] = []
         with suppress(AnnotationError):
-            rules = wanted_by_volume(volume)
-        self._cluster.is_asked(_key(volume), rules)
+            rules = required_by_volume(volume)
+        self._cluster.register(_key(volume), rules)
 
     def _volume_left(self, volume: PersistentVolume) -> None:
-        self._cluster.asks_no_more(_key(volume))
+        self._cluster.unregister(_key(volume))
 
     async def reconcile(self, key: str) -> float | None:
-        changes = self._cluster.changes_on(key)  # also on one that is being deleted: pods wait for all nodes
+        changes = self._cluster.changes_on(key)  # also on a terminating node: pods wait for all nodes
         if changes:
             body = {"metadata": {"labels": changes}}
             with suppress(errors.NotFound):
@@ -48,5 +48,4 @@ class NodeLabels(Controller):
 
 
 def _key(volume: PersistentVolume) -> str:
-    """Pods are known by namespace/name, so that this is nobody else's."""
     return f"persistentvolumes/{volume.metadata.namespace}/{volume.metadata.name}"

@@ -1,8 +1,8 @@
-"""What the bridge does to one pod, worked out from the pod and the cluster. Pure: tests can hold it to the rules.
+"""Compute the patch for one pod from the pod and the cluster's taints and labels. Pure functions.
 
-`wanted` says which labels nodes must have for a pod's annotations; `release` is the one patch that puts stock words in
-place of them and opens the gate; `additions` are tolerations that a pod which runs already lacks. Nothing here widens
-what the annotations say: where stock words cannot say the same, they say less.
+`required_rules` returns the node labels that the annotations require; `release` lowers the constraints and removes the
+gate in one patch; `additions` adds tolerations that a running pod lacks. A lowered constraint is never wider than the
+annotation: where upstream operators cannot express it, it is narrower.
 """
 
 import hashlib
@@ -37,12 +37,11 @@ from mooring.constraints.lowering.terms import requirement
 from mooring.constraints.options import ConstraintOptions
 
 OPTIONS = ConstraintOptions()
-"""The bridge itself knows all words, whatever the server's gates are."""
+"""The bridge evaluates every operator, whatever the server's gates are."""
 RELEASED = annotations.RELEASED
 """Its value is a digest of the constraints that the pod was released with."""
-MOST_TOLERATIONS = 1000
-"""A pod gets no more tolerations than this: objects have a limit, and so has the patience of who reads them."""
-_MOST_REMEMBERED = 4096
+MAX_TOLERATIONS = 1000
+_MAX_CACHED = 4096
 Labels = Mapping[str, str]
 Operation = dict[str, Any]
 K = TypeVar("K")
@@ -54,17 +53,17 @@ class TooManyTaintsError(Exception):
 
 
 class NodeRule(Protocol):
-    """Something that nodes meet or not, and the label that says so."""
+    """A condition that nodes meet or not, and the label that records it."""
 
     @property
     def label(self) -> str: ...
 
-    def holds_on(self, name: str, labels: Labels) -> bool: ...
+    def is_met_by(self, name: str, labels: Labels) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False)
 class TermRule:
-    """The foreign part of one term."""
+    """The part of one term that upstream Kubernetes cannot express."""
 
     constraint: Constraint
 
@@ -72,13 +71,13 @@ class TermRule:
     def label(self) -> str:
         return self.constraint.label
 
-    def holds_on(self, name: str, labels: Labels) -> bool:  # noqa: ARG002 - as the protocol has it
+    def is_met_by(self, name: str, labels: Labels) -> bool:  # noqa: ARG002 - as the protocol has it
         return self.constraint.is_met_by(labels)
 
 
 @dataclass(frozen=True, eq=False)
 class SelectorRule:
-    """A whole selector of several terms, for pods whose spec has a required affinity, too: terms cannot be added."""
+    """A selector of several terms, for pods whose spec has a required affinity to which terms cannot be added."""
 
     selector: NodeSelector
 
@@ -89,49 +88,46 @@ class SelectorRule:
 
     @cached_property
     def _compiled(self) -> node_selector.Selector:
-        return node_selector.selector(self.selector, OPTIONS)
+        return node_selector.compile_selector(self.selector, OPTIONS)
 
-    def holds_on(self, name: str, labels: Labels) -> bool:
+    def is_met_by(self, name: str, labels: Labels) -> bool:
         return self._compiled.matches(labels, name)
 
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What of a cluster decides how constraints are said. Made anew when taints or the values of labels change."""
+    """The taints and label values that lowering depends on; rebuilt when one of them changes."""
 
     taints: Sequence[Taint]
-    """The distinct taints of all nodes."""
     values: Mapping[str, Collection[str]]
-    """The values of each label that nodes have."""
     _missing: dict[tuple[str, bytes], list[Toleration]] = field(default_factory=dict, repr=False)
-    """What was worked out already: pods of one template lack the same."""
+    """A cache: pods from the same template lack the same tolerations."""
     _spec_changes: dict[tuple[str | None, str | None, bytes], list[Operation]] = field(default_factory=dict, repr=False)
-    """And their specs are changed in the same way."""
 
     def missing_from(self, own: Sequence[Toleration], wanted: Sequence[Toleration], text: str) -> list[Toleration]:
-        """The tolerations that the annotation `text` asks for, which says `wanted`, beside the spec's own."""
+        """Return the tolerations to add to the spec's `own` for the annotation `text`, which was parsed as `wanted`."""
         key = (text, codec.encode(own))
         found = self._missing.get(key)
         if found is None:
             lowered = lower_tolerations([*own, *wanted], self.taints, OPTIONS, OPTIONS, foreign_from=len(own))
             found = lowered[len(own) :]
-            _remember(self._missing, key, found)
+            _cache(self._missing, key, found)
         return found
 
     def spec_changes(self, pod: Pod) -> list[Operation]:
-        """What changes in the spec of a gated pod that is released; not to be changed. Raises as `release`."""
+        """Return the (shared) operations that release a gated pod's spec. Raise as `release`."""
         given, spec = pod.metadata.annotations, pod.spec
         own = codec.encode((spec.tolerations, spec.affinity, spec.scheduling_gates))
         key = (given.get(TOLERATIONS), given.get(NODE_AFFINITY), own)
         found = self._spec_changes.get(key)
         if found is None:
             found = _spec_changes(pod, self)
-            _remember(self._spec_changes, key, found)
+            _cache(self._spec_changes, key, found)
         return found
 
 
-def _remember(known: dict[K, V], key: K, value: V) -> None:
-    if len(known) >= _MOST_REMEMBERED:
+def _cache(known: dict[K, V], key: K, value: V) -> None:
+    if len(known) >= _MAX_CACHED:
         known.clear()
     known[key] = value
 
@@ -141,13 +137,13 @@ def is_gated(pod: Pod) -> bool:
 
 
 def was_changed_after_release(pod: Pod) -> bool:
-    """Whether somebody changed the constraints of a pod that was released with others."""
+    """Return whether the constraints differ from those that the pod was released with."""
     released = pod.metadata.annotations.get(RELEASED)
     return released is not None and released != digest(pod) and not is_gated(pod)
 
 
 def digest(pod: Pod) -> str:
-    """What a pod is released with, in few letters."""
+    """Return a short digest of the constraints in a pod's annotations."""
     given = pod.metadata.annotations
     return _digest(given.get(TOLERATIONS), given.get(NODE_AFFINITY))
 
@@ -158,18 +154,18 @@ def _digest(tolerations: str | None, affinity: str | None) -> str:
 
 
 def own_labels(labels: Labels) -> dict[str, str]:
-    """A node's labels without those of the bridge: an expression that counts labels must not count ours."""
+    """Return a node's labels without the bridge's, which expressions that count labels must not see."""
     return {key: value for key, value in labels.items() if not key.startswith(LABEL_PREFIX)}
 
 
-def wanted(pod: Pod) -> list[NodeRule]:
-    """The rules whose labels a pod's lowered affinity asks for. Raises `AnnotationError`."""
+def required_rules(pod: Pod) -> list[NodeRule]:
+    """Return the rules whose labels the pod's lowered affinity requires. Raise AnnotationError."""
     text = pod.metadata.annotations.get(NODE_AFFINITY)
     if text is None:
         return []
     if is_gated(pod):
         return list(_rules(text, has_own=_own_required(pod) is not None))
-    used = _labels_used(pod)  # a released pod's affinity is the lowered one, which does not say what was its own
+    used = _labels_used(pod)  # the lowered affinity no longer shows whether the spec had its own
     return [rule for has_own in (False, True) for rule in _rules(text, has_own=has_own) if rule.label in used]
 
 
@@ -203,8 +199,8 @@ def _rules(text: str, *, has_own: bool) -> tuple[NodeRule, ...]:
     return tuple(rules.values())
 
 
-def wanted_by_volume(volume: PersistentVolume) -> list[NodeRule]:
-    """The rules whose labels a volume's node affinity asks for, as `convert` wrote it. Raises `AnnotationError`."""
+def required_by_volume(volume: PersistentVolume) -> list[NodeRule]:
+    """Return the rules whose labels a converted volume's node affinity requires. Raise AnnotationError."""
     required = annotations.read_volume(volume.metadata.annotations)
     terms = required.node_selector_terms if required is not None else []
     return [TermRule(found) for term in terms if (found := constraint_of(term, OPTIONS)) is not None]
@@ -215,17 +211,17 @@ def _own_required(pod: Pod) -> NodeSelector | None:
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
 
-# -- what is written
+# -- patches
 
 
 def release(pod: Pod, facts: ClusterFacts) -> list[Operation]:
-    """The one patch that says a gated pod's constraints in stock words and takes the gate away.
+    """Return the patch that lowers a gated pod's constraints and removes the gate.
 
-    It holds for the version of the pod that was looked at. Raises `AnnotationError` and `TooManyTaintsError`.
+    It applies only to this revision of the pod. Raise AnnotationError or TooManyTaintsError.
     """
     return [
         {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
-        {"op": "add", "path": f"/metadata/annotations/{_escaped(RELEASED)}", "value": digest(pod)},
+        {"op": "add", "path": f"/metadata/annotations/{_escape(RELEASED)}", "value": digest(pod)},
         *facts.spec_changes(pod),
     ]
 
@@ -234,47 +230,46 @@ def _spec_changes(pod: Pod, facts: ClusterFacts) -> list[Operation]:
     found = annotations.read(pod.metadata.annotations)
     gates = [index for index, gate in enumerate(pod.spec.scheduling_gates) if gate.name == GATE]
     return [
-        *_adding_tolerations(pod, missing_tolerations(pod, facts)),
-        *_affinity(pod, found, facts),
+        *_toleration_patch(pod, missing_tolerations(pod, facts)),
+        *_affinity_patch(pod, found, facts),
         *({"op": "remove", "path": f"/spec/schedulingGates/{index}"} for index in reversed(gates)),
     ]
 
 
 def additions(pod: Pod, facts: ClusterFacts) -> list[Operation]:
-    """The patch that lets a released pod tolerate taints which it should; nothing if it does. Raises as `release`."""
+    """Return the patch that adds missing tolerations to a released pod, if any. Raise as `release`."""
     found = missing_tolerations(pod, facts)
     test = {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
-    return [test, *_adding_tolerations(pod, found)] if found else []
+    return [test, *_toleration_patch(pod, found)] if found else []
 
 
 def missing_tolerations(pod: Pod, facts: ClusterFacts) -> list[Toleration]:
-    """The `Equal` tolerations that a pod's annotations ask for and its spec does not have yet.
+    """Return the `Equal` tolerations that a pod's annotations require and its spec lacks.
 
-    All of the annotations' tolerations are said so, those in stock words too: they can come only behind the others, and
-    for each taint the first that matches counts.
+    The annotations' `Equal` and `Exists` tolerations are lowered too: all are appended to the spec's, and for each
+    taint the first match counts.
     """
     found = annotations.read(pod.metadata.annotations).tolerations
     if not found:
         return []
     own = pod.spec.tolerations
     missing = facts.missing_from(own, found, pod.metadata.annotations[TOLERATIONS])
-    if len(own) + len(missing) > MOST_TOLERATIONS:
+    if len(own) + len(missing) > MAX_TOLERATIONS:
         raise TooManyTaintsError(
             f"the taints of the cluster have so many values that the pod would need {len(missing)} tolerations; "
-            f"it can have {MOST_TOLERATIONS}: narrow {TOLERATIONS}"
+            f"it can have {MAX_TOLERATIONS}: narrow {TOLERATIONS}"
         )
     return missing
 
 
-def _adding_tolerations(pod: Pod, found: list[Toleration]) -> list[Operation]:
-    """The whole list in one operation: the test of the version says that nobody has added to it meanwhile."""
+def _toleration_patch(pod: Pod, found: list[Toleration]) -> list[Operation]:
     if not found:
         return []
     return [{"op": "add", "path": "/spec/tolerations", "value": codec.to_tree([*pod.spec.tolerations, *found])}]
 
 
-def _affinity(pod: Pod, found: Constraints, facts: ClusterFacts) -> list[Operation]:
-    """Node affinity in stock words. Terms that the spec has are tightened, since none may be added to them."""
+def _affinity_patch(pod: Pod, found: Constraints, facts: ClusterFacts) -> list[Operation]:
+    """Lower node affinity. Required terms of the spec are narrowed, since none may be added to them."""
     if found.node_affinity is None:
         return []
     affinity = found.node_affinity
@@ -308,17 +303,17 @@ def _lowered_selector(required: NodeSelector, own: NodeSelector | None, facts: C
     else:
         label = SelectorRule(required).label
         addition = NodeSelectorTerm(match_expressions=[requirement(label, "In", LABEL_VALUE)])
-    # An empty term chooses no node, and has to stay: with a condition it would choose some.
+    # An empty term matches no node and stays empty: with a condition it would match some.
     terms = [
-        each if annotations.is_empty(each) else annotations.joined(each, addition) for each in own.node_selector_terms
+        each if annotations.is_empty(each) else annotations.join_terms(each, addition)
+        for each in own.node_selector_terms
     ]
     return NodeSelector(node_selector_terms=terms)
 
 
 def _is_one_term(required: NodeSelector) -> bool:
-    """Whether the spec's own terms can be tightened by the conditions of this one."""
     return len(required.node_selector_terms) == 1 and not annotations.is_empty(required.node_selector_terms[0])
 
 
-def _escaped(key: str) -> str:
+def _escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")

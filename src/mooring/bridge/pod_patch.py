@@ -1,4 +1,4 @@
-"""Writes to pods that hold for the version looked at. Called by ``pods.py`` and by the node webhook."""
+"""Patch a pod unless its revision has changed. Called by ``pods.py`` and the node webhook."""
 
 from mooring.api import errors
 from mooring.api.core_v1 import Pod
@@ -7,9 +7,9 @@ from mooring.client import Client, PatchType
 
 
 async def patch_pod(client: Client, pod: Pod, operations: list[Operation]) -> bool:
-    """Patch the pod as it was looked at; False when it is gone. Raises `Conflict` when it is another meanwhile.
+    """Apply operations that test the pod's revision; return False if it is gone, raise Conflict if it changed.
 
-    A patch whose `test` fails is answered with 422, as what is not valid: only the pod itself can tell the two apart.
+    The server responds to a failed `test` with 422, as to an invalid pod: only the stored pod shows which it was.
     """
     metadata = pod.metadata
     try:
@@ -17,13 +17,13 @@ async def patch_pod(client: Client, pod: Pod, operations: list[Operation]) -> bo
     except errors.NotFound:
         return False
     except errors.Invalid as error:
-        if await _is_as_it_was(client, pod):
+        if await _is_unchanged(client, pod):
             raise
         raise errors.conflict("pods", metadata.name) from error
     return True
 
 
-async def _is_as_it_was(client: Client, pod: Pod) -> bool:
+async def _is_unchanged(client: Client, pod: Pod) -> bool:
     try:
         now = await client.get(Pod, pod.metadata.name, pod.metadata.namespace)
     except errors.NotFound:

@@ -1,4 +1,4 @@
-"""Releases gated pods, with their constraints said in stock words, and lets those that run tolerate new values."""
+"""Release gated pods with lowered constraints, and add tolerations for new taint values to running pods."""
 
 from functools import lru_cache
 
@@ -28,29 +28,28 @@ _NO_CONSTRAINTS = (
 
 
 def problems(pod: Pod) -> list[str]:
-    """What is wrong with the constraints in a pod's annotations."""
+    """Return the validation errors of a pod's annotations."""
     given = pod.metadata.annotations
     is_lowered = plan.RELEASED in given and not plan.is_gated(pod)
     if pod.spec.affinity is not None and not is_lowered:
-        return _judged(pod)
+        return _validate(pod)
     return list(_problems(given.get(annotations.TOLERATIONS), given.get(annotations.NODE_AFFINITY)))
 
 
 @lru_cache(maxsize=4096)
 def _problems(tolerations: str | None, affinity: str | None) -> tuple[str, ...]:
-    """Pods of one template say the same, and each is looked at whenever its status changes."""
     pod = Pod()
     texts = {annotations.TOLERATIONS: tolerations, annotations.NODE_AFFINITY: affinity}
     pod.metadata.annotations = {key: text for key, text in texts.items() if text is not None}
-    return tuple(_judged(pod))
+    return tuple(_validate(pod))
 
 
-def _judged(pod: Pod) -> list[str]:
+def _validate(pod: Pod) -> list[str]:
     return [str(error) for error in validate_constraint_annotations(pod, _ANNOTATIONS, RULES)]
 
 
 class PodConstraints(Controller):
-    """Works on pods with the annotations."""
+    """Reconcile pods with the annotations or the gate."""
 
     name = "bridge-pods"
 
@@ -60,11 +59,11 @@ class PodConstraints(Controller):
         self._events = context.recorder(COMPONENT)
         self._pods: Informer[Pod] = context.informers.of(Pod)
         self._known: dict[str, None] = {}
-        """Keys of the pods with constraints or with the gate, in the order in which they came."""
+        """Keys of the pods with constraints or the gate, oldest first."""
         self._waiting: set[str] = set()
-        """Those of them that wait for the labels of nodes."""
+        """Keys of pods that wait for node labels."""
         self._pods.add_handler(added=self._changed, updated=lambda _, new: self._changed(new), deleted=self._left)
-        cluster.on_new_taints = self._look_at_tolerating
+        cluster.on_new_taints = self._enqueue_tolerating
         cluster.on_current = lambda key: self.queue.add(key) if key in self._waiting else None
         self._released = Counter(
             "mooring_bridge_released_pods", "Pods whose gate was taken away.", registry=context.registry
@@ -73,37 +72,36 @@ class PodConstraints(Controller):
             "mooring_bridge_refused_pods", "Times that a pod's constraints were not valid.", registry=context.registry
         )
 
-    # -- what is told
+    # -- events
 
     def _changed(self, pod: Pod) -> None:
-        """Before anything is written, the cluster knows what the pod asks for."""
+        """Register the pod's rules before anything is written."""
         key = key_of(pod)
-        if has_ended(pod) or not _concerns_us(pod):
+        if has_ended(pod) or not _is_bridged(pod):
             self._left(pod)
             return
         self._known[key] = None
-        if not plan.was_changed_after_release(pod):  # else it goes on to need what it was released with
+        if not plan.was_changed_after_release(pod):  # else its old rules stay registered
             self._ask(key, pod)
         self.queue.add(key)
 
     def _ask(self, key: str, pod: Pod) -> str | None:
-        """Register what the pod asks for; return which limit keeps a gated one from it."""
-        rules = [] if problems(pod) else plan.wanted(pod)
-        return self._cluster.is_asked(key, rules, is_limited=plan.is_gated(pod))
+        rules = [] if problems(pod) else plan.required_rules(pod)
+        return self._cluster.register(key, rules, is_limited=plan.is_gated(pod))
 
     def _left(self, pod: Pod) -> None:
         key = key_of(pod)
         self._waiting.discard(key)
         if self._known.pop(key, _NOT_THERE) is not _NOT_THERE:
-            self._cluster.asks_no_more(key)
+            self._cluster.unregister(key)
 
-    def _look_at_tolerating(self) -> None:
+    def _enqueue_tolerating(self) -> None:
         for key in self._known:
             pod = self._pods.by_key(key)
             if pod is not None and annotations.TOLERATIONS in pod.metadata.annotations:
                 self.queue.add(key)
 
-    # -- what is done
+    # -- reconciling
 
     async def reconcile(self, key: str) -> float | None:
         pod = self._pods.by_key(key)
@@ -113,7 +111,7 @@ class PodConstraints(Controller):
         if plan.was_changed_after_release(pod):
             self._events.event(pod, "Warning", "ConstraintsChanged", _CHANGED)
             return None
-        wrong = problems(pod) if annotations.are_in(pod.metadata.annotations) else [_NO_CONSTRAINTS]
+        wrong = problems(pod) if annotations.has_constraints(pod.metadata.annotations) else [_NO_CONSTRAINTS]
         if wrong:
             self._refuse(pod, "InvalidConstraints", "; ".join(wrong))
             return None
@@ -136,9 +134,8 @@ class PodConstraints(Controller):
             self._released.inc()
 
     async def _follow(self, pod: Pod) -> None:
-        """Let a released pod tolerate what it should."""
         if plan.RELEASED not in pod.metadata.annotations and pod.spec.node_name:
-            return  # it never waited for the bridge: nobody promised anything
+            return  # it was never gated
         operations = plan.additions(pod, self._cluster.facts())
         if operations:
             await patch_pod(self.client, pod, operations)
@@ -148,9 +145,9 @@ class PodConstraints(Controller):
         self._events.event(pod, "Warning", reason, note, action="Releasing")
 
 
-def _concerns_us(pod: Pod) -> bool:
+def _is_bridged(pod: Pod) -> bool:
     given = pod.metadata.annotations
-    return annotations.are_in(given) or plan.is_gated(pod) or plan.RELEASED in given
+    return annotations.has_constraints(given) or plan.is_gated(pod) or plan.RELEASED in given
 
 
 _NOT_THERE = object()

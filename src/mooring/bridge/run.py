@@ -1,4 +1,4 @@
-"""The bridge, put together: two controllers on shared informers, and an election, so that one copy writes."""
+"""Run the bridge's three controllers on shared informers, with leader election."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -9,6 +9,7 @@ from mooring.api.errors import StatusError
 from mooring.base import logs
 from mooring.bridge.checking import check
 from mooring.bridge.cluster import BridgedCluster
+from mooring.bridge.evictions import TimedEviction
 from mooring.bridge.nodes import NodeLabels
 from mooring.bridge.pods import COMPONENT, PodConstraints
 from mooring.client import Client, ClientError, Informers, LeaseTimes
@@ -20,7 +21,7 @@ log = logs.get(__name__)
 
 
 class Bridge(ElectedComponent):
-    """One run of the bridge."""
+    """The bridge as a component."""
 
     def __init__(
         self,
@@ -34,15 +35,18 @@ class Bridge(ElectedComponent):
         self._namespace = namespace
         self.context = Context(client, Informers(client), registry=registry or CollectorRegistry())
         self.cluster = BridgedCluster()
-        self._controllers = (NodeLabels(self.context, self.cluster), PodConstraints(self.context, self.cluster))
+        self._controllers = (
+            NodeLabels(self.context, self.cluster),
+            PodConstraints(self.context, self.cluster),
+            TimedEviction(self.context),
+        )
 
     async def run(self) -> None:
-        """Work until cancelled."""
         try:
             async with AsyncExitStack() as stack:
                 await self.context.enter(stack)
-                await self._say_what_is_missing()
-                await self.context.informers.wait_for_sync()  # before: what pods ask for would look like garbage
+                await self._log_missing()
+                await self.context.informers.wait_for_sync()  # else labels in use would look like garbage
                 self._ready.set()
                 async with asyncio.TaskGroup() as tasks:
                     for controller in self._controllers:
@@ -52,8 +56,7 @@ class Bridge(ElectedComponent):
             for controller in self._controllers:
                 controller.queue.shut_down()
 
-    async def _say_what_is_missing(self) -> None:
-        """A cluster that forbids something is told of at once: the bridge waits until it is allowed."""
+    async def _log_missing(self) -> None:
         try:
             async for each in check(self._client, self._namespace):
                 if each.is_needed and not each.is_there:

@@ -1,7 +1,7 @@
-"""The HTTPS server of the bridge's webhooks, with certificates that it makes and renews itself.
+"""Serve the bridge's webhooks over HTTPS, with certificates that it issues and renews itself.
 
-The authority is kept in a Secret that all copies of the bridge share; each signs a certificate for itself and renews it
-while it serves. `publish` writes the authority into the webhook configurations, so that the API server trusts it.
+All replicas share a certificate authority in a Secret; each issues its own certificate. `publish` writes the authority
+into the webhook configurations, so that the API server trusts it.
 """
 
 import asyncio
@@ -9,48 +9,48 @@ import base64
 import socket
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-
-import uvicorn
 
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Secret
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.access.pki import Pki, PkiError
+from mooring.apiserver.edge.http_server import HttpServer
+from mooring.apiserver.edge.sending import (
+    BodyTooLargeError,
+    ClientGoneError,
+    Receive,
+    Scope,
+    Send,
+    receive_body,
+    respond,
+)
 from mooring.base import logs
-from mooring.bridge.webhooks import Json, NodeReviews, PodReviews, ReviewError, answer, reviewed
+from mooring.bridge.evictions import EvictionReviews
+from mooring.bridge.reviews import Json, ReviewError, encode_review, parse_review
+from mooring.bridge.webhooks import NodeReviews, PodReviews
 from mooring.client import Client, ClientError
 
 AUTHORITY = "mooring-bridge-authority"
-"""The name of the Secret."""
 CONFIGURATIONS = {
     "mutatingwebhookconfigurations": "mooring-bridge",
     "validatingwebhookconfigurations": "mooring-bridge",
 }
 _FILES = ("ca.crt", "ca.key")
 _FRESH_SECONDS = 300.0
-"""So often certificates are renewed where it is time, and configurations that were replaced get the authority back."""
+"""Interval at which certificates are renewed if due, and configurations get the authority again."""
 _SECONDS = 30.0
-"""An API server waits no longer for a webhook."""
-_MOST_BYTES = 8 * 1024 * 1024
+_MAX_BYTES = 8 * 1024 * 1024
 _API = "/apis/admissionregistration.k8s.io/v1"
 log = logs.get(__name__)
 
 
-class _Server(uvicorn.Server):
-    """uvicorn, with signals left to the caller."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 class WebhookServer:
-    """Listens while it is entered."""
+    """An HTTPS server that listens while it is entered."""
 
     def __init__(self, client: Client, *, address: str, port: int, namespace: str, service: str) -> None:
         self._client = client
@@ -59,25 +59,25 @@ class WebhookServer:
         self._reviews: dict[str, Callable[[Mapping[str, Any]], Awaitable[Json]]] = {
             "/pods": PodReviews().review,
             "/nodes": NodeReviews(client).review,
+            "/evictions": EvictionReviews(client).review,
         }
         self._address, self._port = address, port
-        self._stack = ExitStack()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._server: uvicorn.Server | None = None
+        self._stack = AsyncExitStack()
+        self._keeping_fresh: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Raises OSError when the address is taken, StatusError when the Secret cannot be kept."""
-        with ExitStack() as stack:
+        """Start. Raise OSError if the address is in use, StatusError if the Secret cannot be written."""
+        async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-bridge-")))
             self._pki = await self._shared_authority(folder)
             self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
             self._renew()
-            self._listen(stack)
+            await self._listen(stack)
             self._stack = stack.pop_all()
         return self
 
-    def _listen(self, stack: ExitStack) -> None:
+    async def _listen(self, stack: AsyncExitStack) -> None:
         family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
         try:
             listening = socket.create_server((self._address, self._port), family=family)
@@ -88,41 +88,36 @@ class WebhookServer:
             ) from error
         stack.enter_context(listening)
         self.port: int = listening.getsockname()[1]
-        config = uvicorn.Config(self._serve, interface="asgi3", log_config=None, lifespan="off")
-        config.load()
-        config.ssl = self._tls
-        self._server = _Server(config)
-        serving = self._server.serve(sockets=[listening])
-        self._tasks = [asyncio.create_task(serving), asyncio.create_task(self._keep_fresh())]
+        server = HttpServer(self._serve, listening, self._tls)
+        await server.start()
+        stack.push_async_callback(server.stop)
+        self._keeping_fresh = asyncio.create_task(self._keep_fresh())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._server is not None:
-            self._server.should_exit = True
-        for task in self._tasks[1:]:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._stack.close()
+        if self._keeping_fresh is not None:
+            self._keeping_fresh.cancel()
+            await asyncio.gather(self._keeping_fresh, return_exceptions=True)
+        await self._stack.aclose()
 
     @property
     def authority(self) -> bytes:
-        """The certificate to trust, in PEM."""
+        """Return the authority's certificate in PEM."""
         return self._pki.authority.certificate
 
     # -- certificates
 
     async def _shared_authority(self, folder: Path) -> Pki:
-        """The authority of the Secret, or a new one that all copies then use."""
         while True:
             with suppress(errors.NotFound):
                 secret = await self._client.get(Secret, AUTHORITY, self._namespace)
                 return self._authority_of(secret, folder)
             made = Pki(folder, self._client.clock)
-            _ = made.authority  # makes it
+            _ = made.authority  # generates it
             data = {name: (folder / name).read_bytes() for name in _FILES}
             metadata = ObjectMeta(name=AUTHORITY, namespace=self._namespace)
-            with suppress(errors.AlreadyExists):  # another copy was faster: take that one
+            with suppress(errors.AlreadyExists):  # another replica has created it
                 await self._client.create(Secret(metadata=metadata, data=data))
 
     def _authority_of(self, secret: Secret, folder: Path) -> Pki:
@@ -152,7 +147,7 @@ class WebhookServer:
                 log.warning("cannot write the authority of the webhooks into their configurations: %s", error)
 
     async def publish(self) -> list[str]:
-        """Write the authority into the webhook configurations that there are and that we may write; their names."""
+        """Write the authority into the existing webhook configurations; return their names."""
         found = []
         bundle = base64.b64encode(self.authority).decode()
         for plural, name in CONFIGURATIONS.items():
@@ -163,8 +158,7 @@ class WebhookServer:
         return found
 
     async def _trust(self, path: str, bundle: str) -> None:
-        """Write the authority into one configuration, where it is not there."""
-        current = codec.json_tree((await self._client.raw("GET", path)).body)
+        current = codec.parse_json((await self._client.raw("GET", path)).body)
         operations = [
             {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}
             for index, hook in enumerate(current.get("webhooks") or [])
@@ -176,41 +170,21 @@ class WebhookServer:
 
     # -- requests
 
-    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         review = self._reviews.get(scope["path"])
         if review is None or scope["method"] != "POST":
-            await _respond(send, 404, b"there are POST /pods and POST /nodes\n", "text/plain")
+            await respond(send, 404, f"there is POST {', '.join(self._reviews)}\n".encode(), "text/plain")
             return
         try:
             async with asyncio.timeout(_SECONDS):
-                body = await _body(receive)
-            request, uid, version = answer(body)
-            await _respond(send, 200, reviewed(await review(request), uid, version), "application/json")
+                body = await receive_body(receive, _MAX_BYTES)
+            request, uid, version = parse_review(body)
+            await respond(send, 200, encode_review(await review(request), uid, version), "application/json")
         except ReviewError as error:
-            await _respond(send, 400, f"{error}\n".encode(), "text/plain")
+            await respond(send, 400, f"{error}\n".encode(), "text/plain")
+        except BodyTooLargeError:
+            await respond(send, 400, f"this is larger than {_MAX_BYTES} bytes\n".encode(), "text/plain")
+        except ClientGoneError:
+            return
         except TimeoutError:
-            await _respond(send, 408, b"the request did not arrive in time\n", "text/plain")
-
-
-async def _body(receive: Any) -> bytes:
-    """What was sent. Raises `ReviewError` when it is too much, or nobody is there any more."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ReviewError("the caller has gone")
-        if len(body) <= _MOST_BYTES:  # what comes after that is heard, or nobody would hear the answer, but not kept
-            body += message.get("body", b"")
-        if not message.get("more_body"):
-            break
-    if len(body) > _MOST_BYTES:
-        raise ReviewError(f"this is larger than {_MOST_BYTES} bytes")
-    return bytes(body)
-
-
-async def _respond(send: Any, status: int, body: bytes, kind: str) -> None:
-    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+            await respond(send, 408, b"the request did not arrive in time\n", "text/plain")

@@ -1,8 +1,8 @@
-"""CertificateSigningRequests: approves those of kubelets by Kubernetes' rules, and clears away old ones.
+"""Approve CertificateSigningRequests of kubelets by Kubernetes' rules, and delete old requests.
 
-A request for a kubelet's client certificate is approved when its author has the right to it: `create` on
-`certificatesigningrequests/nodeclient` for a node that joins, on `…/selfnodeclient` for one that renews its own. All
-others wait for somebody with `kubectl certificate approve`; the API server signs what is approved.
+A request for a kubelet's client certificate is approved if its author may `create`
+`certificatesigningrequests/nodeclient` (a joining node) or `…/selfnodeclient` (renewal). All others wait for `kubectl
+certificate approve`; the API server signs approved requests.
 """
 
 from contextlib import suppress
@@ -28,12 +28,11 @@ _GROUP, _RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
 _SELF = ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
 _OTHER = ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
 _KEPT_SECONDS = {APPROVED: 3600, DENIED: 3600, FAILED: 3600}
-"""How long a request stays after it was decided upon."""
 _PENDING_SECONDS = 24 * 3600
 
 
 class CertificateApproval(Controller):
-    """Works on requests, by name."""
+    """Reconcile requests, by name."""
 
     name = "certificatesigningrequest-approving"
 
@@ -49,11 +48,11 @@ class CertificateApproval(Controller):
         if csr.spec.signer_name != KUBELET_CLIENT:
             return None
         with suppress(certificate_requests.RequestError):
-            await self._judge(csr, certificate_requests.read(csr.spec.request))
+            await self._decide(csr, certificate_requests.read(csr.spec.request))
         return None
 
-    async def _judge(self, csr: CertificateSigningRequest, request: CertificateRequest) -> None:
-        if certificate_requests.refusal(KUBELET_CLIENT, request, csr.spec.usages):
+    async def _decide(self, csr: CertificateSigningRequest, request: CertificateRequest) -> None:
+        if certificate_requests.rejection_reason(KUBELET_CLIENT, request, csr.spec.usages):
             return
         for right, message in (_SELF, _OTHER) if csr.spec.username == request.common_name else (_OTHER,):
             if await self._has(csr, right):
@@ -74,7 +73,7 @@ class CertificateApproval(Controller):
 
 
 class CertificateCleaner(Controller):
-    """Works on requests, by name: each is looked at again when its time is over."""
+    """Delete requests, by name, when their time is over."""
 
     name = "certificatesigningrequest-cleaner"
 
@@ -100,14 +99,14 @@ def _conditions(csr: CertificateSigningRequest) -> set[str]:
 
 
 def _end(csr: CertificateSigningRequest) -> datetime:
-    """When a request may go: some time after it was decided upon, a day after it was made where nobody decides."""
-    waiting = times.later(times.parse(csr.metadata.creation_timestamp or ""), _PENDING_SECONDS)
+    """Return when to delete a request: some time after a decision, or a day after creation without one."""
+    waiting = times.add_seconds(times.parse(csr.metadata.creation_timestamp or ""), _PENDING_SECONDS)
     decided = [
-        times.later(times.parse(condition.last_update_time), _KEPT_SECONDS[condition.type])
+        times.add_seconds(times.parse(condition.last_update_time), _KEPT_SECONDS[condition.type])
         for condition in csr.status.conditions
         if condition.type in _KEPT_SECONDS
         and condition.last_update_time
-        # what is approved and not signed yet waits for its signer
+        # approved, but not signed yet
         and (condition.type != APPROVED or csr.status.certificate)
     ]
     return min([waiting, *decided])

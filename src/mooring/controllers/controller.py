@@ -1,4 +1,4 @@
-"""What every controller is made of: informers say what changed, a rate-limited queue what to look at, workers do it.
+"""The base of every controller: informers report changes, a rate-limited queue holds keys, workers reconcile them.
 
     class Labeller(Controller):
         name = "labeller"
@@ -9,11 +9,11 @@
             self.nodes.add_handler(added=self.enqueue, updated=lambda old, new: self.enqueue(new))
 
         async def reconcile(self, key: str) -> float | None:
-            ...  # compare what is with what should be, and change it; return in how many seconds to look again
+            ...  # compare actual with desired state and write the difference; return when to look again, in seconds
 
-A controller keeps nothing that it could not find again: all state is in the API server, so a restart at any point
-changes no outcome. Time comes from the client's clock, which tests drive. What a reconcile raises puts the key back
-with a growing delay. A controller that is no queue of keys overrides `run`. Made by ``run.py`` from ``registry.py``.
+A controller keeps no state that is not in the API server, so a restart changes no outcome. Time comes from the client's
+clock, which tests control. A reconcile that raises is retried with a growing delay. A controller without a queue of
+keys overrides `run`. Constructed by ``run.py`` from ``registry.py``.
 """
 
 import asyncio
@@ -35,12 +35,11 @@ from mooring.controllers.custom_kinds import CustomKinds
 from mooring.controllers.options import ControllerOptions
 
 RETRY = Backoff(initial=0.005, maximum=300.0, jitter=0.5)
-"""Between attempts that failed."""
 log = logs.get(__name__)
 
 
 class ControllerMetrics:
-    """What all controllers count, with the names of kube-controller-manager where it has the same."""
+    """Metrics of all controllers, with kube-controller-manager's names where it has them."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ["controller"]
@@ -64,13 +63,12 @@ class ControllerMetrics:
 
 @dataclass
 class Context:
-    """What controllers that run together share. Make one for each run."""
+    """What controllers of one run share."""
 
     client: Client
     informers: Informers
     options: ControllerOptions = field(default_factory=ControllerOptions)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    """Where controllers register metrics of their own."""
     metrics: ControllerMetrics = field(init=False)
     _recorders: dict[str, EventRecorder] = field(init=False, default_factory=dict)
 
@@ -83,30 +81,28 @@ class Context:
 
     @cached_property
     def custom_kinds(self) -> CustomKinds:
-        """The kinds that users have added."""
+        """Return the kinds of CustomResourceDefinitions."""
         return CustomKinds(self.client, self.informers)
 
     def recorder(self, component: str) -> EventRecorder:
-        """Writes events in the name of a component; it is started and stopped with the controllers."""
+        """Return a recorder of events for a component, started and stopped with the controllers."""
         if component not in self._recorders:
             self._recorders[component] = EventRecorder(self.client, component)
         return self._recorders[component]
 
     async def enter(self, stack: AsyncExitStack) -> None:
-        """Start what the controllers need, until the stack ends."""
+        """Start caches and recorders until the stack is closed."""
         for recorder in self._recorders.values():
             await stack.enter_async_context(recorder)
         await stack.enter_async_context(self.informers)
 
 
 class Controller(ABC):
-    """One reconcile loop. Subclasses add handlers to informers in `__init__` and implement `reconcile`."""
+    """A reconcile loop. Subclasses add handlers to informers in `__init__` and implement `reconcile`."""
 
     name: str
-    """As `--controllers` and metrics have it."""
     retry: Backoff = RETRY
     workers = 32
-    """How many objects it works on at a time."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -120,10 +116,9 @@ class Controller(ABC):
 
     @abstractmethod
     async def reconcile(self, key: str) -> float | None:
-        """Bring one object (`namespace/name`) to where it should be. Returns in how many seconds to look again."""
+        """Reconcile one object (`namespace/name`); return in how many seconds to reconcile it again."""
 
     def enqueue(self, obj: Resource) -> None:
-        """Have an object looked at."""
         self.queue.add(key_of(obj))
 
     async def run(self) -> None:
@@ -132,7 +127,7 @@ class Controller(ABC):
             tasks.create_task(self._work(tasks, self.workers - 1))
 
     async def _work(self, tasks: asyncio.TaskGroup, more: int) -> None:
-        """Be one of the workers. Whoever gets the first key of its life starts another one, of `more` that may be."""
+        """Run one worker. The first key that it gets starts another worker, while `more` are allowed."""
         while (key := await self.queue.get()) is not None:
             if more > 0:
                 tasks.create_task(self._work(tasks, more - 1))
@@ -147,7 +142,7 @@ class Controller(ABC):
             again = await self.reconcile(key)
         except (StatusError, ClientError) as error:
             delay = self._try_again(key)
-            quiet = isinstance(error, errors.Conflict | errors.NotFound)  # the cache was a moment behind
+            quiet = isinstance(error, errors.Conflict | errors.NotFound)  # the cache was stale
             (log.debug if quiet else log.info)(
                 "%s: %s, trying again in %.1f s: %s", self.name, key, delay, error, extra={"fields": {"key": key}}
             )
@@ -166,11 +161,10 @@ class Controller(ABC):
 
 
 Factory = Callable[[Context], Controller]
-"""How a controller is made: its class, as a rule."""
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """Namespace and name.
+    """Split a key into namespace and name.
 
     >>> split_key("default/web"), split_key("node-1")
     (('default', 'web'), ('', 'node-1'))

@@ -1,9 +1,9 @@
-"""Kinds that users have added, for controllers that work on objects of every kind: they come and go while all run.
+"""Follow CustomResourceDefinitions, for controllers that work on objects of every kind.
 
     context.custom_kinds.follow(added=self._keep, removed=self._drop)
 
-Controllers look at nothing but the metadata of custom objects, and the rest is not held in memory. Made by
-``controller.py`` for the controllers that run together; the garbage collector and the end of namespaces use it.
+Only the metadata of custom objects is cached. Constructed by ``controller.py``; used by the garbage collector and
+namespace deletion.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class CustomKinds:
-    """The custom kinds of a cluster, each in the version that the server prefers."""
+    """The custom kinds of a cluster, each in the server's preferred version."""
 
     def __init__(self, client: Client, informers: Informers) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class CustomKinds:
         definitions.add_handler(added=self._look_at, updated=lambda _, new: self._look_at(new), deleted=self._gone)
 
     def follow(self, added: KindHandler, removed: KindHandler) -> None:
-        """Be told of every kind, those that are there already included."""
+        """Call back for every kind, including those that exist already."""
         self._handlers.append((added, removed))
         for known in self._known.values():
             added(known.kind)

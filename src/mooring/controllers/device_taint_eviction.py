@@ -1,7 +1,7 @@
-"""Evicts pods that use devices whose NoExecute taints their claims do not tolerate, or no longer.
+"""Evict pods that use devices with NoExecute taints that their claims do not tolerate.
 
-A device is tainted by the driver, in its ResourceSlice, or by people, with a DeviceTaintRule. What tolerates it stands
-in the claim's allocation, where the scheduler copied it from the request. Read next: ``eviction.py``.
+Devices are tainted by their driver, in a ResourceSlice, or by a DeviceTaintRule. The tolerations are those in the
+claim's allocation, which the scheduler copied from the request. Read next: ``eviction.py``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,14 +16,14 @@ from mooring.api.resource_v1 import (
     ResourceSlice,
 )
 from mooring.client import Informer, key_of
-from mooring.constraints.time_added import time_added
+from mooring.constraints.time_added import parse_time_added
 from mooring.constraints.tolerations import NO_EXECUTE, TaintLike, device_eviction_time
 from mooring.controllers.controller import Context
 from mooring.controllers.eviction import Eviction, bound_at, latest_moment
 
 
 class DeviceTaintEviction(Eviction):
-    """Works on pods, by key."""
+    """Reconcile pods, by key."""
 
     name = "device-taint-eviction"
     metrics_prefix = "device_taint_eviction_controller"
@@ -41,7 +41,7 @@ class DeviceTaintEviction(Eviction):
         self._slices: Informer[ResourceSlice] | None = None
         self._rules: Informer[DeviceTaintRule] | None = None
         if not (knows(ResourceClaim) and knows(ResourceSlice)):
-            return  # before 1.32 there are no such kinds
+            return  # not served before 1.32
         self._claims = informers.of(ResourceClaim)
         self._claims_by_pool = self._claims.index("pool", _pools_of)
         self._claims.add_handler(added=self._claim_changed, updated=lambda _, claim: self._claim_changed(claim))
@@ -52,7 +52,7 @@ class DeviceTaintEviction(Eviction):
             self._rules = informers.of(DeviceTaintRule)
             self._rules.add_handler(added=self._rule_changed, updated=self._rule_updated, deleted=self._rule_changed)
 
-    # -- what changes
+    # -- events
 
     def _pod_changed(self, pod: Pod) -> None:
         if pod.spec.resource_claims and pod.spec.node_name:
@@ -80,14 +80,14 @@ class DeviceTaintEviction(Eviction):
             self._rule_changed(old)
             self._rule_changed(new)
 
-    # -- what follows
+    # -- reconciling
 
     def due(self, pod: Pod, now: datetime) -> datetime | None:
         if not pod.spec.node_name or self._claims is None:
             return None
 
         def added_at(taint: TaintLike) -> datetime | None:
-            stamp = time_added(taint)
+            stamp = parse_time_added(taint)
             return None if stamp is None else latest_moment(stamp, now)
 
         bound = latest_moment(bound_at(pod), now)
@@ -106,7 +106,7 @@ class DeviceTaintEviction(Eviction):
         return min(moments, default=None)
 
     def _taints(self, device: DeviceRequestAllocationResult) -> Iterator[DeviceTaint]:
-        """The NoExecute taints of an allocated device: those of its slice, then those of rules."""
+        """Return the NoExecute taints of an allocated device: of its slice, then of rules."""
         for found in self._current(self._slices_by_pool.get(_pool(device.driver, device.pool))):
             for entry in found.spec.devices:
                 if entry.name == device.device:
@@ -117,14 +117,13 @@ class DeviceTaintEviction(Eviction):
 
     @staticmethod
     def _current(slices: Iterable[ResourceSlice]) -> Iterator[ResourceSlice]:
-        """The slices of a pool's newest generation; older ones are about to go."""
         found = list(slices)
         newest = max((entry.spec.pool.generation for entry in found), default=0)
         return (entry for entry in found if entry.spec.pool.generation == newest)
 
 
 def claim_keys(pod: Pod) -> list[str]:
-    """The ResourceClaims of a pod: those it names, and those that were made for it."""
+    """Return the keys of a pod's ResourceClaims, named and generated."""
     if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
         return []
     made = {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses}
@@ -151,7 +150,6 @@ def _pool(driver: str, pool: str) -> str:
 
 
 def _selects(rule: DeviceTaintRule, device: DeviceRequestAllocationResult) -> bool:
-    """Whether a rule is about a device; without a selector it is about none."""
     wanted = rule.spec.device_selector
     return wanted is not None and (
         wanted.driver in (None, device.driver)

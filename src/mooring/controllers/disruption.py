@@ -1,7 +1,7 @@
-"""Keeps in every PodDisruptionBudget how many of its pods are healthy, and how many may be disrupted.
+"""Keep the status of PodDisruptionBudgets: healthy pods, and how many may be disrupted.
 
-The server's `pods/eviction` takes from that number. A pod that it let go is in `disruptedPods` until it is being
-deleted, or for two minutes, so that nobody counts it as healthy meanwhile. Works on budgets, by key.
+The server's `pods/eviction` decrements that number. An evicted pod stays in `disruptedPods` until it is terminating, or
+for two minutes, so that it does not count as healthy meanwhile.
 """
 
 from datetime import datetime
@@ -24,11 +24,11 @@ DELETION_TIMEOUT_SECONDS = 120
 
 
 class ScaleError(ValueError):
-    """How many pods there should be cannot be told; the message says why."""
+    """The number of desired pods is unknown; the message says why."""
 
 
 class DisruptionBudgets(Controller):
-    """Works on PodDisruptionBudgets, by key."""
+    """Reconcile PodDisruptionBudgets, by key."""
 
     name = "disruption"
 
@@ -98,7 +98,7 @@ class DisruptionBudgets(Controller):
     def _disrupted(
         self, budget: PodDisruptionBudget, pods: list[Pod], now: datetime
     ) -> tuple[dict[str, str], float | None]:
-        """The pods that were let go and are not being deleted yet, and in how many seconds to look again."""
+        """Return the evicted pods that are not terminating yet, and in how many seconds to look again."""
         by_name = {pod.metadata.name: pod for pod in pods}
         left: dict[str, str] = {}
         again: float | None = None
@@ -106,7 +106,7 @@ class DisruptionBudgets(Controller):
             pod = by_name.get(name)
             if pod is None or pod.metadata.deletion_timestamp is not None:
                 continue
-            remaining = (times.later(times.parse(since), DELETION_TIMEOUT_SECONDS) - now).total_seconds()
+            remaining = (times.add_seconds(times.parse(since), DELETION_TIMEOUT_SECONDS) - now).total_seconds()
             if remaining <= 0:
                 self._recorder.event(pod, "Warning", "NotDeleted", f"Pod was expected by PDB {key_of(budget)} to be "
                                      "deleted but it wasn't")  # fmt: skip
@@ -116,7 +116,6 @@ class DisruptionBudgets(Controller):
         return left, again
 
     def _scale(self, pods: list[Pod]) -> int:
-        """How many pods the owners of these want; raises ScaleError for a pod whose owner cannot be scaled."""
         replicas: dict[str, int] = {}
         for pod in pods:
             name = pod.metadata.name

@@ -1,8 +1,8 @@
-"""Keeps the EndpointSlices of Services: which pods are behind them, and whether they can be used.
+"""Write the EndpointSlices of Services from their pods.
 
-Slices hold up to 100 endpoints of one list of ports; pods that give a port's name another number are in slices of their
-own. An endpoint stays in the slice where it is, so that a change touches few slices. Works on Services, by key. While a
-new slice does not show in the cache yet, its Service waits: it would get another one with the same endpoints.
+A slice has up to 100 endpoints with one list of ports; pods that give a named port another number are in other slices.
+An endpoint stays in its slice, so that a change writes few slices. A Service waits while a slice that was created for
+it is not in the cache yet, or it would get another one with the same endpoints.
 """
 
 from collections.abc import Iterator
@@ -28,29 +28,17 @@ LARGEST = 100
 Ports = tuple[tuple[str, str, int, str | None], ...]
 
 
-class EndpointSlices(Controller):
-    """Works on Services, by key."""
-
-    name = "endpointslice"
+class ServiceController(Controller):
+    """Reconcile Services, by key, when they or the pods that they select change."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers = context.informers
-        self._services: Informer[Service] = informers.of(Service)
+        self._services: Informer[Service] = context.informers.of(Service)
         self._by_namespace = self._services.index("namespace", _namespace)
-        self._pods: Informer[Pod] = informers.of(Pod)
-        self._pods_by_namespace = self._pods.index("namespace", _namespace)
-        self._nodes: Informer[Node] = informers.of(Node)
-        self._slices: Informer[EndpointSlice] = informers.of(EndpointSlice)
-        self._by_service = self._slices.index("service", _service_key)
+        pods: Informer[Pod] = context.informers.of(Pod)
+        self._pods_by_namespace = pods.index("namespace", _namespace)
         self._services.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self.enqueue)
-        self._pods.add_handler(added=self._pod_changed, updated=self._pod_updated, deleted=self._pod_changed)
-        self._slices.add_handler(
-            added=self._slice_added, updated=lambda _, new: self._slice_changed(new), deleted=self._slice_changed
-        )
-        self._expectations = Expectations(self.clock)
-        self._waiting: set[str] = set()
-        """Services that have changed while a new slice of theirs did not show yet."""
+        pods.add_handler(added=self._pod_changed, updated=self._pod_updated, deleted=self._pod_changed)
 
     def _pod_changed(self, pod: Pod) -> None:
         for service in self._by_namespace.get(pod.metadata.namespace):
@@ -61,6 +49,25 @@ class EndpointSlices(Controller):
         self._pod_changed(new)
         if old.metadata.labels != new.metadata.labels:
             self._pod_changed(old)
+
+
+class EndpointSlices(ServiceController):
+    """Reconcile Services, by key."""
+
+    name = "endpointslice"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers = context.informers
+        self._nodes: Informer[Node] = informers.of(Node)
+        self._slices: Informer[EndpointSlice] = informers.of(EndpointSlice)
+        self._by_service = self._slices.index("service", _service_key)
+        self._slices.add_handler(
+            added=self._slice_added, updated=lambda _, new: self._slice_changed(new), deleted=self._slice_changed
+        )
+        self._expectations = Expectations(self.clock)
+        self._waiting: set[str] = set()
+        """Services that changed while a new slice was not in the cache yet."""
 
     def _slice_added(self, found: EndpointSlice) -> None:
         for key in _service_key(found):
@@ -89,7 +96,7 @@ class EndpointSlices(Controller):
             if pod.status.pod_ip and not has_ended(pod) and selects(service, pod):
                 by_ports.setdefault(ports_of(service, pod), {})[pod.metadata.uid] = self._endpoint(service, pod)
         if not by_ports:
-            by_ports[ports_of(service, None)] = {}  # an empty slice says that there is nobody
+            by_ports[ports_of(service, None)] = {}  # an empty slice: no endpoints
         slices = {found.metadata.name: found for found in present}
         for ports, endpoints in by_ports.items():
             await self._write(key, service, ports, endpoints, slices)
@@ -100,7 +107,7 @@ class EndpointSlices(Controller):
     async def _write(
         self, key: str, service: Service, ports: Ports, endpoints: dict[str, Endpoint], slices: dict[str, EndpointSlice]
     ) -> None:
-        """Bring the slices with these ports up to date; those that are used are taken out of `slices`."""
+        """Update the slices with these ports, and remove them from `slices`."""
         wanted = [EndpointPort(name=name, protocol=protocol, port=number, app_protocol=app)
                   for name, protocol, number, app in ports]  # fmt: skip
         left = dict(endpoints)
@@ -159,13 +166,13 @@ def _service_key(found: EndpointSlice) -> list[str]:
 
 
 def selects(service: Service, pod: Pod) -> bool:
-    """Whether a Service has a selector that finds a pod."""
+    """Return whether a Service has a selector that matches a pod."""
     selector, labels = service.spec.selector, pod.metadata.labels
     return bool(selector) and all(labels.get(key) == value for key, value in selector.items())
 
 
 def ports_of(service: Service, pod: Pod | None) -> Ports:
-    """The ports of a Service as a pod has them; those that it does not have are left out."""
+    """Return a Service's ports with the pod's numbers; ports that the pod lacks are left out."""
     return tuple(
         (port.name, port.protocol or "TCP", number, port.app_protocol)
         for port in service.spec.ports

@@ -1,8 +1,7 @@
-"""Mirrors Endpoints that people write for Services without a selector into EndpointSlices, which proxies read alone.
+"""Mirror user-written Endpoints of Services without a selector into EndpointSlices, which proxies read.
 
-One slice for each subset and family of addresses. Not mirrored are Endpoints that say so, those in which a component
-keeps its leader, and those of Services with a selector, whose slices ``endpoint_slice.py`` keeps. Works on Endpoints,
-by key.
+One slice per subset and address family. Not mirrored: Endpoints that are labelled so, leader-election records, and
+those of Services with a selector, whose slices ``endpoint_slice.py`` writes.
 """
 
 import ipaddress
@@ -29,7 +28,7 @@ MOST = 1000
 
 
 class EndpointSliceMirroring(Controller):
-    """Works on Endpoints, by key."""
+    """Reconcile Endpoints, by key."""
 
     name = "endpointslicemirroring"
 
@@ -59,8 +58,8 @@ class EndpointSliceMirroring(Controller):
                 await self.client.create(new)
                 continue
             left.remove(present)
-            told = new.metadata
-            metadata = structs.replace(present.metadata, labels=told.labels, annotations=told.annotations)
+            fresh = new.metadata
+            metadata = structs.replace(present.metadata, labels=fresh.labels, annotations=fresh.annotations)
             changed = structs.replace(present, metadata=metadata, endpoints=new.endpoints)
             if changed != present:
                 await self.client.update(changed)
@@ -118,7 +117,7 @@ def _by_family(subset: EndpointSubset) -> dict[str, list[Endpoint]]:
     found: dict[str, list[Endpoint]] = {}
     for addresses, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
         for address in addresses:
-            with suppress(ValueError):  # whatever is no address is not mirrored
+            with suppress(ValueError):  # invalid addresses are not mirrored
                 family = f"IPv{ipaddress.ip_address(address.ip).version}"
                 found.setdefault(family, []).append(_endpoint(address, ready=ready))
     return found

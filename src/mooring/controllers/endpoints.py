@@ -1,28 +1,17 @@
-"""Keeps the Endpoints of Services, the older form of EndpointSlices: all addresses in one object, 1,000 at most.
-
-Addresses with the same ports and the same state are together, in the order of their names. Works on Services, by key.
-"""
+"""Write the Endpoints of Services, the predecessor of EndpointSlices: one object with at most 1,000 addresses."""
 
 from contextlib import suppress
 
 from msgspec import structs
 
 from mooring.api import errors
-from mooring.api.core_v1 import (
-    EndpointAddress,
-    EndpointPort,
-    Endpoints,
-    EndpointSubset,
-    ObjectReference,
-    Pod,
-    Service,
-)
-from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset, ObjectReference, Pod, Service
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.states import has_ended, is_ready
 from mooring.client import Informer
-from mooring.controllers.controller import Context, Controller
-from mooring.controllers.endpoint_slice import Ports, ports_of, selects
-from mooring.controllers.workloads.pod_control import is_namespace_going
+from mooring.controllers.controller import Context
+from mooring.controllers.endpoint_slice import Ports, ServiceController, ports_of, selects
+from mooring.controllers.workloads.pod_control import is_namespace_terminating
 
 MANAGED_BY, MANAGER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 HEADLESS = "service.kubernetes.io/headless"
@@ -30,32 +19,15 @@ OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 MOST = 1000
 
 
-class ServiceEndpoints(Controller):
-    """Works on Services, by key."""
+class ServiceEndpoints(ServiceController):
+    """Reconcile Services, by key."""
 
     name = "endpoints"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers = context.informers
-        self._services: Informer[Service] = informers.of(Service)
-        self._by_namespace = self._services.index("namespace", _namespace)
-        self._pods: Informer[Pod] = informers.of(Pod)
-        self._pods_by_namespace = self._pods.index("namespace", _namespace)
-        self._endpoints: Informer[Endpoints] = informers.of(Endpoints)
-        self._services.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self.enqueue)
-        self._pods.add_handler(added=self._pod_changed, updated=self._pod_updated, deleted=self._pod_changed)
+        self._endpoints: Informer[Endpoints] = context.informers.of(Endpoints)
         self._endpoints.add_handler(updated=lambda _, new: self._changed(new), deleted=self._changed)
-
-    def _pod_changed(self, pod: Pod) -> None:
-        for service in self._by_namespace.get(pod.metadata.namespace):
-            if selects(service, pod):
-                self.enqueue(service)
-
-    def _pod_updated(self, old: Pod, new: Pod) -> None:
-        self._pod_changed(new)
-        if old.metadata.labels != new.metadata.labels:
-            self._pod_changed(old)
 
     def _changed(self, found: Endpoints) -> None:
         if found.metadata.labels.get(MANAGED_BY) == MANAGER:
@@ -80,7 +52,7 @@ class ServiceEndpoints(Controller):
             try:
                 await self.client.create(Endpoints(metadata=meta, subsets=subsets))
             except errors.Forbidden as error:
-                if not is_namespace_going(error):
+                if not is_namespace_terminating(error):
                     raise
             return None
         annotations = {name: text for name, text in found.metadata.annotations.items() if name != OVER_CAPACITY}
@@ -91,7 +63,6 @@ class ServiceEndpoints(Controller):
         return None
 
     def _subsets(self, service: Service) -> tuple[list[EndpointSubset], bool]:
-        """The addresses by their ports, and whether there are more than fit."""
         by_ports: dict[Ports, EndpointSubset] = {}
         pods = [pod for pod in self._pods_by_namespace.get(service.metadata.namespace) if _counts(service, pod)]
         pods.sort(key=lambda pod: pod.metadata.name)
@@ -103,10 +74,6 @@ class ServiceEndpoints(Controller):
             ready = service.spec.publish_not_ready_addresses or is_ready(pod)
             (subset.addresses if ready else subset.not_ready_addresses).append(_address(service, pod))
         return [by_ports[ports] for ports in sorted(by_ports, key=str)], len(pods) > MOST
-
-
-def _namespace(obj: Resource) -> list[str]:
-    return [obj.metadata.namespace]
 
 
 def _counts(service: Service, pod: Pod) -> bool:

@@ -1,6 +1,6 @@
-"""Makes the PersistentVolumeClaims of pods that carry a claim template as an ephemeral volume.
+"""Create the PersistentVolumeClaims of pods with ephemeral volumes.
 
-The claim is called `<pod>-<volume>`, belongs to the pod, and goes with it. Works on pods, by key.
+The claim is named `<pod>-<volume>` and owned by the pod.
 """
 
 from contextlib import suppress
@@ -14,7 +14,7 @@ from mooring.controllers.controller import Context, Controller
 
 
 class EphemeralVolumes(Controller):
-    """Works on pods, by key."""
+    """Reconcile pods, by key."""
 
     name = "ephemeral-volume"
 

@@ -1,6 +1,6 @@
-"""Deletes events that are older than an hour, as etcd's leases do it in Kubernetes.
+"""Delete events that are older than an hour, as etcd's leases do in Kubernetes.
 
-Nobody caches events, and nobody waits for their end: they are looked over, page by page, every few minutes.
+Events are listed page by page every few minutes; they are not cached.
 """
 
 from contextlib import suppress
@@ -20,7 +20,7 @@ log = logs.get(__name__)
 
 
 class EventTtl(Controller):
-    """Works on all events at a time."""
+    """Delete old events in one pass."""
 
     name = "event-ttl"
 
@@ -47,7 +47,7 @@ class EventTtl(Controller):
 
 
 def last_seen(event: Event) -> datetime:
-    """When what an event tells of happened last."""
+    """Return when the event last occurred."""
     moments = [
         event.series.last_observed_time if event.series is not None else None,
         event.last_timestamp,

@@ -1,8 +1,7 @@
-"""What the controllers that evict pods by taints have in common: a moment for each pod, a countdown to it, and the end.
+"""The base of controllers that evict pods by taints: a due time for each pod, a countdown, the eviction.
 
-`TaintEviction` and `DeviceTaintEviction` say when a pod has to go and when to look at it anew; here it is waited for.
-Nothing is remembered that the API holds, so a countdown goes on over a restart, and ends as soon as the pod is
-tolerated again.
+`TaintEviction` and `DeviceTaintEviction` compute when a pod is due. All state is in the API, so a countdown survives a
+restart, and is cancelled as soon as the pod tolerates the taint again.
 """
 
 from abc import abstractmethod
@@ -12,23 +11,22 @@ from prometheus_client import Counter, Histogram
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import Pod
-from mooring.api.times import later
+from mooring.api.times import add_seconds
 from mooring.base import logs
 from mooring.client import Index, Informer, key_of
 from mooring.controllers.controller import Context, Controller
 
 _LONGEST_WAIT = 86400.0
-"""Who has longer to stay is looked at once a day."""
+"""Pods with longer countdowns are reconciled once a day."""
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 log = logs.get(__name__)
 
 
 class Eviction(Controller):
-    """Works on pods, by key. Subclasses say when a pod has to go, and how that is told."""
+    """Reconcile pods, by key. Subclasses compute when a pod is due."""
 
     metrics_prefix: str
     component: str
-    """Who writes the events."""
     event_reason: str
     condition_reason: str
     condition_message: str
@@ -39,7 +37,7 @@ class Eviction(Controller):
         self.pods: Informer[Pod] = context.informers.of(Pod)
         self._recorder = context.recorder(self.component)
         self._counting_down: set[str] = set()
-        """Pods that people may be told of when they stay after all."""
+        """Pods for which a cancelled eviction is recorded as an event."""
         self._deletions = Counter(
             f"{self.metrics_prefix}_pod_deletions",
             f"Total number of Pods deleted by {type(self).__name__}Controller since its start.",
@@ -95,14 +93,14 @@ class Eviction(Controller):
         try:
             await self.client.patch(Pod, meta.name, body, meta.namespace, subresource="status")
             await self.client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
-        except errors.NotFound:  # somebody else was faster
+        except errors.NotFound:  # already deleted
             return
         self._deletions.inc()
         log.info("evicted pod %s from node %s", key_of(pod), pod.spec.node_name, extra={"fields": {"by": self.name}})
 
 
 def pods_by_node(pods: Informer[Pod]) -> Index[Pod]:
-    """Pods by the node that they are bound to."""
+    """Index pods by the node that they are bound to."""
     return pods.index("node", lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
 
 
@@ -111,11 +109,11 @@ def latest_moment(stamp: datetime, now: datetime) -> datetime:
 
     Countdowns start there: counted from the stamp itself, `tolerationSeconds` would end up to a second early.
     """
-    return max(stamp, min(now, later(stamp, 1)))
+    return max(stamp, min(now, add_seconds(stamp, 1)))
 
 
 def bound_at(pod: Pod) -> datetime:
-    """When a pod got its node; where nobody wrote that down, when it started or was created."""
+    """Return when a pod was bound; if unknown, when it started or was created."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
             return times.parse(condition.last_transition_time)

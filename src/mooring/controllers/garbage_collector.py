@@ -1,8 +1,8 @@
-"""Deletes objects whose owners are gone, and finishes deletions that wait for dependents or let them go.
+"""Delete objects whose owners are gone, and finish deletions that wait for dependents or orphan them.
 
-Three ways, as the one who deletes an owner chooses: in the background (dependents go when their owner is gone), in the
-foreground (the owner waits for dependents that block it), and orphaning (dependents lose their reference and stay).
-Works on objects of every kind, by `<resource> <namespace/name>`. Before an owner counts as gone, the server is asked.
+The client that deletes an owner chooses: background (dependents are deleted after it), foreground (it waits for
+dependents that block it) or orphan (dependents lose the reference). Keys are `<resource> <namespace/name>`. Before an
+owner counts as gone, it is read from the server.
 """
 
 import asyncio
@@ -25,20 +25,20 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _NEEDED = {"list", "watch", "delete", "patch"}
 _IGNORED = {"Event"}
 _REMEMBERED = 10_000
-Named = tuple[str, str, str, str, str]
-"""How a dependent names its owner: its own namespace, and the owner's version, kind, name and uid."""
+OwnerKey = tuple[str, str, str, str, str]
+"""A dependent's namespace, and the version, kind, name and uid of its owner."""
 log = logs.get(__name__)
 
 
 @dataclass(slots=True)
-class Kept:
-    """The objects of one kind."""
+class KindCache:
+    """The cached objects of one kind."""
 
     kind: Kind
     objects: Informer[Any]
     by_owner: Index[Any]
     owners: Collection[str] = field(init=False)
-    """All that own any of them, by uid."""
+    """Dependents by the uid of their owner."""
 
     def __post_init__(self) -> None:
         self.owners = self.by_owner.values()
@@ -49,159 +49,154 @@ class Kept:
 
 
 class Owners(msgspec.Struct):
-    """What has become of the owners of an object."""
+    """The owners of an object by their state."""
 
     solid: list[OwnerReference]
-    """They exist, or cannot be judged."""
+    """They exist, or cannot be checked."""
     dangling: list[OwnerReference]
     """They are gone."""
     waiting: list[OwnerReference]
-    """They are being deleted and wait for this object."""
+    """They are in foreground deletion and wait for this object."""
 
 
 class GarbageCollector(Controller):
-    """Works on objects, by resource and key."""
+    """Reconcile objects of all kinds, by resource and key."""
 
     name = "garbage-collector"
     workers = 512
-    """What an owner leaves behind goes in groups of writes as large as those may be (``client/grouped.py``)."""
+    """Enough to fill the largest batch write (``client/batching.py``)."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._kept: dict[str, Kept] = {}
-        self._by_kind: dict[tuple[str, str], Kept] = {}
-        self._absent: OrderedDict[Named, None] = OrderedDict()
-        """Owners that the server was asked for in vain; a uid never comes back."""
-        self._asked: dict[Named, asyncio.Future[Resource | None]] = {}
-        """What the server is being asked: thousands may want to know the same."""
+        self._kept: dict[str, KindCache] = {}
+        self._by_kind: dict[tuple[str, str], KindCache] = {}
+        self._absent: OrderedDict[OwnerKey, None] = OrderedDict()
+        """Uids of owners that the server does not have; a uid is never reused."""
+        self._pending_reads: dict[OwnerKey, asyncio.Future[Resource | None]] = {}
+        """Pending reads of owners, shared by all dependents."""
         for kind in stored_kinds(self.client.scheme.served):
             if kind.kind not in _IGNORED:
-                self._keep(kind)
-        context.custom_kinds.follow(self._keep, self._drop)
+                self._add_kind(kind)
+        context.custom_kinds.follow(self._add_kind, self._remove_kind)
 
-    def _drop(self, kind: Kind) -> None:
-        """A custom kind is gone, and its objects with it."""
-        kept = self._by_kind.pop((kind.group, kind.kind), None)
-        if kept is not None:
-            self._kept.pop(kept.name, None)
+    def _remove_kind(self, kind: Kind) -> None:
+        cache = self._by_kind.pop((kind.group, kind.kind), None)
+        if cache is not None:
+            self._kept.pop(cache.name, None)
             self.context.informers.forget(kind.type)
 
-    def _keep(self, kind: Kind) -> None:
+    def _add_kind(self, kind: Kind) -> None:
         objects: Informer[Any] = self.context.informers.of(kind.type)
-        kept = Kept(kind, objects, objects.index("owner", _owner_uids))
-        self._kept[kept.name] = self._by_kind[kind.group, kind.kind] = kept
+        cache = KindCache(kind, objects, objects.index("owner", _owner_uids))
+        self._kept[cache.name] = self._by_kind[kind.group, kind.kind] = cache
         objects.add_handler(
-            added=lambda obj: self._added(kept, obj),
-            updated=lambda old, new: self._updated(kept, old, new),
+            added=lambda obj: self._added(cache, obj),
+            updated=lambda old, new: self._updated(cache, old, new),
             deleted=self._deleted,
         )
 
-    # -- what changes
+    # -- events
 
-    def _added(self, kept: Kept, obj: Resource) -> None:
+    def _added(self, cache: KindCache, obj: Resource) -> None:
         meta = obj.metadata
         owned = meta.owner_references
         if meta.deletion_timestamp is not None or not all(self._is_solid(owner, meta.namespace) for owner in owned):
-            self._look_at(kept, obj)
+            self._enqueue(cache, obj)
 
-    def _updated(self, kept: Kept, old: Resource, new: Resource) -> None:
+    def _updated(self, cache: KindCache, old: Resource, new: Resource) -> None:
         before, after = old.metadata, new.metadata
         if after.deletion_timestamp is not None:
             if FOREGROUND in after.finalizers or ORPHAN in after.finalizers:
-                self._look_at(kept, new)
+                self._enqueue(cache, new)
         elif after.owner_references != before.owner_references:
-            self._look_at(kept, new)
+            self._enqueue(cache, new)
         if after.owner_references != before.owner_references:
-            self._look_at_owners(old)
+            self._enqueue_owners(old)
 
     def _deleted(self, obj: Resource) -> None:
-        for kept, dependent in self._dependents(obj.metadata.uid):
-            self._look_at(kept, dependent)
-        self._look_at_owners(obj)
+        for cache, dependent in self._dependents(obj.metadata.uid):
+            self._enqueue(cache, dependent)
+        self._enqueue_owners(obj)
 
-    def _look_at_owners(self, obj: Resource) -> None:
-        """Owners may have waited for this object."""
+    def _enqueue_owners(self, obj: Resource) -> None:
         for reference in obj.metadata.owner_references:
             found = self._cached(reference, obj.metadata.namespace)
             if found is not None and found[1].metadata.deletion_timestamp is not None:
-                self._look_at(*found)
+                self._enqueue(*found)
 
-    def _look_at(self, kept: Kept, obj: Resource) -> None:
-        self.queue.add(f"{kept.name} {key_of(obj)}")
+    def _enqueue(self, cache: KindCache, obj: Resource) -> None:
+        self.queue.add(f"{cache.name} {key_of(obj)}")
 
-    def _dependents(self, uid: str) -> Iterator[tuple[Kept, Resource]]:
-        for kept in self._kept.values():
-            if uid in kept.owners:
-                for dependent in kept.by_owner.get(uid):
-                    yield kept, dependent
+    def _dependents(self, uid: str) -> Iterator[tuple[KindCache, Resource]]:
+        for cache in self._kept.values():
+            if uid in cache.owners:
+                for dependent in cache.by_owner.get(uid):
+                    yield cache, dependent
 
-    # -- what follows
+    # -- reconciling
 
     async def reconcile(self, key: str) -> float | None:
         name, _, where = key.partition(" ")
-        kept = self._kept.get(name)
-        obj: Resource | None = kept.objects.by_key(where) if kept else None
-        if kept is None or obj is None:
+        cache = self._kept.get(name)
+        obj: Resource | None = cache.objects.by_key(where) if cache else None
+        if cache is None or obj is None:
             return None
         if obj.metadata.deletion_timestamp is not None:
-            await self._finish(kept, obj)
+            await self._finish(cache, obj)
         elif obj.metadata.owner_references:
-            await self._judge(kept, obj)
+            await self._collect(cache, obj)
         return None
 
-    async def _finish(self, kept: Kept, obj: Resource) -> None:
-        """Do what a deletion waits for."""
+    async def _finish(self, cache: KindCache, obj: Resource) -> None:
         finalizers = obj.metadata.finalizers
         if ORPHAN in finalizers:
             for other, dependent in list(self._dependents(obj.metadata.uid)):
-                await self._let_go(other, dependent, [obj.metadata.uid])
-            await self._remove_finalizer(kept, obj, ORPHAN)
+                await self._remove_references(other, dependent, [obj.metadata.uid])
+            await self._remove_finalizer(cache, obj, ORPHAN)
         elif FOREGROUND in finalizers:
             blocked = False
             for other, dependent in list(self._dependents(obj.metadata.uid)):
                 blocked = blocked or _blocks(dependent, obj.metadata.uid)
                 if dependent.metadata.deletion_timestamp is None:
-                    self._look_at(other, dependent)
+                    self._enqueue(other, dependent)
             if not blocked:
-                await self._remove_finalizer(kept, obj, FOREGROUND)
+                await self._remove_finalizer(cache, obj, FOREGROUND)
 
-    async def _judge(self, kept: Kept, obj: Resource) -> None:
-        """Delete an object that nobody owns any more; where an owner is left, forget those that are gone."""
+    async def _collect(self, cache: KindCache, obj: Resource) -> None:
         owners = await self._owners(obj)
         lost = [*owners.dangling, *owners.waiting]
         if not lost:
             return
         if owners.solid:
-            await self._let_go(kept, obj, [reference.uid for reference in lost])
+            await self._remove_references(cache, obj, [reference.uid for reference in lost])
             return
         policy = "Background"
         if ORPHAN in obj.metadata.finalizers:
             policy = "Orphan"
         elif FOREGROUND in obj.metadata.finalizers or (owners.waiting and self._has_dependents(obj)):
             policy = "Foreground"
-            await self._open_circle(kept, obj)
+            await self._break_cycle(cache, obj)
         meta = obj.metadata
-        log.debug("collecting %s %s (%s)", kept.kind.kind, key_of(obj), policy)
+        log.debug("collecting %s %s (%s)", cache.kind.kind, key_of(obj), policy)
         with suppress(errors.NotFound):
             await self.client.delete_unread(
-                kept.kind.type, meta.name, meta.namespace, propagation_policy=policy, uid=meta.uid
+                cache.kind.type, meta.name, meta.namespace, propagation_policy=policy, uid=meta.uid
             )
 
-    async def _open_circle(self, kept: Kept, obj: Resource) -> None:
-        """Where a dependent waits already, it may wait for this object's owner in turn: no longer block that one."""
+    async def _break_cycle(self, cache: KindCache, obj: Resource) -> None:
+        """Unblock the owner of an object whose dependent is waiting too: both may wait for each other."""
         meta = obj.metadata
         blocking = [each.uid for each in meta.owner_references if each.block_owner_deletion]
         if blocking and any(_waits(dependent) for _, dependent in self._dependents(meta.uid)):
             opened = [{"uid": uid, "blockOwnerDeletion": False} for uid in blocking]
             body = {"metadata": {"uid": meta.uid, "ownerReferences": opened}}
             with suppress(errors.NotFound):
-                await self.client.patch(kept.kind.type, meta.name, body, meta.namespace)
+                await self.client.patch(cache.kind.type, meta.name, body, meta.namespace)
 
     def _has_dependents(self, obj: Resource) -> bool:
         return next(self._dependents(obj.metadata.uid), None) is not None
 
     def _is_solid(self, reference: OwnerReference, namespace: str) -> bool:
-        """Whether an owner is known to be there, and not waiting for its dependents to go."""
         cached = self._cached(reference, namespace)
         return cached is not None and not _waits(cached[1]) and _named(reference, namespace) not in self._absent
 
@@ -218,27 +213,26 @@ class GarbageCollector(Controller):
         return found
 
     async def _owner(self, reference: OwnerReference, namespace: str) -> Resource | bool | None:
-        """The owner; True when nobody can tell whether it exists, None when it does not."""
+        """Return the owner, True if it cannot be checked, None if it is gone."""
         named = _named(reference, namespace)
         if named in self._absent:
             return None
         cached = self._cached(reference, namespace)
         if cached is not None:
             return cached[1]
-        kept = self._kept_of(reference)
-        if kept is None or (kept.kind.namespaced and not namespace):
+        cache = self._cache_of(reference)
+        if cache is None or (cache.kind.namespaced and not namespace):
             return True
-        asked = self._asked.get(named)
+        asked = self._pending_reads.get(named)
         if asked is None:
-            asked = self._asked[named] = asyncio.ensure_future(self._ask(kept, named))
-            asked.add_done_callback(lambda _: self._asked.pop(named))
+            asked = self._pending_reads[named] = asyncio.ensure_future(self._read_owner(cache, named))
+            asked.add_done_callback(lambda _: self._pending_reads.pop(named))
         return await asyncio.shield(asked)
 
-    async def _ask(self, kept: Kept, named: Named) -> Resource | None:
-        """The owner as the server has it; None when it does not."""
+    async def _read_owner(self, cache: KindCache, named: OwnerKey) -> Resource | None:
         namespace, _, _, name, uid = named
         try:
-            owner: Resource = await self.client.get(kept.kind.type, name, namespace if kept.kind.namespaced else "")
+            owner: Resource = await self.client.get(cache.kind.type, name, namespace if cache.kind.namespaced else "")
         except errors.NotFound:
             pass
         else:
@@ -249,42 +243,41 @@ class GarbageCollector(Controller):
             self._absent.popitem(last=False)
         return None
 
-    def _kept_of(self, reference: OwnerReference) -> Kept | None:
+    def _cache_of(self, reference: OwnerReference) -> KindCache | None:
         group = reference.api_version.rpartition("/")[0]
         return self._by_kind.get((group, reference.kind))
 
-    def _cached(self, reference: OwnerReference, namespace: str) -> tuple[Kept, Resource] | None:
-        kept = self._kept_of(reference)
-        if kept is None:
+    def _cached(self, reference: OwnerReference, namespace: str) -> tuple[KindCache, Resource] | None:
+        cache = self._cache_of(reference)
+        if cache is None:
             return None
-        obj: Resource | None = kept.objects.get(reference.name, namespace if kept.kind.namespaced else "")
-        return (kept, obj) if obj is not None and obj.metadata.uid == reference.uid else None
+        obj: Resource | None = cache.objects.get(reference.name, namespace if cache.kind.namespaced else "")
+        return (cache, obj) if obj is not None and obj.metadata.uid == reference.uid else None
 
-    async def _let_go(self, kept: Kept, obj: Resource, owners: list[str]) -> None:
-        """Remove references to owners."""
+    async def _remove_references(self, cache: KindCache, obj: Resource, owners: list[str]) -> None:
         meta = obj.metadata
         removed = [{"$patch": "delete", "uid": uid} for uid in owners]
         body: dict[str, Any] = {"metadata": {"uid": meta.uid, "ownerReferences": removed}}
         how = PatchType.STRATEGIC_MERGE
-        if kept.kind.custom:  # which has no keys to merge by: the list is written as a whole
+        if cache.kind.custom:  # no merge keys: the list is replaced
             left = [reference for reference in meta.owner_references if reference.uid not in owners]
             body, how = (
                 {"metadata": {"resourceVersion": meta.resource_version, "ownerReferences": left}},
                 PatchType.MERGE,
             )
         with suppress(errors.NotFound):
-            await self.client.patch(kept.kind.type, meta.name, body, meta.namespace, type=how)
+            await self.client.patch(cache.kind.type, meta.name, body, meta.namespace, type=how)
 
-    async def _remove_finalizer(self, kept: Kept, obj: Resource, finalizer: str) -> None:
+    async def _remove_finalizer(self, cache: KindCache, obj: Resource, finalizer: str) -> None:
         meta = obj.metadata
         left = [name for name in meta.finalizers if name != finalizer]
         body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": left}}
         with suppress(errors.NotFound):
-            await self.client.patch(kept.kind.type, meta.name, body, meta.namespace, type=PatchType.MERGE)
+            await self.client.patch(cache.kind.type, meta.name, body, meta.namespace, type=PatchType.MERGE)
 
 
 def stored_kinds(served: tuple[Kind, ...]) -> Iterator[Kind]:
-    """The kinds whose objects live in the server, each once: in the newest version that is served."""
+    """Return the stored kinds, each in the newest served version."""
     seen: set[tuple[str, str]] = set()
     for kind in served:
         if kind.family not in seen and set(kind.verbs) >= _NEEDED:
@@ -296,7 +289,7 @@ def _owner_uids(obj: Resource) -> list[str]:
     return [owner.uid for owner in obj.metadata.owner_references]
 
 
-def _named(reference: OwnerReference, namespace: str) -> Named:
+def _named(reference: OwnerReference, namespace: str) -> OwnerKey:
     return namespace, reference.api_version, reference.kind, reference.name, reference.uid
 
 

@@ -1,4 +1,4 @@
-"""Empties namespaces that are being deleted, and lets them go when nothing is left in them."""
+"""Delete the content of terminating namespaces, then finalize them."""
 
 from contextlib import suppress
 
@@ -27,13 +27,13 @@ _NO_FAILURES = (
         "All content successfully deleted, may be waiting on finalization",
     ),
 )
-"""Conditions that Kubernetes has because its kinds are spread over servers; here they never hold."""
+"""Conditions about aggregated servers, which are always False here."""
 _POLL_SECONDS = 1.0
 _LONGEST_POLL_SECONDS = 15.0
 
 
 class NamespaceDeletion(Controller):
-    """Works on namespaces, by name."""
+    """Reconcile namespaces, by name."""
 
     name = "namespace"
 
@@ -69,24 +69,24 @@ class NamespaceDeletion(Controller):
             self._polls.pop(key, None)
             await self._finalize(namespace)
             return None
-        await self._tell(namespace, remaining, finalizers)
+        await self._write_status(namespace, remaining, finalizers)
         polls = self._polls[key] = self._polls.get(key, 0) + 1
         return min(_POLL_SECONDS * polls, _LONGEST_POLL_SECONDS)
 
     async def _empty(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Delete everything; returns how many objects of which resource, and with which finalizers, are left."""
+        """Delete everything; return the number of remaining objects by resource and by finalizer."""
         remaining: dict[str, int] = {}
         finalizers: dict[str, int] = {}
         for kind in [*self._kinds]:
             if not self.client.knows(kind.type):
-                continue  # its definition has gone since, and all of its objects with it
+                continue  # its definition was deleted, with all objects
             found = await self.client.page(kind.type, name, limit=1)
             if not found.items:
                 continue
             await self.client.delete_collection(kind.type, name, propagation_policy="Background")
             await self._count(kind, name, remaining, finalizers)
             if kind.type is Pod and remaining:
-                break  # what pods use must not vanish under them: a NetworkPolicy, a Secret
+                break  # objects that pods use are deleted after the pods
         return remaining, finalizers
 
     async def _count(self, kind: Kind, name: str, remaining: dict[str, int], finalizers: dict[str, int]) -> None:
@@ -105,8 +105,7 @@ class NamespaceDeletion(Controller):
                 structs.replace(current, spec=structs.replace(current.spec, finalizers=left)), subresource="finalize"
             )
 
-    async def _tell(self, namespace: Namespace, remaining: dict[str, int], finalizers: dict[str, int]) -> None:
-        """Say in the status what the deletion waits for."""
+    async def _write_status(self, namespace: Namespace, remaining: dict[str, int], finalizers: dict[str, int]) -> None:
         content = ", ".join(f"{resource} has {count} resource instances" for resource, count in remaining.items())
         waiting = ", ".join(f"{name} in {count} resource instances" for name, count in finalizers.items())
         wanted = [

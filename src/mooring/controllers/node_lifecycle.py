@@ -1,10 +1,9 @@
-"""Taints nodes as their conditions say, and notices when a node has stopped to report.
+"""Taint nodes by their conditions, and detect nodes that no longer report.
 
-A node lives while its Lease or its status changes. One that has been silent for `node_grace_seconds` gets conditions of
-status Unknown; conditions, and `spec.unschedulable`, become taints. What NoExecute taints then do to pods is
-``taint_eviction.py``'s matter, and how fast they are given ``zone_disruption.py``'s. Silence is measured by this
-controller's own clock from what it saw last, so that clocks of nodes may be wrong and a restart gives every node its
-full time again.
+A node is alive while its Lease or status changes. After `node_grace_seconds` without a change its conditions become
+Unknown; conditions and `spec.unschedulable` become taints. ``taint_eviction.py`` evicts by NoExecute taints;
+``zone_disruption.py`` limits how fast they are added. Silence is measured by this controller's clock since the last
+change that it saw, so clocks of nodes may be wrong and a restart starts every countdown again.
 """
 
 import asyncio
@@ -40,14 +39,12 @@ _OWN = {(key, _NO_SCHEDULE) for key in (NOT_READY, UNREACHABLE, UNSCHEDULABLE, *
     (NOT_READY, _NO_EXECUTE),
     (UNREACHABLE, _NO_EXECUTE),
 }
-"""The taints that this controller adds and removes."""
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-"""The conditions that a node's kubelet keeps up to date."""
 log = logs.get(__name__)
 
 
 class NodeLifecycle(Controller):
-    """Works on nodes, by name."""
+    """Reconcile nodes, by name."""
 
     name = "node-lifecycle"
 
@@ -60,31 +57,31 @@ class NodeLifecycle(Controller):
         self._leases: Informer[Lease] = context.informers.of(Lease)
         self._zones = ZoneDisruption()
         self._grace = self._patience = context.options.node_grace_seconds
-        self._heard: dict[str, float] = {}
-        """When each node was last seen to live."""
+        self._last_seen: dict[str, float] = {}
+        """When each node was last seen alive."""
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
         self._leases.add_handler(added=self._lease_changed, updated=lambda _, lease: self._lease_changed(lease))
 
-    # -- what nodes tell
+    # -- events
 
     def _node_added(self, node: Node) -> None:
-        self._heard.setdefault(node.metadata.name, self.clock.monotonic())
+        self._last_seen.setdefault(node.metadata.name, self.clock.monotonic())
         self.enqueue(node)
 
     def _node_updated(self, old: Node, new: Node) -> None:
         before, after = _ready(old), _ready(new)
         if after is not None and (before is None or before.last_heartbeat_time != after.last_heartbeat_time):
-            self._heard[new.metadata.name] = self.clock.monotonic()
+            self._last_seen[new.metadata.name] = self.clock.monotonic()
         self.enqueue(new)
 
     def _node_deleted(self, node: Node) -> None:
-        self._heard.pop(node.metadata.name, None)
+        self._last_seen.pop(node.metadata.name, None)
 
     def _lease_changed(self, lease: Lease) -> None:
         if lease.metadata.namespace == LEASES:
-            self._heard[lease.metadata.name] = self.clock.monotonic()
+            self._last_seen[lease.metadata.name] = self.clock.monotonic()
 
-    # -- what follows
+    # -- reconciling
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -92,33 +89,33 @@ class NodeLifecycle(Controller):
             tasks.create_task(self._monitor())
 
     async def _monitor(self) -> None:
-        """Have silent nodes looked at, and those that are not ready when their zone's state has changed."""
         while True:
             changed = self._zones.look(self._nodes.objects())
-            self._patience = self._how_patient()
+            self._patience = self._grace_seconds()
             for node in self._nodes.objects():
                 if self._is_silent(node) or (changed and not is_ready(node)):
                     self.enqueue(node)
-            for name in [name for name in self._heard if self._nodes.get(name) is None]:
-                del self._heard[name]
+            for name in [name for name in self._last_seen if self._nodes.get(name) is None]:
+                del self._last_seen[name]
             began = self.clock.monotonic()
             await self.clock.sleep(MONITOR_SECONDS)
-            self._allow_for(self.clock.monotonic() - began - MONITOR_SECONDS)
+            self._extend_grace(self.clock.monotonic() - began - MONITOR_SECONDS)
 
-    def _how_patient(self) -> float:
-        """How long a node may be silent. When most fall silent at once, the server or this process is overloaded more
-        likely than they are dead, and writing of all of them that they are would make it worse: twice as long then."""
+    def _grace_seconds(self) -> float:
+        """Return the grace period, doubled when most nodes are silent.
+
+        Then this process is more likely overloaded than all nodes dead.
+        """
         overdue = self.clock.monotonic() - self._grace / 2
-        count = sum(heard < overdue for heard in self._heard.values())
-        return 2 * self._grace if count > _MANY and count * 2 > len(self._heard) else self._grace
+        count = sum(heard < overdue for heard in self._last_seen.values())
+        return 2 * self._grace if count > _MANY and count * 2 > len(self._last_seen) else self._grace
 
-    def _allow_for(self, late: float) -> None:
-        """Give nodes the time in which this process was too busy, or not running, to hear them."""
+    def _extend_grace(self, late: float) -> None:
+        """Extend grace periods by the time in which this process could not see heartbeats."""
         if late > MONITOR_SECONDS:
-            self._heard = {name: heard + late for name, heard in self._heard.items()}
+            self._last_seen = {name: heard + late for name, heard in self._last_seen.items()}
 
     def _is_silent(self, node: Node) -> bool:
-        """Whether a node has not reported for too long and its conditions do not say so yet."""
         ready = _ready(node)
         if ready is not None and ready.status == "Unknown":
             return False
@@ -126,7 +123,7 @@ class NodeLifecycle(Controller):
             grace = timedelta(seconds=STARTUP_GRACE_SECONDS)
             created = node.metadata.creation_timestamp
             return created is not None and self.clock.now() - times.parse(created) > grace
-        heard = self._heard.get(node.metadata.name)
+        heard = self._last_seen.get(node.metadata.name)
         return heard is not None and self.clock.monotonic() - heard > self._patience
 
     async def reconcile(self, key: str) -> float | None:
@@ -145,7 +142,7 @@ class NodeLifecycle(Controller):
         return again
 
     async def _taint(self, node: Node) -> float | None:
-        """Taint a node that is not ready; returns when to ask again whether its pods may be evicted."""
+        """Taint a node that is not ready; return when to ask again whether its pods may be evicted."""
         zone = zone_of(node)
         has = any(taint.effect == _NO_EXECUTE and _key(taint) in _OWN for taint in node.spec.taints)
         if has:
@@ -194,7 +191,6 @@ class NodeLifecycle(Controller):
         return marked
 
     async def _mark_pods(self, node: Node) -> None:
-        """Nobody can say any more that the pods of the node are ready, so Services must not use them."""
         now = times.to_seconds(self.clock.now())
         body = {"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": now}]}}
         for pod in list(self._by_node.get(node.metadata.name)):
@@ -208,9 +204,9 @@ class NodeLifecycle(Controller):
 
 
 def wanted_taints(node: Node, *, evicts: bool) -> list[Taint]:
-    """The node's taints as they should be: those of others untouched and in place, its own as conditions say.
+    """Return the node's taints with those of this controller as conditions require; others stay in place.
 
-    `evicts` is whether a node that is not ready may lose its pods.
+    `evicts` is whether a node that is not ready gets NoExecute taints.
     """
     keys = _taint_keys(node, evicts=evicts)
     kept = [taint for taint in node.spec.taints if _key(taint) not in _OWN or _key(taint) in keys]
@@ -219,7 +215,6 @@ def wanted_taints(node: Node, *, evicts: bool) -> list[Taint]:
 
 
 def _taint_keys(node: Node, *, evicts: bool) -> dict[tuple[str, str], None]:
-    """What the node should be tainted with, in order."""
     found: dict[tuple[str, str], None] = {}
     if node.spec.unschedulable:
         found[UNSCHEDULABLE, _NO_SCHEDULE] = None

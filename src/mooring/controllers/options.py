@@ -1,4 +1,4 @@
-"""What the controllers are started with, and what of it depends on versions and gates: read once, here (4330.12)."""
+"""The options of controllers; versions and gates are read once, here (4330.12)."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -23,24 +23,23 @@ KUBELET_FEATURES = (
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
-"""What a kubelet declares by default, as far as pods can need it."""
+"""Declared features of a default kubelet that pods can require."""
 _DECLARED_SINCE = Version(1, 36)
 _STATEFUL_PODS_AT_ONCE = Version(1, 37)
-"""Since when MaxUnavailableStatefulSet is on."""
+"""The first release with MaxUnavailableStatefulSet on."""
 
 
 _KUBELET = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?([-+][0-9A-Za-z.+-]+)?")
 
 
 class Kubelet(msgspec.Struct, frozen=True):
-    """What simulated kubelets say of themselves."""
+    """What simulated kubelets report about themselves."""
 
     version: str = f"v{BINARY}.0"
     features: tuple[str, ...] = KUBELET_FEATURES
-    """What they declare that they can do, where nodes say such things."""
 
     def of(self, version: str) -> "Kubelet | None":
-        """A kubelet of another version, as `1.34` or `v1.34.2`; None for a text that is none.
+        """Return a kubelet of another version (`1.34` or `v1.34.2`); None if the text is no version.
 
         >>> Kubelet().of("1.34").version
         'v1.34.0'
@@ -54,32 +53,26 @@ class Kubelet(msgspec.Struct, frozen=True):
 
 
 class UnknownControllerError(ValueError):
-    """A name in `--controllers` is not one of a controller; the message lists those there are."""
+    """A name in `--controllers` is unknown; the message lists the known ones."""
 
 
 class ControllerOptions(msgspec.Struct, frozen=True):
-    """What follows from a component's versions and gates, and how patient the controllers are."""
+    """Options that follow from a component's versions and gates, and timeouts."""
 
     constraints: ConstraintOptions = msgspec.field(default_factory=ConstraintOptions)
     version: str = ""
-    """How the component announces itself."""
     scheme: Scheme = msgspec.field(default_factory=Scheme)
-    """The kinds and versions that it speaks."""
     kubelet: Kubelet = Kubelet()
-    """What simulated kubelets are like, where their nodes do not say otherwise."""
     programs: "Programs | None" = None
-    """What runs on simulated nodes for which images; None: nothing is executed."""
+    """Programs that run for images on simulated nodes, if any."""
     stateful_pods_at_once: bool = True
-    """Whether StatefulSets heed `maxUnavailable` (MaxUnavailableStatefulSet)."""
+    """Whether StatefulSets honour `maxUnavailable` (MaxUnavailableStatefulSet)."""
     node_grace_seconds: float = 50.0
-    """How long a node may be silent before it counts as unreachable."""
     rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)
-    """How long a template is left alone when the server refuses its pods. A maximum of 0: as in Kubernetes, where only
-    the queue slows down, and everything that happens to the workload is another attempt."""
+    """Backoff of a template whose pods the server rejects. A maximum of 0 leaves it to the queue, as in Kubernetes."""
 
 
 def for_component(component: Component) -> ControllerOptions:
-    """Read a component's versions and gates, once."""
     declare = component.gates.enabled(NODE_DECLARED_FEATURES) and component.versions.emulation >= _DECLARED_SINCE
     return ControllerOptions(
         constraints=options.from_gates(component.gates),
@@ -90,10 +83,10 @@ def for_component(component: Component) -> ControllerOptions:
     )
 
 
-def chosen(wanted: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
-    """The controllers that `--controllers` means, as kube-controller-manager reads it: `*` is all, `-name` all but one.
+def select_controllers(wanted: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """Return the controllers of `--controllers`, as kube-controller-manager reads it: `*` is all, `-name` excludes.
 
-    >>> chosen(["*", "-job"], ["deployment", "job"])
+    >>> select_controllers(["*", "-job"], ["deployment", "job"])
     ('deployment',)
     """
     words = [word for word in (word.strip() for word in wanted) if word]

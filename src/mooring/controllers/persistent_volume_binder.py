@@ -1,9 +1,9 @@
-"""Binds PersistentVolumeClaims to PersistentVolumes, and makes volumes for the simulated provisioner.
+"""Bind PersistentVolumeClaims to PersistentVolumes, and provision simulated volumes.
 
-A claim gets the smallest free volume that is large enough, of its class, with its modes and labels. Where the class
-says `WaitForFirstConsumer`, the scheduler chooses: it reserves a volume, or names the node for which one is to be made.
-A StorageClass whose provisioner is `simulation.mooring.dev/volumes` gets volumes out of thin air.
-Works on claims, by `namespace/name`, and on volumes, by name. ``volume_protection.py`` lets them go.
+A claim gets the smallest available volume of its class that is large enough and has its modes and labels. With
+`WaitForFirstConsumer` the scheduler reserves a volume or selects a node to provision for. A StorageClass with the
+provisioner `simulation.mooring.dev/volumes` is provisioned here. Keys: claims `namespace/name`, volumes `name`.
+``volume_protection.py`` removes finalizers.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _ZERO = Quantity(0)
 
 
 class PersistentVolumeBinder(Controller):
-    """Works on claims and volumes."""
+    """Reconcile claims and volumes."""
 
     name = "persistentvolume-binder"
 
@@ -63,7 +63,7 @@ class PersistentVolumeBinder(Controller):
         )
         self._classes.add_handler(added=self._class_added)
 
-    # -- what changes
+    # -- events
 
     def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
         for volume in self._by_claim.get(key_of(claim)):
@@ -121,12 +121,10 @@ class PersistentVolumeBinder(Controller):
             await self._bind(claim, volume)
 
     def _waits(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether the scheduler has to say where the volume is needed."""
         storage_class = self._classes.get(class_of(claim))
         return storage_class is not None and storage_class.volume_binding_mode == _WAIT
 
     def _reserved(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume that somebody has set aside for the claim."""
         for volume in self._by_claim.get(key_of(claim)):
             if volume.spec.claim_ref is not None and _is_for(volume.spec.claim_ref, claim):
                 return volume
@@ -137,16 +135,12 @@ class PersistentVolumeBinder(Controller):
         return min(fitting, key=lambda volume: (_size(volume), volume.metadata.name), default=None)
 
     async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        """Tie both to each other; what is done already is left alone, so a bind that broke off is finished."""
+        """Write both references; steps that are done are skipped, so that an interrupted binding is completed."""
         meta = claim.metadata
         reference = volume.spec.claim_ref
         if reference is None or reference.uid != meta.uid:
             wanted = ObjectReference(
-                kind="PersistentVolumeClaim",
-                api_version="v1",
-                namespace=meta.namespace,
-                name=meta.name,
-                uid=meta.uid,
+                kind="PersistentVolumeClaim", api_version="v1", namespace=meta.namespace, name=meta.name, uid=meta.uid
             )
             head: dict[str, Any] = {"resourceVersion": volume.metadata.resource_version}
             if reference is None:
@@ -175,7 +169,7 @@ class PersistentVolumeBinder(Controller):
         with suppress(errors.NotFound):
             await self.client.patch(PersistentVolumeClaim, meta.name, body, meta.namespace, subresource="status")
 
-    # -- volumes that do not exist yet
+    # -- provisioning
 
     async def _provide(self, claim: PersistentVolumeClaim) -> None:
         storage_class = self._classes.get(class_of(claim))
@@ -195,7 +189,7 @@ class PersistentVolumeBinder(Controller):
             await self._ask(claim, storage_class.provisioner)
 
     async def _ask(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
-        """Call somebody else's provisioner: it looks for its name in claims."""
+        """Annotate a claim for an external provisioner."""
         meta = claim.metadata
         if STORAGE_PROVISIONER in meta.annotations:
             return
@@ -244,7 +238,7 @@ class PersistentVolumeBinder(Controller):
         claim = self._claims.get(reference.name, reference.namespace)
         if claim is not None and claim.metadata.uid == reference.uid:
             self.enqueue(claim)
-        elif not reference.uid:  # set aside for a claim that does not exist yet
+        elif not reference.uid:  # reserved for a claim that does not exist yet
             await self._write_volume_phase(volume, "Available")
             if claim is not None:
                 self.enqueue(claim)
@@ -275,12 +269,12 @@ class PersistentVolumeBinder(Controller):
 
 
 def class_of(thing: PersistentVolume | PersistentVolumeClaim) -> str:
-    """The name of the StorageClass; the annotation of old comes first."""
+    """Return the name of the StorageClass; the legacy annotation takes precedence."""
     return thing.metadata.annotations.get(_BETA_CLASS, thing.spec.storage_class_name or "")
 
 
 def is_match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Whether a volume is free, and would do for a claim of its class."""
+    """Return whether a volume is available and satisfies a claim of its class."""
     wanted, offered = claim.spec, volume.spec
     if offered.claim_ref is not None or volume.metadata.deletion_timestamp is not None:
         return False
@@ -313,7 +307,6 @@ def _claim_key(volume: PersistentVolume) -> Sequence[str]:
 
 
 def _affinity(storage_class: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
-    """Where the volume can be used: as far from the chosen node as the topology of its class tells apart."""
     keys = {entry.key for term in storage_class.allowed_topologies for entry in term.match_label_expressions}
     if node is None or not keys:
         return None

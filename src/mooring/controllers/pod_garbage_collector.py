@@ -1,7 +1,7 @@
-"""Deletes pods that nobody will ever finish: on nodes that are gone, or deleted without a node; and old ended ones.
+"""Delete orphaned pods (on deleted nodes, or terminating without a node) and old finished pods.
 
-A pod whose node is gone may have been seen before its node was: so a node must be missing for a while, and the server
-be asked, before the pod goes. Looks over all pods from time to time.
+A pod may be seen before its node: so a node must be missing for a while, and also on the server, before its pods are
+deleted. All pods are checked periodically.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ log = logs.get(__name__)
 
 
 class PodGarbageCollector(Controller):
-    """Works on pods, by key."""
+    """Reconcile pods, by key."""
 
     name = "pod-garbage-collector"
 
@@ -33,7 +33,7 @@ class PodGarbageCollector(Controller):
         self._nodes: Informer[Node] = context.informers.of(Node)
         self._by_node = pods_by_node(self._pods)
         self._missing: dict[str, float] = {}
-        """Nodes that pods name and that are not there, and since when that is known."""
+        """Nodes that pods refer to and that do not exist, and since when that is known."""
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -72,7 +72,6 @@ class PodGarbageCollector(Controller):
         return found
 
     def _never_finishes(self, pod: Pod) -> bool:
-        """Whether a pod that was deleted has no node, or one that was declared out of service."""
         if not pod.spec.node_name:
             return True
         node = self._nodes.get(pod.spec.node_name)
@@ -104,7 +103,7 @@ class PodGarbageCollector(Controller):
         return True
 
     async def _mark_failed(self, pod: Pod, *, orphaned: bool) -> None:
-        """Say that the pod has failed: owners that count their pods must not wait for it."""
+        """Set the phase Failed, so that owners that count pods do not wait for this one."""
         status: dict[str, object] = {"phase": "Failed"}
         if orphaned:
             status["conditions"] = [

@@ -1,4 +1,4 @@
-"""Every controller by the name that `--controllers` and kube-controller-manager have for it. One line each."""
+"""Every controller by its name in `--controllers` and kube-controller-manager."""
 
 from mooring.controllers.autoscaling.horizontal import HorizontalAutoscaler
 from mooring.controllers.certificate_requests import CertificateApproval, CertificateCleaner

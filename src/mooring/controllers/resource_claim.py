@@ -1,9 +1,8 @@
-"""Makes ResourceClaims from the templates that pods name, and frees claims that no pod uses any more.
+"""Create ResourceClaims from the templates that pods name, and release claims that no pod uses.
 
-A claim that was made for a pod belongs to it, and goes with it. A claim's `reservedFor` loses pods that have ended;
-when the last one has gone, the devices are free again. What the server refuses to create of a template is told in an
-event and a condition of the pod, and left alone for a while (``workloads/refusals.py``). Works on pods by
-`pod namespace/name`, on claims by `claim namespace/name`.
+A generated claim is owned by its pod. Finished pods are removed from `reservedFor`; without users the claim is
+deallocated. A claim that the server rejects is reported in an event and a condition of the pod, with backoff
+(``workloads/refusals.py``). Keys: `pod namespace/name` and `claim namespace/name`.
 """
 
 from contextlib import suppress
@@ -25,12 +24,12 @@ from mooring.controllers.workloads.refusals import Refusals
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 FINALIZER = "resource.kubernetes.io/delete-protection"
 CREATED = "mooring.dev/ResourceClaimsCreated"
-"""A condition of pods: False while the server refuses claims of their templates."""
+"""A pod condition: False while the server rejects claims of its templates."""
 FAILED = "FailedResourceClaimCreation"
 
 
 class ResourceClaims(Controller):
-    """Works on pods and claims."""
+    """Reconcile pods and claims."""
 
     name = "resourceclaim"
 
@@ -41,7 +40,7 @@ class ResourceClaims(Controller):
         self._pods: Informer[Pod] = informers.of(Pod)
         self._serves = self.client.knows(ResourceClaim) and self.client.knows(ResourceClaimTemplate)
         if not self._serves:
-            return  # before 1.32 there is nothing that this controller could speak
+            return  # not served before 1.32
         self._by_claim = self._pods.index("resource claim", claim_keys)
         self._by_template = self._pods.index("resource claim template", _template_keys)
         self._claims: Informer[ResourceClaim] = informers.of(ResourceClaim)
@@ -82,7 +81,6 @@ class ResourceClaims(Controller):
     # -- claims from templates
 
     async def _make_claims(self, pod: Pod) -> float | None:
-        """Make what is missing. If the server refuses some of it, in how many seconds to try again."""
         known = {entry.name for entry in pod.status.resource_claim_statuses}
         made, refused = [], None
         for entry in pod.spec.resource_claims:
@@ -105,7 +103,6 @@ class ResourceClaims(Controller):
         return refused.wait if refused is not None else None
 
     def _condition(self, pod: Pod, refused: "_RefusedError | None") -> PodCondition | None:
-        """What is to be said about the claims of a pod, if that is news; nothing where none was ever refused."""
         before = next((each for each in pod.status.conditions if each.type == CREATED), None)
         if refused is None and before is None:
             return None
@@ -117,9 +114,9 @@ class ResourceClaims(Controller):
         return PodCondition(type=CREATED, status=status, reason=reason, message=message, last_transition_time=now)
 
     async def _make_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
-        """The name of the claim that was made for an entry of a pod, now or before; None without its template.
+        """Return the name of the claim generated for an entry of a pod; None without its template.
 
-        Raises `_RefusedError` where the server does not take it.
+        Raise `_RefusedError` if the server rejects it.
         """
         for claim in self._by_owner.get(pod.metadata.uid):
             if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry.name:
@@ -131,11 +128,11 @@ class ResourceClaims(Controller):
             return None
         held = self._refusals.held(template, template.spec)
         if held is not None:
-            raise _RefusedError(_told(pod, entry, held[0]), held[1])
+            raise _RefusedError(_rejection_text(pod, entry, held[0]), held[1])
         try:
             created = await self.client.create(_claim_for(pod, entry, template))
         except StatusError as error:
-            note = _told(pod, entry, error)
+            note = _rejection_text(pod, entry, error)
             self._recorder.event(pod, "Warning", FAILED, note)
             wait = self._refusals.refused(template, template.spec, error)
             if wait is None:
@@ -144,7 +141,7 @@ class ResourceClaims(Controller):
         self._refusals.forget(template)
         return created.metadata.name
 
-    # -- claims that are free
+    # -- releasing claims
 
     async def _free(self, claim: ResourceClaim) -> None:
         meta, status = claim.metadata, claim.status
@@ -166,9 +163,9 @@ class ResourceClaims(Controller):
                 await self.client.delete(ResourceClaim, meta.name, meta.namespace, uid=meta.uid)
 
     async def _still_uses(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
-        """Whether a user of a claim is still there; one that no informer shows may also not have been seen yet."""
+        """Return whether a user of a claim exists; one that is not in the cache may be too new for it."""
         if user.resource != "pods" or user.api_group:
-            return True  # not ours to judge
+            return True  # not a pod
         pod = self._pods.get(user.name, namespace)
         if pod is None or pod.metadata.uid != user.uid:
             try:
@@ -178,7 +175,6 @@ class ResourceClaims(Controller):
         return pod.metadata.uid == user.uid and not has_ended(pod)
 
     def _pod_has_ended(self, claim: ResourceClaim) -> bool:
-        """Whether the claim was made for a pod that has ended; one that is gone is garbage collection's matter."""
         if POD_CLAIM_NAME not in claim.metadata.annotations:
             return False
         owner = controller_of(claim.metadata)
@@ -199,15 +195,12 @@ def _template_keys(pod: Pod) -> list[str]:
 
 
 class _RefusedError(Exception):
-    """The server does not take a claim as its template has it, and is left alone for a while."""
-
     def __init__(self, note: str, wait: float) -> None:
         super().__init__(note)
         self.wait = wait
 
 
-def _told(pod: Pod, entry: PodResourceClaim, error: StatusError) -> str:
-    """The server's words, without the name that it made up."""
+def _rejection_text(pod: Pod, entry: PodResourceClaim, error: StatusError) -> str:
     prefix = f"{pod.metadata.name}-{entry.name}-"
     details = error.status.details
     name = details.name if details is not None and details.name.startswith(prefix) else prefix

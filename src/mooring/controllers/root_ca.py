@@ -1,7 +1,6 @@
-"""Puts the certificate authority of the API server into every namespace, as the ConfigMap `kube-root-ca.crt`.
+"""Publish the API server's certificate authority in every namespace, as the ConfigMap `kube-root-ca.crt`.
 
-Pods check the server by it. What is published is what this component itself checks the server by; one that was told
-nothing of the kind (it trusts the machine's own authorities) publishes nothing. Works on namespaces, by name.
+The authority is the one in this component's kubeconfig; without one (system trust) nothing is published.
 """
 
 from contextlib import suppress
@@ -24,7 +23,7 @@ _TEXT = (
 
 
 class RootCaPublisher(Controller):
-    """Works on namespaces."""
+    """Reconcile namespaces."""
 
     name = "root-ca-certificate-publisher"
 

@@ -1,7 +1,7 @@
-"""A chosen set of controllers, run together on shared informers.
+"""Run a set of controllers on shared informers.
 
     controllers = Controllers(client, options)
-    await controllers.run()          # until cancelled; `run_elected` waits for its turn first
+    await controllers.run()          # until cancelled; `run_elected` waits for leadership first
 
 `mooring controllers` and `mooring up` run one. Read next: ``controller.py``.
 """
@@ -19,14 +19,14 @@ from mooring.base import logs
 from mooring.client import Client, ClientError, Informers
 from mooring.client.elected import ElectedComponent, LeaderElection
 from mooring.controllers.controller import Context, Controller
-from mooring.controllers.options import COMPONENT, ControllerOptions, chosen
+from mooring.controllers.options import COMPONENT, ControllerOptions, select_controllers
 from mooring.controllers.registry import CONTROLLERS
 
 log = logs.get(__name__)
 
 
-async def agree_on_versions(client: Client) -> None:
-    """Find out which versions the server has of kinds that not all have, before controllers are made that use them."""
+async def discover_versions(client: Client) -> None:
+    """Discover the served versions of kinds that not all servers have, before controllers use them."""
     policies = [] if client.knows(ValidatingAdmissionPolicy) else [ValidatingAdmissionPolicy]
     try:
         await client.served([DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice, *policies])
@@ -35,7 +35,7 @@ async def agree_on_versions(client: Client) -> None:
 
 
 class Controllers(ElectedComponent):
-    """Controllers for one run. Raises UnknownControllerError for a name that is none."""
+    """Controllers of one run. Raises UnknownControllerError."""
 
     def __init__(
         self,
@@ -50,11 +50,10 @@ class Controllers(ElectedComponent):
         super().__init__(client, election or LeaderElection(COMPONENT), options.version)
         self.context = Context(client, Informers(client), options, registry or CollectorRegistry())
         self.controllers: dict[str, Controller] = {
-            name: CONTROLLERS[name](self.context) for name in chosen(names, CONTROLLERS)
+            name: CONTROLLERS[name](self.context) for name in select_controllers(names, CONTROLLERS)
         }
 
     async def run(self) -> None:
-        """Work until cancelled."""
         try:
             async with AsyncExitStack() as stack:
                 await self.context.enter(stack)

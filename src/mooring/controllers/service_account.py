@@ -1,7 +1,7 @@
-"""Gives every namespace its `default` ServiceAccount, and fills Secrets that ask for a token of an account.
+"""Create the `default` ServiceAccount of namespaces, and fill token Secrets.
 
-A Secret of type `kubernetes.io/service-account-token` names its account in an annotation; it gets the token, and goes
-with the account. Works on namespaces, by name, and on Secrets, by key.
+A Secret of type `kubernetes.io/service-account-token` names its account in an annotation; it gets a token, and is
+deleted with the account. Keys: namespaces by name, Secrets by key.
 """
 
 from base64 import b64encode
@@ -21,7 +21,7 @@ _LIFETIME_SECONDS = 10 * 365 * 86400
 
 
 class ServiceAccounts(Controller):
-    """Works on namespaces and Secrets."""
+    """Reconcile namespaces and Secrets."""
 
     name = "serviceaccount"
 
@@ -70,7 +70,7 @@ class ServiceAccounts(Controller):
         account = self._accounts.get(meta.annotations.get(ACCOUNT, ""), namespace)
         uid = meta.annotations.get(UID, "")
         if account is None or (uid and uid != account.metadata.uid):
-            if uid:  # it was filled once: its account is gone
+            if uid:  # it was filled before: its account is gone
                 with suppress(errors.NotFound):
                     await self.client.delete(Secret, name, namespace, uid=meta.uid)
             return

@@ -1,26 +1,26 @@
-"""Evicts pods from nodes whose NoExecute taints they do not tolerate, or no longer.
+"""Evict pods from nodes with NoExecute taints that they do not tolerate.
 
-A pod's time is reckoned anew whenever its node's taints or its tolerations change: from `timeAdded`, the binding and
-the first matching toleration of each taint (`mooring.constraints.tolerations.eviction_time`). A taint without a time,
-which a node can be created with, counts from when it was first seen here. Read next: ``eviction.py``.
+The due time is recomputed when the node's taints or the pod's tolerations change: from `timeAdded`, the binding and the
+first matching toleration of each taint (`mooring.constraints.tolerations.eviction_time`). A taint without `timeAdded`
+counts from when it was first seen here. Read next: ``eviction.py``.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from mooring.api.core_v1 import Node, Pod, Taint
+from mooring.api.core_v1 import Node, Pod, Taint, Toleration
 from mooring.client import Informer
-from mooring.constraints.time_added import time_added
+from mooring.constraints.time_added import parse_time_added
 from mooring.constraints.tolerations import NO_EXECUTE, eviction_time
 from mooring.controllers.controller import Context
 from mooring.controllers.eviction import Eviction, bound_at, latest_moment, pods_by_node
 
 TaintKey: TypeAlias = tuple[str, str]
-"""The key and the value of a NoExecute taint."""
 
 
 class TaintEviction(Eviction):
-    """Works on pods, by key."""
+    """Reconcile pods, by key."""
 
     name = "taint-eviction"
     metrics_prefix = "taint_eviction_controller"
@@ -31,11 +31,11 @@ class TaintEviction(Eviction):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._nodes: Informer[Node] = context.informers.of(Node)
+        self.nodes: Informer[Node] = context.informers.of(Node)
         self._by_node = pods_by_node(self.pods)
         self._seen: dict[str, dict[TaintKey, datetime]] = {}
-        """Since when the taints without a time are known, by node."""
-        self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
+        """By node, when taints without `timeAdded` were first seen."""
+        self.nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
         self.pods.add_handler(added=self._pod_changed, updated=lambda _, pod: self._pod_changed(pod))
 
     def _node_added(self, node: Node) -> None:
@@ -52,9 +52,8 @@ class TaintEviction(Eviction):
         self._seen.pop(node.metadata.name, None)
 
     def _note(self, node: Node) -> None:
-        """Remember when the taints that do not say it came."""
         known = self._seen.pop(node.metadata.name, {})
-        undated = [_key(taint) for taint in no_execute_taints(node) if time_added(taint) is None]
+        undated = [_key(taint) for taint in no_execute_taints(node) if parse_time_added(taint) is None]
         if undated:
             now = self.clock.now()
             self._seen[node.metadata.name] = {key: known.get(key, now) for key in undated}
@@ -64,23 +63,26 @@ class TaintEviction(Eviction):
             self.enqueue(pod)
 
     def _pod_changed(self, pod: Pod) -> None:
-        node = self._nodes.get(pod.spec.node_name) if pod.spec.node_name else None
+        node = self.nodes.get(pod.spec.node_name) if pod.spec.node_name else None
         if node is not None and no_execute_taints(node):
             self.enqueue(pod)
 
     def due(self, pod: Pod, now: datetime) -> datetime | None:
-        node = self._nodes.get(pod.spec.node_name) if pod.spec.node_name else None
+        node = self.nodes.get(pod.spec.node_name) if pod.spec.node_name else None
         if node is None:
             return None
         seen = self._seen.get(node.metadata.name, {})
 
         def added_at(taint: Taint) -> datetime | None:
-            stamp = time_added(taint)
+            stamp = parse_time_added(taint)
             return seen.get(_key(taint)) if stamp is None else latest_moment(stamp, now)
 
         bound = latest_moment(bound_at(pod), now)
         taints = no_execute_taints(node)
-        return eviction_time(taints, pod.spec.tolerations, bound, self.options, now=now, added_at=added_at)
+        return eviction_time(taints, self.tolerations_of(pod), bound, self.options, now=now, added_at=added_at)
+
+    def tolerations_of(self, pod: Pod) -> Sequence[Toleration]:
+        return pod.spec.tolerations
 
 
 def no_execute_taints(node: Node) -> list[Taint]:

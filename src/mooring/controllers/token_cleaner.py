@@ -1,4 +1,4 @@
-"""Deletes bootstrap tokens whose time is over. (The API server does not take them any more from that moment on.)"""
+"""Delete expired bootstrap tokens; the API server already refuses them."""
 
 from contextlib import suppress
 
@@ -9,7 +9,7 @@ from mooring.controllers.controller import Context, Controller
 
 
 class TokenCleaner(Controller):
-    """Works on secrets of that type, by namespace and name."""
+    """Reconcile bootstrap token Secrets, by key."""
 
     name = "token-cleaner"
 

@@ -1,7 +1,4 @@
-"""Writes into the status of ValidatingAdmissionPolicies what the types of the kinds that they name say about them.
-
-Works on policies, by name; each generation is looked at once.
-"""
+"""Type-check ValidatingAdmissionPolicies against the kinds that they match, and write the result to their status."""
 
 from msgspec import structs
 
@@ -16,7 +13,7 @@ from mooring.controllers.controller import Context, Controller
 
 
 class ValidatingPolicyStatus(Controller):
-    """Works on policies."""
+    """Reconcile policies, by name; each generation once."""
 
     name = "validatingadmissionpolicy-status"
 
@@ -24,7 +21,7 @@ class ValidatingPolicyStatus(Controller):
         super().__init__(context)
         self._scheme = context.options.scheme
         if not self.client.knows(ValidatingAdmissionPolicy):
-            return  # before 1.30 the server has none, unless it is told to
+            return  # not served by default before 1.30
         self._policies: Informer[ValidatingAdmissionPolicy] = context.informers.of(ValidatingAdmissionPolicy)
         self._definitions: Informer[CustomResourceDefinition] = context.informers.of(CustomResourceDefinition)
         self._policies.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
@@ -38,9 +35,7 @@ class ValidatingPolicyStatus(Controller):
         found = expression_warnings(policy, self._scheme, self._definitions.objects())
         checking = TypeChecking(expression_warnings=found)
         status = ValidatingAdmissionPolicyStatus(
-            observed_generation=policy.metadata.generation,
-            type_checking=checking,
-            conditions=policy.status.conditions,
+            observed_generation=policy.metadata.generation, type_checking=checking, conditions=policy.status.conditions
         )
         await self.client.update_status(structs.replace(policy, status=status))
         return None

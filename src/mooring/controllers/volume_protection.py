@@ -1,7 +1,6 @@
-"""Keeps PersistentVolumeClaims that pods use, and PersistentVolumes that are bound, until they are free.
+"""Remove the protection finalizers of terminating PersistentVolumeClaims and PersistentVolumes that are unused.
 
-The server gives both a finalizer when they are made. Here it is taken away from those that are being deleted and that
-nobody needs any more. Works on claims, by `namespace/name`, and on volumes, by name.
+The server adds the finalizers on create. Keys: claims `namespace/name`, volumes `name`.
 """
 
 from contextlib import suppress
@@ -17,7 +16,7 @@ CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernete
 
 
 class VolumeProtection(Controller):
-    """Works on claims and volumes."""
+    """Reconcile claims and volumes."""
 
     name = "volume-protection"
 
@@ -64,7 +63,7 @@ class VolumeProtection(Controller):
 
 
 def claim_keys(pod: Pod) -> list[str]:
-    """The claims that a pod uses, those that are made for it among them."""
+    """Return the keys of the claims that a pod uses, generated ones included."""
     keys = []
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:

@@ -1,7 +1,7 @@
-"""How fast nodes that are not ready may lose their pods: the more is down, the more slowly.
+"""Limit how fast nodes that are not ready lose their pods: the more nodes are down, the slower.
 
-Who sees all nodes fail at once is more likely cut off itself than right. `NodeLifecycle` asks before it gives a node a
-NoExecute taint. The numbers are kube-controller-manager's.
+If all nodes seem to fail at once, this controller is more likely disconnected itself. `NodeLifecycle` asks before it
+adds a NoExecute taint. The numbers are kube-controller-manager's.
 """
 
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ from mooring.api.core_v1 import Node
 from mooring.api.states import is_ready
 
 RATE, SLOW_RATE = 0.1, 0.01
-"""Nodes a second, in each zone."""
+"""Nodes per second and zone."""
 LARGE_ZONE = 50
-"""In smaller zones that are partly down, nothing is evicted."""
+"""Smaller zones that are partly down lose no pods."""
 UNHEALTHY_SHARE = 0.55
 _REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 Zone = tuple[str, str]
@@ -31,7 +31,7 @@ def zone_of(node: Node) -> Zone:
 
 
 def state_of(nodes: int, ready: int) -> State:
-    """The state of a zone with so many nodes.
+    """Return the state of a zone.
 
     >>> [state_of(10, ready).value for ready in (10, 3, 0)]
     ['Normal', 'PartialDisruption', 'FullDisruption']
@@ -45,7 +45,7 @@ def state_of(nodes: int, ready: int) -> State:
 
 
 class ZoneDisruption:
-    """The states of all zones, and when each may lose its next node."""
+    """The state of each zone, and when it may lose its next node."""
 
     def __init__(self) -> None:
         self._states: dict[Zone, State] = {}
@@ -54,11 +54,11 @@ class ZoneDisruption:
 
     @property
     def is_total(self) -> bool:
-        """Whether no zone has a node that is ready."""
+        """Return whether no zone has a ready node."""
         return bool(self._states) and all(state is State.FULL_DISRUPTION for state in self._states.values())
 
     def look(self, nodes: Iterable[Node]) -> bool:
-        """Take in how the nodes are; returns whether a zone's state has changed."""
+        """Recompute the zones' states; return whether one changed."""
         sizes: dict[Zone, int] = {}
         ready: dict[Zone, int] = {}
         for node in nodes:
@@ -72,7 +72,7 @@ class ZoneDisruption:
         return changed
 
     def take(self, zone: Zone, now: float) -> float | None:
-        """Ask to evict from one more node: 0 if it may be, else the seconds to wait; None when it must not be."""
+        """Return 0 if one more node may lose its pods, else the seconds to wait; None for never."""
         rate = self._rate(zone)
         if not rate or self.is_total:
             return None
@@ -83,10 +83,10 @@ class ZoneDisruption:
         return 0.0
 
     def give_back(self, zone: Zone, now: float) -> None:
-        """What was taken was not used."""
+        """Return an unused `take`."""
         self._next[zone] = now
 
     def _rate(self, zone: Zone) -> float:
         if self._states.get(zone) is not State.PARTIAL_DISRUPTION:
-            return RATE  # in a zone that is down as a whole, others show that the fault is not ours
+            return RATE  # other zones show that this controller is connected
         return SLOW_RATE if self._sizes[zone] > LARGE_ZONE else 0.0

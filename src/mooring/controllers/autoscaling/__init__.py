@@ -1,12 +1,12 @@
-"""Scaling workloads by what is measured.
+"""Horizontal pod autoscaling.
 
-| Module | What is there |
+| Module | Content |
 |---|---|
 | ``horizontal.py`` | `HorizontalAutoscaler`: the controller |
-| ``measures.py`` | what pods use, and other values: from annotations, or from a metrics API |
-| ``proposals.py`` | how many pods a metric asks for |
-| ``statuses.py`` | the words for metrics in status and events |
-| ``pace.py`` | how fast a workload may grow and shrink |
+| ``measures.py`` | metric values, from annotations or a metrics API |
+| ``proposals.py`` | the number of pods that a metric requires |
+| ``statuses.py`` | metrics in status and events |
+| ``pace.py`` | limits on scaling up and down |
 
 Read next: ``horizontal.py``.
 """

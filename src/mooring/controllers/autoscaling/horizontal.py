@@ -1,13 +1,12 @@
-"""HorizontalPodAutoscalers: workloads get as many pods as their metrics ask for.
+"""Scale workloads by the metrics of their HorizontalPodAutoscaler.
 
-    every 15 s: how many pods has the workload?
-      none, though at least one is wanted  → scaling is switched off
-      more or fewer than the bounds allow  → the bound
-      otherwise                            → the most that any metric asks for, held to a pace
+    every 15 s:
+      no pods, though at least one is wanted → scaling is disabled
+      outside the bounds                     → the bound
+      otherwise                              → the largest number that a metric requires, within the pace
     then: scale, status, conditions
 
-Metrics come from annotations or a metrics API (``measures.py``); how many pods they ask for is in ``proposals.py``, how
-fast that may be followed in ``pace.py``.
+Metrics: ``measures.py``; the number of pods: ``proposals.py``; limits: ``pace.py``.
 """
 
 from datetime import datetime
@@ -29,7 +28,7 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.controllers.autoscaling import pace, statuses
 from mooring.controllers.autoscaling.measures import Measures, NoMeasureError, annotated, from_api, of_pods, requests_of
-from mooring.controllers.autoscaling.proposals import Proposal, Tolerance, by_pods, by_value, by_value_per_pod
+from mooring.controllers.autoscaling.proposals import Proposal, Tolerance, by_pods, by_value, propose_per_pod
 from mooring.controllers.controller import Context, Controller
 
 PERIOD_SECONDS = 15.0
@@ -48,8 +47,6 @@ class _CannotScaleError(Exception):
 
 
 class _Look(msgspec.Struct):
-    """One look at an autoscaler."""
-
     key: str
     owner: HorizontalPodAutoscaler
     target: Resource
@@ -58,11 +55,10 @@ class _Look(msgspec.Struct):
     status: HorizontalPodAutoscalerStatus
     now: datetime
     reason: str = ""
-    """Why it is scaled."""
 
 
 class HorizontalAutoscaler(Controller):
-    """Works on autoscalers, by key."""
+    """Reconcile autoscalers, by key."""
 
     name = "horizontalpodautoscaler"
 
@@ -104,12 +100,12 @@ class HorizontalAutoscaler(Controller):
             target = await self._object(reference, namespace)
             scale = await self.client.get_scale(type(target), reference.name, namespace)
         except (StatusError, NoMeasureError) as error:
-            told = f"the HPA controller was unable to get the target's current scale: {error}"
+            message = f"the HPA controller was unable to get the target's current scale: {error}"
             self._recorder.event(owner, "Warning", "FailedGetScale", str(error))
-            statuses.set_condition(status, ABLE, ("False", "FailedGetScale", told), now)
+            statuses.set_condition(status, ABLE, ("False", "FailedGetScale", message), now)
             raise _CannotScaleError from None
-        told = "the HPA controller was able to get the target's current scale"
-        statuses.set_condition(status, ABLE, ("True", "SucceededGetScale", told), now)
+        message = "the HPA controller was able to get the target's current scale"
+        statuses.set_condition(status, ABLE, ("True", "SucceededGetScale", message), now)
         selector = label_selector.parse(scale.status.selector)
         pods = [pod for pod in self._by_namespace.get(namespace) if selector.matches(pod.metadata.labels)]
         return _Look(key, owner, target, scale, pods, status, now)
@@ -122,15 +118,14 @@ class HorizontalAutoscaler(Controller):
         found: Resource = await self.client.get(kind.type, reference.name, namespace if kind.namespaced else "")
         return found
 
-    # -- how many pods
+    # -- the number of pods
 
     async def _wanted(self, look: _Look) -> int:
-        """How many pods there should be; as many as there are where nothing can be said."""
         spec, current = look.owner.spec, look.scale.spec.replicas
         least = 1 if spec.min_replicas is None else spec.min_replicas
         if not current and least:
-            told = "scaling is disabled since the replica count of the target is zero"
-            statuses.set_condition(look.status, ACTIVE, ("False", "ScalingDisabled", told), look.now)
+            message = "scaling is disabled since the replica count of the target is zero"
+            statuses.set_condition(look.status, ACTIVE, ("False", "ScalingDisabled", message), look.now)
             return current
         if current > spec.max_replicas:
             look.reason = "Current number of replicas above Spec.MaxReplicas"
@@ -144,14 +139,14 @@ class HorizontalAutoscaler(Controller):
         history = self._histories.setdefault(look.key, pace.History())
         if not history.recommended:
             history.recommended.append((look.now.timestamp(), current))
-        wish = pace.Wish(current, proposed, least, spec.max_replicas, look.now.timestamp())
-        decision = pace.decide(spec.behavior, history, wish)
+        request = pace.Request(current, proposed, least, spec.max_replicas, look.now.timestamp())
+        decision = pace.decide(spec.behavior, history, request)
         statuses.set_condition(look.status, ABLE, ("True", *decision.able), look.now)
         statuses.set_condition(look.status, LIMITED, decision.limited, look.now)
         return decision.replicas
 
     async def _proposed(self, look: _Look) -> int | None:
-        """The most that a metric asks for; None if none can be had, or if the missing ones might ask for more."""
+        """Return the largest number that a metric requires; None if the missing metrics might require more."""
         current = look.scale.spec.replicas
         proposed: list[tuple[int, str]] = []
         measured: list[MetricStatus] = []
@@ -161,8 +156,8 @@ class HorizontalAutoscaler(Controller):
                 proposal = await self._by_metric(look, metric)
             except (NoMeasureError, StatusError) as error:
                 reason = _FAILED.get(metric.type, "InvalidMetricSourceType")
-                told = f"the HPA was unable to compute the replica count: {error}"
-                first_failure = first_failure or (reason, told)
+                message = f"the HPA was unable to compute the replica count: {error}"
+                first_failure = first_failure or (reason, message)
                 self._recorder.event(look.owner, "Warning", reason, str(error))
                 continue
             proposed.append((proposal.replicas, statuses.name_of(metric)))
@@ -172,8 +167,8 @@ class HorizontalAutoscaler(Controller):
         if first_failure is not None and replicas <= current:
             statuses.set_condition(look.status, ACTIVE, ("False", *first_failure), look.now)
             return None
-        told = f"the HPA was able to successfully calculate a replica count from {name}"
-        statuses.set_condition(look.status, ACTIVE, ("True", "ValidMetricFound", told), look.now)
+        message = f"the HPA was able to successfully calculate a replica count from {name}"
+        statuses.set_condition(look.status, ACTIVE, ("True", "ValidMetricFound", message), look.now)
         look.reason = f"{name} above target" if replicas > current else "All metrics below target"
         return replicas
 
@@ -186,7 +181,7 @@ class HorizontalAutoscaler(Controller):
                 return by_value(look.pods, value, current, target.value.milli_value(), tolerance)
             if target.average_value is None:
                 raise NoMeasureError("the target has neither a value nor an average value")
-            return by_value_per_pod(value, look.scale.status.replicas, target.average_value.milli_value(), tolerance)
+            return propose_per_pod(value, look.scale.status.replicas, target.average_value.milli_value(), tolerance)
         resource, container = statuses.resource_of(metric)
         measures = await self._measures(look, metric)
         requests: dict[str, int] | None = None
@@ -217,7 +212,6 @@ class HorizontalAutoscaler(Controller):
         return await from_api(self.client, look.owner.metadata.namespace, look.scale.status.selector, name, container)
 
     async def _value(self, look: _Look, metric: MetricSpec) -> int:
-        """The value of a metric of an object, or of something outside, whose value the autoscaler itself has."""
         metadata: ObjectMeta = look.owner.metadata
         if metric.object is not None:
             described = await self._object(metric.object.described_object, metadata.namespace)
@@ -228,7 +222,7 @@ class HorizontalAutoscaler(Controller):
             raise NoMeasureError(f"no annotation of {metadata.name} says what the metric {name} is")
         return value
 
-    # -- what is done
+    # -- reconciling
 
     async def _follow(self, look: _Look, wanted: int) -> None:
         owner, current, status = look.owner, look.scale.spec.replicas, look.status
@@ -242,14 +236,14 @@ class HorizontalAutoscaler(Controller):
         except errors.NotFound:
             return
         except StatusError as error:
-            told = f"New size: {wanted}; reason: {look.reason}; error: {error}"
-            self._recorder.event(owner, "Warning", "FailedRescale", told)
-            told = f"the HPA controller was unable to update the target scale: {error}"
-            statuses.set_condition(status, ABLE, ("False", "FailedUpdateScale", told), look.now)
+            message = f"New size: {wanted}; reason: {look.reason}; error: {error}"
+            self._recorder.event(owner, "Warning", "FailedRescale", message)
+            message = f"the HPA controller was unable to update the target scale: {error}"
+            statuses.set_condition(status, ABLE, ("False", "FailedUpdateScale", message), look.now)
             return
         self._recorder.event(owner, "Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {look.reason}")
-        told = f"the HPA controller was able to update the target scale to {wanted}"
-        statuses.set_condition(status, ABLE, ("True", "SucceededRescale", told), look.now)
+        message = f"the HPA controller was able to update the target scale to {wanted}"
+        statuses.set_condition(status, ABLE, ("True", "SucceededRescale", message), look.now)
         status.last_scale_time = times.to_seconds(look.now)
         history = self._histories.setdefault(look.key, pace.History())
         history.changed.append((look.now.timestamp(), wanted - current))

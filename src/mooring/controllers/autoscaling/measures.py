@@ -1,13 +1,13 @@
-"""What is measured: of pods, of objects, of things outside. Values are in thousandths of a unit, as Kubernetes counts.
+"""Read metrics of pods, objects and external sources, in thousandths of a unit as Kubernetes does.
 
-Simulated pods use nothing, so annotations say what they would:
+Simulated pods use nothing, so annotations provide values:
 
-    metrics.mooring.dev/cpu: 250m             # on a pod: what it uses; also memory, or a metric of one's own
-    metrics.mooring.dev/cpu.sidecar: 50m      # on a pod: what one container of it uses
-    metrics.mooring.dev/total-cpu: "4"        # on the scaled workload: what all its running pods use, shared equally
-    metrics.mooring.dev/queue_length: "30"    # on an object that a metric describes; on the autoscaler: an external one
+    metrics.mooring.dev/cpu: 250m             # on a pod: its usage; also memory, or a custom metric
+    metrics.mooring.dev/cpu.sidecar: 50m      # on a pod: the usage of one container
+    metrics.mooring.dev/total-cpu: "4"        # on the scaled workload: usage of all running pods, divided equally
+    metrics.mooring.dev/queue_length: "30"    # on an object of an object metric; on the autoscaler: an external one
 
-Where no annotation says anything and the server has `metrics.k8s.io`, that is asked. Called by ``horizontal.py``.
+Without annotations, `metrics.k8s.io` is read if the server has it. Called by ``horizontal.py``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,17 +26,17 @@ PREFIX = "metrics.mooring.dev/"
 
 
 class NoMeasureError(Exception):
-    """Nobody says how much it is; the message is for a condition."""
+    """The metric has no value; the message is for a condition."""
 
 
 class Measures(msgspec.Struct, frozen=True):
-    """What each pod uses, by name, in thousandths; pods that nobody says anything about are not there."""
+    """Usage by pod name, in thousandths; pods without a value are missing."""
 
     values: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 def annotated(metadata: ObjectMeta, name: str) -> int | None:
-    """The value that an annotation has, in thousandths."""
+    """Return the value of an annotation, in thousandths."""
     text = metadata.annotations.get(PREFIX + name)
     if text is None:
         return None
@@ -47,7 +47,7 @@ def annotated(metadata: ObjectMeta, name: str) -> int | None:
 
 
 def of_pods(pods: Sequence[Pod], target: ObjectMeta, name: str, container: str = "") -> Measures:
-    """What annotations say that pods use; those that do not run use nothing that can be measured."""
+    """Return the annotated usage of running pods."""
     running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
     key = f"{name}.{container}" if container else name
     found = {pod.metadata.name: value for pod in running if (value := annotated(pod.metadata, key)) is not None}
@@ -74,7 +74,7 @@ class _PodMetricsList(msgspec.Struct):
 
 
 async def from_api(client: Client, namespace: str, selector: str, name: str, container: str = "") -> Measures:
-    """What a metrics API (metrics.k8s.io) says. Raises NoMeasureError where there is none."""
+    """Read usage from metrics.k8s.io. Raise NoMeasureError if it is not served."""
     path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
     try:
         answer = await client.raw("GET", path, query=[("labelSelector", selector)])
@@ -101,7 +101,7 @@ def _milli(text: str | None) -> int | None:
 
 
 def requests_of(pods: Sequence[Pod], name: str, container: str = "") -> dict[str, int]:
-    """What pods ask for, in thousandths. Raises NoMeasureError if one of them does not say."""
+    """Return the requests of pods, in thousandths. Raise NoMeasureError if one has none."""
     found: dict[str, int] = {}
     for pod in pods:
         total = 0

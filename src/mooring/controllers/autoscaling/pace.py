@@ -1,7 +1,6 @@
-"""How fast a workload may grow and shrink: windows over earlier recommendations, and limits on changes in a time.
+"""Limit how fast a workload is scaled: stabilization windows, and policies per period.
 
-What was recommended and done is remembered in memory, as in kube-controller-manager: a restart begins anew. Called by
-``horizontal.py``.
+Past recommendations and changes are kept in memory, as in kube-controller-manager. Called by ``horizontal.py``.
 """
 
 import math
@@ -20,20 +19,18 @@ _DOWN_POLICIES = [HPAScalingPolicy(type="Percent", value=100, period_seconds=15)
 _UP = HPAScalingRules(stabilization_window_seconds=0, select_policy="Max", policies=_UP_POLICIES)
 _DOWN = HPAScalingRules(stabilization_window_seconds=300, select_policy="Max", policies=_DOWN_POLICIES)
 _OLDEST = 3600.0
-"""The longest window and the longest period that there can be."""
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """How many pods there shall be now, and what two conditions say about it."""
+    """The number of pods, and two conditions about it."""
 
     replicas: int
     able: tuple[str, str]
     limited: tuple[str, str, str]
-    """Status, reason and message."""
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """How many pods there are, how many metrics ask for, within which bounds, and when."""
+class Request(msgspec.Struct, frozen=True):
+    """The current number of pods, the one that metrics require, the bounds and the time."""
 
     current: int
     wanted: int
@@ -43,48 +40,48 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct):
-    """What was recommended and done for one autoscaler: pairs of a time and a number."""
+    """Past recommendations and changes of one autoscaler, with their times."""
 
     recommended: list[tuple[float, int]] = msgspec.field(default_factory=list)
     changed: list[tuple[float, int]] = msgspec.field(default_factory=list)
-    """More pods are positive, fewer negative."""
+    """Positive when scaled up."""
 
     def forget(self, now: float) -> None:
         self.recommended = [each for each in self.recommended if now - each[0] <= _OLDEST]
         self.changed = [each for each in self.changed if now - each[0] <= _OLDEST]
 
     def within(self, seconds: float, now: float) -> int:
-        """By how many pods the workload has grown in a time."""
+        """Return by how many pods the workload grew in a period."""
         return sum(change for time, change in self.changed if now - time <= seconds)
 
 
-def decide(behavior: HorizontalPodAutoscalerBehavior | None, history: History, wish: Wish) -> Decision:
-    """Hold what metrics ask for to the windows, limits and bounds; remembers what was asked for."""
+def decide(behavior: HorizontalPodAutoscalerBehavior | None, history: History, request: Request) -> Decision:
+    """Apply windows, limits and bounds to the required number, and record it."""
     up = (behavior.scale_up if behavior else None) or _UP
     down = (behavior.scale_down if behavior else None) or _DOWN
-    stable = _stabilized(history, wish, up, down)
-    if stable == wish.wanted:
+    stable = _stabilized(history, request, up, down)
+    if stable == request.wanted:
         able = ("ReadyForNewScale", "recommended size matches current size")
-    elif wish.wanted >= wish.current:
+    elif request.wanted >= request.current:
         text = "recent recommendations were lower than current one, applying the lowest recent recommendation"
         able = ("ScaleUpStabilized", text)
     else:
         text = "recent recommendations were higher than current one, applying the highest recent recommendation"
         able = ("ScaleDownStabilized", text)
-    replicas, reason, message = _limited(history, replace(wish, wanted=stable), up, down)
+    replicas, reason, message = _limited(history, replace(request, wanted=stable), up, down)
     return Decision(replicas, able, ("False" if replicas == stable else "True", reason, message))
 
 
-def _stabilized(history: History, wish: Wish, up: HPAScalingRules, down: HPAScalingRules) -> int:
-    lowest = highest = wish.wanted
+def _stabilized(history: History, request: Request, up: HPAScalingRules, down: HPAScalingRules) -> int:
+    lowest = highest = request.wanted
     for time, recommendation in history.recommended:
-        if wish.now - time < _window(up, _UP):
+        if request.now - time < _window(up, _UP):
             lowest = min(lowest, recommendation)
-        if wish.now - time < _window(down, _DOWN):
+        if request.now - time < _window(down, _DOWN):
             highest = max(highest, recommendation)
-    history.recommended.append((wish.now, wish.wanted))
-    history.forget(wish.now)
-    return min(max(wish.current, lowest), highest)
+    history.recommended.append((request.now, request.wanted))
+    history.forget(request.now)
+    return min(max(request.current, lowest), highest)
 
 
 def _window(rules: HPAScalingRules, default: HPAScalingRules) -> int:
@@ -92,24 +89,30 @@ def _window(rules: HPAScalingRules, default: HPAScalingRules) -> int:
     return (default.stabilization_window_seconds or 0) if seconds is None else seconds
 
 
-def _limited(history: History, wish: Wish, up: HPAScalingRules, down: HPAScalingRules) -> tuple[int, str, str]:
-    current, wanted = wish.current, wish.wanted
+def _limited(history: History, request: Request, up: HPAScalingRules, down: HPAScalingRules) -> tuple[int, str, str]:
+    current, wanted = request.current, request.wanted
     if wanted > current:
-        limit = max(current, _up_limit(history, current, up, wish.now))
-        if wish.most > limit:
-            told = ("ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate")
+        limit = max(current, _up_limit(history, current, up, request.now))
+        if request.most > limit:
+            limit_reason = (
+                "ScaleUpLimit",
+                "the desired replica count is increasing faster than the maximum scale rate",
+            )
         else:
-            told = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
-        if wanted > min(wish.most, limit):
-            return min(wish.most, limit), *told
+            limit_reason = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
+        if wanted > min(request.most, limit):
+            return min(request.most, limit), *limit_reason
     elif wanted < current:
-        limit = min(current, _down_limit(history, current, down, wish.now))
-        if wish.least < limit:
-            told = ("ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate")
+        limit = min(current, _down_limit(history, current, down, request.now))
+        if request.least < limit:
+            limit_reason = (
+                "ScaleDownLimit",
+                "the desired replica count is decreasing faster than the maximum scale rate",
+            )
         else:
-            told = ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
-        if wanted < max(wish.least, limit):
-            return max(wish.least, limit), *told
+            limit_reason = ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
+        if wanted < max(request.least, limit):
+            return max(request.least, limit), *limit_reason
     return wanted, "DesiredWithinRange", "the desired count is within the acceptable range"
 
 
@@ -136,5 +139,4 @@ def _down_limit(history: History, current: int, rules: HPAScalingRules, now: flo
 def _beginnings(
     history: History, current: int, policies: Sequence[HPAScalingPolicy], now: float
 ) -> list[tuple[HPAScalingPolicy, int]]:
-    """Each policy with the number of pods at the beginning of its period."""
     return [(policy, current - history.within(policy.period_seconds, now)) for policy in policies]

@@ -1,4 +1,4 @@
-"""How many pods a metric asks for: Kubernetes' arithmetic, as plain functions. Values are in thousandths."""
+"""Compute the number of pods that a metric requires, as Kubernetes does. Pure; values in thousandths."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from mooring.controllers.autoscaling.measures import Measures, NoMeasureError
 from mooring.controllers.workloads import pod_states
 
 _CPU_START_SECONDS = 300
-"""How long a pod may take to start before its use of CPU counts although it is not ready."""
+"""How long CPU usage of an unready pod is ignored after its start."""
 _FIRST_READY_SECONDS = 30
 MOST = 2**31 - 1
 
 
 class Tolerance(msgspec.Struct, frozen=True):
-    """How far off a value may be without anything being done."""
+    """The deviation from the target that is ignored."""
 
     up: float = 0.1
     down: float = 0.1
@@ -29,13 +29,12 @@ class Tolerance(msgspec.Struct, frozen=True):
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """How many pods there should be by one metric, and what was measured."""
+    """The number of pods that one metric requires, and its value."""
 
     replicas: int
     average: int
-    """Per pod."""
     utilization: int | None = None
-    """In percent of what the pods ask for."""
+    """In percent of requests."""
 
 
 class _Groups(msgspec.Struct):
@@ -56,9 +55,9 @@ def by_pods(
     resource: str = "",
     requests: Mapping[str, int] | None = None,
 ) -> Proposal:
-    """By what each pod uses: `target` is in thousandths a pod, or with `requests` in percent of them.
+    """Propose by usage per pod: `target` in thousandths, or with `requests` in percent of them.
 
-    Raises NoMeasureError.
+    Raise NoMeasureError.
     """
     if not pods:
         raise NoMeasureError("no pods returned by selector while calculating replica count")
@@ -91,7 +90,6 @@ def by_pods(
 
 
 def _ratio(values: Mapping[str, int], target: int, requests: Mapping[str, int] | None) -> tuple[float, int]:
-    """How many times the target is used, and how much is used: in percent of the requests, or a pod."""
     used = sum(values.values())
     if requests is None:
         average = used // len(values)
@@ -121,20 +119,21 @@ def _grouped(pods: Sequence[Pod], measures: Measures, resource: str, now: dateti
 
 
 def _is_starting(pod: Pod, now: datetime) -> bool:
-    """Whether what the pod uses now says little about what it will use."""
     ready = pod_states.condition(pod, "Ready")
     if ready is None or pod.status.start_time is None:
         return True
     if ready.status != "False":
         return False
     started = times.parse(pod.status.start_time)
-    if times.later(started, _CPU_START_SECONDS) > now:
+    if times.add_seconds(started, _CPU_START_SECONDS) > now:
         return True
-    return times.later(started, _FIRST_READY_SECONDS) > times.parse(ready.last_transition_time or pod.status.start_time)
+    return times.add_seconds(started, _FIRST_READY_SECONDS) > times.parse(
+        ready.last_transition_time or pod.status.start_time
+    )
 
 
 def by_value(pods: Sequence[Pod], measured: int, current: int, target: int, tolerance: Tolerance) -> Proposal:
-    """By one value for the whole workload."""
+    """Propose by one value of the whole workload."""
     ratio = measured / target
     if not current:
         return Proposal(min(math.ceil(ratio), MOST), measured)
@@ -143,8 +142,8 @@ def by_value(pods: Sequence[Pod], measured: int, current: int, target: int, tole
     return Proposal(wanted, measured)
 
 
-def by_value_per_pod(measured: int, replicas: int, target: int, tolerance: Tolerance) -> Proposal:
-    """By one value that the pods share."""
+def propose_per_pod(measured: int, replicas: int, target: int, tolerance: Tolerance) -> Proposal:
+    """Propose by one value that the pods share."""
     wanted = replicas
     if not replicas or not tolerance.allows(measured / (target * replicas)):
         wanted = min(math.ceil(measured / target), MOST)

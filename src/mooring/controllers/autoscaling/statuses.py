@@ -1,4 +1,4 @@
-"""The words for metrics in an autoscaler's status, events and conditions. Plain functions."""
+"""Render metrics in an autoscaler's status, events and conditions. Pure functions."""
 
 from datetime import datetime
 
@@ -21,9 +21,11 @@ from mooring.controllers.autoscaling.measures import NoMeasureError
 from mooring.controllers.autoscaling.proposals import Proposal
 
 
-def set_condition(status: HorizontalPodAutoscalerStatus, kind: str, told: tuple[str, str, str], now: datetime) -> None:
-    """Give a status a condition with this status, reason and message; its time changes with its status only."""
-    value, reason, message = told
+def set_condition(
+    status: HorizontalPodAutoscalerStatus, kind: str, content: tuple[str, str, str], now: datetime
+) -> None:
+    """Set a condition; its transition time changes with its status only."""
+    value, reason, message = content
     for condition in status.conditions:
         if condition.type == kind:
             since = condition.last_transition_time if condition.status == value else times.to_seconds(now)
@@ -38,7 +40,7 @@ def set_condition(status: HorizontalPodAutoscalerStatus, kind: str, told: tuple[
 
 
 def target_of(metric: MetricSpec) -> MetricTarget:
-    """What a metric aims at. Raises NoMeasureError for a metric without its part."""
+    """Return the target of a metric. Raise NoMeasureError if its source is missing."""
     for part in (metric.resource, metric.container_resource, metric.pods, metric.object, metric.external):
         if part is not None:
             return part.target
@@ -46,7 +48,7 @@ def target_of(metric: MetricSpec) -> MetricTarget:
 
 
 def resource_of(metric: MetricSpec) -> tuple[str, str]:
-    """The resource and the container that a metric is about; empty where it is about none."""
+    """Return the resource and container of a metric, if any."""
     if metric.resource is not None:
         return metric.resource.name, ""
     if metric.container_resource is not None:
@@ -62,7 +64,7 @@ def metric_name(metric: MetricSpec) -> str:
 
 
 def name_of(metric: MetricSpec) -> str:
-    """A metric in the words of events."""
+    """Return the name of a metric in events."""
     resource, container = resource_of(metric)
     if container:
         return f"{resource} container resource utilization (percentage of request)"
@@ -74,7 +76,7 @@ def name_of(metric: MetricSpec) -> str:
 
 
 def metric_status(metric: MetricSpec, proposal: Proposal) -> MetricStatus:
-    """What was measured, as the status says it."""
+    """Return the status entry of a metric."""
     average = Quantity.parse(f"{proposal.average}m")
     current = MetricValueStatus(average_value=average, average_utilization=proposal.utilization)
     status = MetricStatus(type=metric.type)

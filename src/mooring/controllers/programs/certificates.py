@@ -1,4 +1,4 @@
-"""Certificates for pods (`podCertificate` in volumes): a key made here, and a request that a signer answers."""
+"""Issue certificates for pods (`podCertificate` volumes): generate a key, and request a certificate from a signer."""
 
 import asyncio
 from dataclasses import dataclass
@@ -22,8 +22,6 @@ _Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKe
 
 @dataclass
 class _Kept:
-    """A key, the request for its certificate, and what came of it."""
-
     key: bytes
     request: str
     chain: bytes = b""
@@ -41,7 +39,7 @@ class Certificates:
         self._kept = {key: kept for key, kept in self._kept.items() if key[0] != pod.metadata.uid}
 
     async def of(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
-        """The key and the chain; raises MissingError when they are not there yet, or never will be."""
+        """Return key and chain. Raise MissingError if they are not issued yet, or were denied."""
         paths = wanted.credential_bundle_path + wanted.key_path
         place = (pod.metadata.uid, volume, paths)
         kept = self._kept.get(place)
@@ -117,7 +115,6 @@ def _made(key_type: str) -> _Key:
 
 
 def _request(key: _Key) -> bytes:
-    """A PKCS #10 request that names nothing but the key."""
     builder = x509.CertificateSigningRequestBuilder(x509.Name([]))
     signed = builder.sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256())
     return signed.public_bytes(serialization.Encoding.DER)

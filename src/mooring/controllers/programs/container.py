@@ -1,7 +1,6 @@
-"""One container of a pod that runs a program: its runs, restarts and probes, and what its status says of them.
+"""One container of a pod that runs a program: runs, restarts, probes and status.
 
-A container whose image stands for no program runs for ever and does nothing; as an init container it is done at once.
-Made by ``pod.py``.
+A container without a program runs for ever, or completes at once as an init container. Constructed by ``pod.py``.
 """
 
 import asyncio
@@ -25,11 +24,11 @@ from mooring.api.core_v1 import (
     Pod,
     Probe,
 )
-from mooring.api.environment import with_references
+from mooring.api.environment import expand_references
 from mooring.api.program_folders import Entrance, container_folder, log_file, read_entrance, write_entrance
 from mooring.api.volume_files import MissingError
 from mooring.base.clock import Clock
-from mooring.base.processes import end, spawned
+from mooring.base.processes import kill_and_wait, spawn
 from mooring.controllers.programs import probes, sandbox
 from mooring.controllers.programs.file import Program
 from mooring.controllers.programs.process import KILLED, LogFile, Process, StartError, start
@@ -43,18 +42,18 @@ _LONGEST_MESSAGE = 4096
 _CONFIG_SECONDS = 2.0
 _HOOK_SECONDS = 3600
 _WELL_SECONDS = 600.0
-"""Who ran for so long starts again at once, as with a kubelet."""
+"""After a run of this length a restart is not delayed, as with a kubelet."""
 
 
-class Home(Protocol):
-    """The pod that a container is in, as the container sees it."""
+class PodHandle(Protocol):
+    """The pod of a container, as the container uses it."""
 
     pod: Pod
     clock: Clock
     folder: Path
     stopping: bool
     network: list[str]
-    """What stands before a command so that it runs in the pod's network."""
+    """Words before a command that enter the pod's network."""
 
     async def variables(self, container: Container) -> dict[str, str]: ...
     def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]: ...
@@ -64,9 +63,9 @@ class Home(Protocol):
 
 @dataclass
 class ProgramContainer:
-    """A container, and how it is now."""
+    """A container and its state."""
 
-    home: Home
+    handle: PodHandle
     spec: Container
     program: Program | None
     restarts: int = 0
@@ -77,13 +76,13 @@ class ProgramContainer:
     process: Process | None = None
 
     def resume(self, before: ContainerStatus) -> None:
-        """Go on where a control plane that was stopped has left the container: its process ended with that."""
+        """Continue from the status of a previous control plane, whose processes have ended."""
         self.restarts, self.state, self.last_state = before.restart_count, before.state, before.last_state
         if before.state.running is not None and self.program is not None:
             self._end(KILLED, before.state.running.started_at or "", "the control plane was stopped")
 
     def status(self) -> ContainerStatus:
-        pod = self.home.pod
+        pod = self.handle.pod
         waits = self.state.waiting is not None and self.last_state.terminated is None
         return ContainerStatus(
             name=self.spec.name,
@@ -104,21 +103,21 @@ class ProgramContainer:
             self.last_state = ContainerState(terminated=self.state.terminated)
         self.state = ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
         self.ready = self.started = False
-        self.home.publish()
+        self.handle.publish()
 
     @property
     def exit_code(self) -> int | None:
-        """How the last run ended; None while one goes on."""
+        """Return the exit code of the last run; None while one is running."""
         return self.state.terminated.exit_code if self.state.terminated is not None else None
 
     # -- runs
 
     async def live(self, policy: str) -> int:
-        """Run, and run again as the policy says; the exit code of the last run."""
+        """Run and restart by the policy; return the last exit code."""
         while True:
             code = self.exit_code
             if code is not None:
-                if self.home.stopping or policy == "Never" or (policy == "OnFailure" and code == 0):
+                if self.handle.stopping or policy == "Never" or (policy == "OnFailure" and code == 0):
                     return code
                 await self._back_off()
             await self.run()
@@ -131,27 +130,26 @@ class ProgramContainer:
             await asyncio.Event().wait()
             return
         try:
-            variables = await self.home.variables(self.spec)
-            mounts = self.home.mounts(self.spec, variables)
+            variables = await self.handle.variables(self.spec)
+            mounts = self.handle.mounts(self.spec, variables)
         except MissingError as error:
             self.wait("CreateContainerConfigError", str(error))
-            self.home.event("Warning", "Failed", f"Error: {error}")
-            await self.home.clock.sleep(_CONFIG_SECONDS)
+            self.handle.event("Warning", "Failed", f"Error: {error}")
+            await self.handle.clock.sleep(_CONFIG_SECONDS)
             return
         self.restarts += 1 if (self.state.terminated or self.last_state.terminated) is not None else 0
-        began = times.to_seconds(self.home.clock.now())
+        began = times.to_seconds(self.handle.clock.now())
         try:
             self.process = await self._start(program, variables, mounts)
         except (StartError, OSError) as error:
-            self.home.event("Warning", "Failed", f"Error: {error}")
+            self.handle.event("Warning", "Failed", f"Error: {error}")
             self._end(_NOT_STARTED, began, str(error), reason="StartError")
             return
-        await self._accompany(self.process, began)
+        await self._supervise(self.process, began)
 
-    async def _accompany(self, process: Process, began: str) -> None:
-        """Be with a process until it ends."""
+    async def _supervise(self, process: Process, began: str) -> None:
         self._runs()
-        self.home.event("Normal", "Started", f"Container started: {self.spec.name}")
+        self.handle.event("Normal", "Started", f"Container started: {self.spec.name}")
         probing = asyncio.create_task(self._probe())
         code = KILLED
         try:
@@ -159,7 +157,7 @@ class ProgramContainer:
                 await self._hook(self.spec.lifecycle.post_start)
             code = await process.wait()
         finally:
-            await process.end()  # also when this was cancelled: nothing is left behind
+            await process.end()  # also when cancelled
             await probes.ended(probing)
             self.process = None
             self._end(code, began, self._message())
@@ -167,11 +165,11 @@ class ProgramContainer:
     def _runs(self) -> None:
         if self.state.terminated is not None:
             self.last_state = ContainerState(terminated=self.state.terminated)
-        now = times.to_seconds(self.home.clock.now())
+        now = times.to_seconds(self.handle.clock.now())
         self.state = ContainerState(running=ContainerStateRunning(started_at=now))
         self.started = self.spec.startup_probe is None or self.program is None
         self.ready = self.started and (self.spec.readiness_probe is None or self.program is None)
-        self.home.publish()
+        self.handle.publish()
 
     def _end(self, code: int, began: str, message: str, *, reason: str = "") -> None:
         ended = ContainerStateTerminated(
@@ -179,14 +177,14 @@ class ProgramContainer:
             reason=reason or ("Error" if code else "Completed"),
             message=message,
             started_at=began,
-            finished_at=times.to_seconds(self.home.clock.now()),
-            container_id=container_id(self.home.pod, self.spec.name, self.restarts),
+            finished_at=times.to_seconds(self.handle.clock.now()),
+            container_id=container_id(self.handle.pod, self.spec.name, self.restarts),
         )
         if self.state.terminated is not None:
             self.last_state = ContainerState(terminated=self.state.terminated)
         self.state = ContainerState(terminated=ended)
         self.ready = self.started = False
-        self.home.publish()
+        self.handle.publish()
 
     async def _back_off(self) -> None:
         ended = self.state.terminated
@@ -195,17 +193,17 @@ class ProgramContainer:
             lasted = times.parse(ended.finished_at) - times.parse(ended.started_at)
             delay = 0.0 if lasted.total_seconds() >= _WELL_SECONDS else delay
         if delay:
-            meta = self.home.pod.metadata
+            meta = self.handle.pod.metadata
             where = f"{meta.name}_{meta.namespace}({meta.uid})"
             message = f"back-off {delay:g}s restarting failed container={self.spec.name} pod={where}"
             self.wait("CrashLoopBackOff", message)
-            self.home.event(
+            self.handle.event(
                 "Warning", "BackOff", f"Back-off restarting failed container {self.spec.name} in pod {where}"
             )
-            await self.home.clock.sleep(delay)
+            await self.handle.clock.sleep(delay)
 
     async def stop(self, seconds: float) -> None:
-        """Ask the process to end, and end it when the time is over."""
+        """Send SIGTERM, and SIGKILL after the grace period."""
         process = self.process
         if process is None:
             return
@@ -217,49 +215,44 @@ class ProgramContainer:
                 await process.wait()
         process.kill()
 
-    # -- how a process begins
+    # -- starting
 
     async def _start(self, program: Program, variables: dict[str, str], mounts: list[Mount]) -> Process:
-        pod = self.home.pod
-        folder = container_folder(self.home.folder, pod.metadata.uid, self.spec.name)
+        pod = self.handle.pod
+        folder = container_folder(self.handle.folder, pod.metadata.uid, self.spec.name)
         folder.mkdir(parents=True, exist_ok=True)
         self._message_file.write_bytes(b"")
         directory = self.spec.working_dir or program.working_dir
         if not program.root:
             known = {**os.environ, **program.env, **self._seen_by_path(folder, mounts), **variables}
-            write_entrance(folder, Entrance(self.home.network, known, directory))
-            words = [*self.home.network, *self._words(program, known)]
+            write_entrance(folder, Entrance(self.handle.network, known, directory))
+            words = [*self.handle.network, *self._words(program, known)]
             return await start(words, known, directory, self._log(folder), None)
         known = {"PATH": _PATH, "HOME": "/root", **program.env, **variables}
         if self.spec.termination_message_path:
             mounts = [*mounts, Mount(self.spec.termination_message_path, self._message_file)]
         layer = folder / "layer"
-        await asyncio.to_thread(sandbox.clear, layer)  # a container begins with what its image has
+        await asyncio.to_thread(sandbox.clear, layer)  # a container starts from its image
+        hostname = pod.spec.hostname or pod.metadata.name
+        before = sandbox.isolated(Path(program.root), layer, mounts, hostname=hostname, directory=directory)
         info = os.pipe()
-        before = sandbox.isolated(
-            Path(program.root),
-            layer,
-            mounts,
-            hostname=pod.spec.hostname or pod.metadata.name,
-            directory=directory,
-            info=info[1],
-        )
-        words = [*self.home.network, *before, *self._words(program, known)]
+        words = [*self.handle.network, *before, *sandbox.reporting(info[1]), *self._words(program, known)]
         process = await start(words, known, "", self._log(folder), info)
-        write_entrance(folder, Entrance([*self.home.network, *sandbox.entering(process.number, directory)], known, "/"))
+        write_entrance(
+            folder, Entrance([*self.handle.network, *sandbox.enter_command(process.number, directory)], known, "/")
+        )
         return process
 
     def _log(self, folder: Path) -> LogFile:
-        """A new one; the last two are kept, as with a kubelet."""
         log_file(folder, self.restarts - 2).unlink(missing_ok=True)
-        return LogFile(log_file(folder, self.restarts), self.home.clock)
+        return LogFile(log_file(folder, self.restarts), self.handle.clock)
 
     def _seen_by_path(self, folder: Path, mounts: list[Mount]) -> dict[str, str]:
-        """Put volumes where a program without a file system of its own finds them: a variable names that folder."""
+        """Link volumes below a folder that a variable names, for programs without a `root`."""
         seen = folder / "mounts"
         for mount in sorted(mounts):
             place = seen / os.path.normpath(mount.path).lstrip("/")
-            if not place.parent.resolve().is_relative_to(self.home.folder.resolve()):
+            if not place.parent.resolve().is_relative_to(self.handle.folder.resolve()):
                 raise StartError(f"mountPath {mount.path!r} leads out of the pod's volumes")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.unlink(missing_ok=True)
@@ -267,36 +260,34 @@ class ProgramContainer:
         return {"MOORING_MOUNTS": str(seen)}
 
     def _words(self, program: Program, variables: dict[str, str]) -> list[str]:
-        """The command line, as Kubernetes puts it together of the container's and the image's."""
         if program.run:
             words = [*program.run, *(self.spec.args or program.args)]
         elif self.spec.command:
             words = [*self.spec.command, *self.spec.args]
         else:
             words = [*program.command, *(self.spec.args or program.args)]
-        return [with_references(word, variables) for word in words]
+        return [expand_references(word, variables) for word in words]
 
     @property
     def _message_file(self) -> Path:
-        return container_folder(self.home.folder, self.home.pod.metadata.uid, self.spec.name) / "termination-log"
+        return container_folder(self.handle.folder, self.handle.pod.metadata.uid, self.spec.name) / "termination-log"
 
     def _message(self) -> str:
-        """What the container has left as its last words."""
         with suppress(OSError), self._message_file.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_MESSAGE))
             return file.read(_LONGEST_MESSAGE).decode(errors="replace")
         return ""
 
-    # -- how it is
+    # -- probes
 
     async def command(self, words: list[str], seconds: float) -> int:
-        """Run a command where the process runs; its exit code."""
-        folder = container_folder(self.home.folder, self.home.pod.metadata.uid, self.spec.name)
+        """Run a command in the container; return its exit code."""
+        folder = container_folder(self.handle.folder, self.handle.pod.metadata.uid, self.spec.name)
         entrance = read_entrance(folder)
         if entrance is None:
             return _NOT_STARTED
         try:
-            process = await spawned(
+            process = await spawn(
                 *entrance.words,
                 *words,
                 stdout=asyncio.subprocess.DEVNULL,
@@ -304,23 +295,22 @@ class ProgramContainer:
                 env=entrance.environment,
                 cwd=entrance.directory or None,
             )
-        except (OSError, ValueError):  # a zero byte is no part of a command
+        except (OSError, ValueError):  # a zero byte in the command
             return _NOT_STARTED
         try:
             return await asyncio.wait_for(process.wait(), seconds)
         finally:
             if process.returncode is None:
-                await end(process)
+                await kill_and_wait(process)
 
     async def _hook(self, handler: LifecycleHandler) -> None:
         if handler.sleep is not None:
-            await self.home.clock.sleep(handler.sleep.seconds)
+            await self.handle.clock.sleep(handler.sleep.seconds)
             return
         asked = Probe(exec=handler.exec, http_get=handler.http_get, timeout_seconds=_HOOK_SECONDS)
-        await probes.succeeds(asked, self.home.pod, self.spec, self.command)
+        await probes.succeeds(asked, self.handle.pod, self.spec, self.command)
 
     async def _probe(self) -> None:
-        """Ask all probes until cancelled: the one for the start first, then the others."""
         up = asyncio.Event()
         if self.spec.startup_probe is None:
             up.set()
@@ -343,19 +333,19 @@ class ProgramContainer:
             tasks.create_task(self._watch(self.spec.liveness_probe, alive))
             tasks.create_task(self._watch(self.spec.readiness_probe, lambda well: self._set(started=True, ready=well)))
 
-    async def _watch(self, probe: Probe | None, told: Callable[[bool], None]) -> None:
+    async def _watch(self, probe: Probe | None, on_result: Callable[[bool], None]) -> None:
         if probe is not None:
-            ask = lambda: probes.succeeds(probe, self.home.pod, self.spec, self.command)  # noqa: E731 - short
-            await probes.watched(probe, self.home.clock, ask, told)
+            ask = lambda: probes.succeeds(probe, self.handle.pod, self.spec, self.command)  # noqa: E731 - short
+            await probes.watched(probe, self.handle.clock, ask, on_result)
 
     def _set(self, *, started: bool, ready: bool) -> None:
         if (self.started, self.ready) != (started, ready):
             self.started, self.ready = started, ready
-            self.home.publish()
+            self.handle.publish()
 
     def _unhealthy(self, which: str) -> None:
-        self.home.event("Warning", "Unhealthy", f"{which} probe failed")
-        self.home.event(
+        self.handle.event("Warning", "Unhealthy", f"{which} probe failed")
+        self.handle.event(
             "Normal", "Killing", f"Container {self.spec.name} failed {which.lower()} probe, will be restarted"
         )
         if self.process is not None:

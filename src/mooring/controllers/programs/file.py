@@ -1,4 +1,4 @@
-"""The file of `--programs`: which images stand for which programs of this machine.
+"""The file of `--programs`: which images are which local programs.
 
     programs:
     - image: example.com/webhook:*
@@ -8,7 +8,7 @@
       command: [/agnhost]
       args: [pause]
 
-`read` checks everything before the server starts, so that a mistake is told at once.
+`read` validates everything before the server starts.
 """
 
 import ipaddress
@@ -23,30 +23,29 @@ from typing import Literal
 
 import msgspec
 
-from mooring.controllers.programs.sandbox import clear, isolated
+from mooring.controllers.programs.sandbox import clear, isolated, reporting
 
 _SECONDS = 10.0
 _SEPARATORS = ",:\\"
-"""Which mean something to overlayfs."""
+"""Characters with a meaning in options of overlayfs."""
 
 
 class ProgramsError(Exception):
-    """The file cannot be used; the message says where and why."""
+    """The file is invalid; the message names the field and the reason."""
 
 
 class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What runs for the containers of some images."""
 
     image: str
-    """A name with `*` and `?`."""
     root: str = ""
-    """A folder that is the container's file system; without one, the program sees that of this machine."""
+    """The container's root directory; without one the program sees this machine's."""
     run: tuple[str, ...] = ()
-    """Runs in place of what the container's `command` says; the container's `args` follow."""
+    """Replaces the container's `command`; its `args` follow."""
     command: tuple[str, ...] = ()
-    """As an image has it: for containers without a `command`."""
+    """The image's command, for containers without a `command`."""
     args: tuple[str, ...] = ()
-    """As an image has it: for containers with neither `command` nor `args`."""
+    """The image's arguments, for containers with neither `command` nor `args`."""
     env: dict[str, str] = {}
     working_dir: str = ""
 
@@ -58,32 +57,29 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Programs(msgspec.Struct, frozen=True):
-    """What the file says."""
+    """The content of the file."""
 
     programs: tuple[Program, ...]
     address: str
-    """Of this machine; that of all pods that share its network."""
+    """Of this machine, and of all pods that share its network."""
     own_networks: bool
-    """Whether every pod has a network of its own."""
     folder: Path
-    """Where pods have their files."""
     kubeconfig: Path
-    """Names the server that programs are told of."""
 
     def of(self, image: str) -> Program | None:
-        """The first program that an image stands for."""
+        """Return the first program that matches an image."""
         return next((each for each in self.programs if fnmatchcase(image, each.image)), None)
 
 
 def read(path: Path, data_dir: Path) -> Programs:
-    """Read a file, and find what it names. Raises ProgramsError."""
+    """Read and validate a file. Raise ProgramsError."""
     try:
         found = msgspec.yaml.decode(path.read_bytes(), type=_File)
     except OSError as error:
         raise ProgramsError(f"{path}: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise ProgramsError(f"{path}: {error}") from error
-    base = path.absolute().parent
+    base, data_dir = path.absolute().parent, data_dir.resolve()  # mounts follow no links
     programs = tuple(
         _checked(program, base, f"{path}: programs[{index}]") for index, program in enumerate(found.programs)
     )
@@ -101,7 +97,6 @@ def read(path: Path, data_dir: Path) -> Programs:
 
 
 def _checked(program: Program, base: Path, where: str) -> Program:
-    """A program with absolute paths."""
     if not program.image:
         raise ProgramsError(f"{where}.image: name an image, such as example.com/webhook:*")
     if not program.root and not program.run:
@@ -125,18 +120,17 @@ def _checked(program: Program, base: Path, where: str) -> Program:
 
 
 def _require_sandbox(data_dir: Path, where: str) -> None:
-    """Find out at once whether programs can have file systems of their own here."""
-    missing = [name for name in ("bwrap", "nsenter", "unshare", "mount") if shutil.which(name) is None]
+    missing = [name for name in ("bwrap", "nsenter", "unshare") if shutil.which(name) is None]
     if missing:
-        needed = f"needs {', '.join(missing)}, which Debian has in the packages bubblewrap, util-linux and mount"
+        needed = f"needs {', '.join(missing)}, which Debian has in the packages bubblewrap and util-linux"
         raise ProgramsError(f"{where}: `root` {needed}; `run` without `root` needs nothing")
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # the server's keys will be in there
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # it will hold the server's keys
     with tempfile.TemporaryDirectory(dir=data_dir) as folder:
         place = Path(folder)
         (place / "image").mkdir()
         clear(place / "layer")
-        words = isolated(place / "image", place / "layer", [], hostname="trial", directory="/", info=1)
-        # There is nothing to run in there: bubblewrap must come so far as to say so.
+        words = [*isolated(place / "image", place / "layer", [], hostname="trial", directory="/"), *reporting(1)]
+        # The program does not exist: bubblewrap must get as far as reporting that.
         tried = subprocess.run([*words, "/none"], capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603 - fixed
     if "execvp /none" not in tried.stderr:
         raise ProgramsError(f"{where}: `root` does not work here: {tried.stderr.strip()}")
@@ -161,7 +155,7 @@ def _require_root(where: str) -> None:
 
 
 def _own_address() -> str:
-    """The address that this machine has where it would go out by; nothing is sent. Loopback when it has no other."""
+    """Return this machine's address on its default route, without sending anything; loopback if it has none."""
     for family, far in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             try:

@@ -1,13 +1,13 @@
-"""Networks for pods that run programs: that of this machine, or one for each pod.
+"""Networks of pods that run programs: this machine's, or one for each pod.
 
-In a network of its own a pod has the address that its node has given it, and its ports are its own. A pair of virtual
-cables leads there from this machine (`ip netns`, which needs root):
+A network namespace of its own gives a pod the address from its node and all ports. A veth pair connects it (`ip netns`,
+which needs root):
 
-    this machine   169.254.1.1 on the cable, a route to the pod's address
-    the pod        its address on eth0, everything else by way of 169.254.1.1
+    this machine   169.254.1.1 on the pair, a route to the pod's address
+    the pod        its address on eth0, default route by 169.254.1.1
 
-Pods reach each other where the machine forwards packets. What a killed server leaves behind is cleared away at the next
-start. Called by ``pod.py``.
+Pods reach each other if the machine forwards packets. Leftovers of a killed server are removed at the next start.
+Called by ``pod.py``.
 """
 
 import asyncio
@@ -17,34 +17,33 @@ from pathlib import Path
 from typing import Protocol
 
 from mooring.api.core_v1 import Pod
-from mooring.base.processes import end, spawned
+from mooring.base.processes import kill_and_wait, spawn
 
 _GATEWAY = "169.254.1.1"
 _NAMES = Path("/run/netns")
 
 
 class NetworkError(Exception):
-    """A network could not be made; the message is the machine's."""
+    """A network could not be created; the message is the machine's."""
 
 
 class Networks(Protocol):
-    """Where pods get networks from."""
+    """Provides networks for pods."""
 
     address: str
-    """Of this machine, for pods that share its network."""
 
     def is_own(self, pod: Pod) -> bool:
-        """Whether a pod gets a network of its own, and so an address of its node."""
+        """Return whether a pod gets its own network and an address of its node."""
         ...
 
     async def make(self, pod: Pod, address: str) -> list[str]:
-        """What to put before a command so that it runs in the pod's network. Raises NetworkError."""
+        """Return the words before a command that enter the pod's network. Raise NetworkError."""
         ...
 
     async def remove(self, pod: Pod) -> None: ...
 
-    async def clear_away(self) -> None:
-        """Remove what was left behind."""
+    async def remove_leftovers(self) -> None:
+        """Remove leftovers."""
         ...
 
 
@@ -63,12 +62,12 @@ class MachineNetwork:
     async def remove(self, pod: Pod) -> None:
         pass
 
-    async def clear_away(self) -> None:
+    async def remove_leftovers(self) -> None:
         pass
 
 
 class OwnNetworks:
-    """Each pod has its own, except those that ask for the host's."""
+    """Each pod has its own network, except with `hostNetwork`."""
 
     def __init__(self, address: str, folder: Path) -> None:
         self.address = address
@@ -81,9 +80,9 @@ class OwnNetworks:
         if not self.is_own(pod):
             return []
         name = self._name(pod)
-        entering = [shutil.which("nsenter") or "nsenter", f"--net={_NAMES / name}", "--"]
+        enter_command = [shutil.which("nsenter") or "nsenter", f"--net={_NAMES / name}", "--"]
         if (_NAMES / name).exists():
-            return entering
+            return enter_command
         cable = f"mr{_short(pod.metadata.uid)}"
         await _ip(
             f"netns add {name}",
@@ -100,13 +99,13 @@ class OwnNetworks:
             f"route add default via {_GATEWAY}",
             inside=name,
         )
-        return entering
+        return enter_command
 
     async def remove(self, pod: Pod) -> None:
         if self.is_own(pod) and (_NAMES / self._name(pod)).exists():
             await _ip(f"netns delete {self._name(pod)}")
 
-    async def clear_away(self) -> None:
+    async def remove_leftovers(self) -> None:
         if found := self._left():
             await _ip(*(f"netns delete {name}" for name in found))
 
@@ -122,8 +121,7 @@ def _short(text: str) -> str:
 
 
 async def _ip(*lines: str, inside: str = "") -> None:
-    """Run lines of `ip`, in the network of a name if there is one."""
-    process = await spawned(
+    process = await spawn(
         shutil.which("ip") or "ip",
         *(["-netns", inside] if inside else []),
         "-batch",
@@ -136,6 +134,6 @@ async def _ip(*lines: str, inside: str = "") -> None:
         said, _ = await process.communicate("\n".join([*lines, ""]).encode())
     finally:
         if process.returncode is None:
-            await end(process)
+            await kill_and_wait(process)
     if process.returncode:
         raise NetworkError(said.decode(errors="replace").strip())

@@ -1,7 +1,7 @@
-"""The life of one pod whose containers run programs: address, volumes, init containers, containers, its end.
+"""Run one pod whose containers are programs: address, volumes, init containers, containers, termination.
 
-One task does it from beginning to end; what others see of it is the status, which `publish` has written. A pod that
-was deleted is asked to end within its grace period, and is removed then. Made by ``pods.py``.
+One task runs it from start to end; `publish` has the status written. A deleted pod is stopped within its grace period
+and removed. Constructed by ``pods.py``.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from mooring.client import ClientError, key_of
 from mooring.controllers.programs.container import ProgramContainer
 from mooring.controllers.programs.network import NetworkError
 from mooring.controllers.programs.sandbox import Mount
-from mooring.controllers.programs.variables import of_server, variables_of
+from mooring.controllers.programs.shared_state import SharedState
+from mooring.controllers.programs.variables import server_variables, variables_of
 from mooring.controllers.programs.volumes import Volumes
-from mooring.controllers.programs.world import World
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
 
@@ -33,62 +33,61 @@ log = logs.get(__name__)
 class ProgramPod:
     """A pod, its containers and the task that runs them."""
 
-    def __init__(self, world: World, pod: Pod, node: Node, address: str) -> None:
-        self._world = world
+    def __init__(self, shared: SharedState, pod: Pod, node: Node, address: str) -> None:
+        self._shared = shared
         self.pod, self._node, self._address = pod, node, address
-        self.clock, self.folder = world.clock, world.programs.folder
+        self.clock, self.folder = shared.clock, shared.programs.folder
         self.stopping = False
         self._changed = asyncio.Event()
         self.network: list[str] = []
-        self._volumes = Volumes(self.folder, world.source)
+        self._volumes = Volumes(self.folder, shared.source)
         self._inits = self._made(pod.spec.init_containers, pod.status.init_container_statuses)
         self._containers = self._made(pod.spec.containers, pod.status.container_statuses)
         self._phase, self._reason = PENDING, ""
         self._started_at = pod.status.start_time or times.to_seconds(self.clock.now())
-        self._living = asyncio.create_task(self._live(), name=f"programs of {key_of(pod)}")
-        self._telling = asyncio.create_task(self._tell(), name=f"status of {key_of(pod)}")
-        self._ending: asyncio.Task[None] | None = None
+        self._run_task = asyncio.create_task(self._live(), name=f"programs of {key_of(pod)}")
+        self._status_task = asyncio.create_task(self._write_status_changes(), name=f"status of {key_of(pod)}")
+        self._stop_task: asyncio.Task[None] | None = None
 
     def _made(self, specs: list[Container], before: list[ContainerStatus]) -> list[ProgramContainer]:
         known = {status.name: status for status in before}
-        made = [ProgramContainer(self, spec, self._world.programs.of(spec.image)) for spec in specs]
+        made = [ProgramContainer(self, spec, self._shared.programs.of(spec.image)) for spec in specs]
         for each in made:
             if each.spec.name in known:
                 each.resume(known[each.spec.name])
         return made
 
-    # -- from outside
+    # -- events
 
     def seen(self, pod: Pod) -> None:
-        """The pod has changed."""
+        """Handle a pod update."""
         self.pod = pod
-        if pod.metadata.deletion_timestamp is not None and self._ending is None:
-            self._ending = asyncio.create_task(self._stop(), name=f"end of {key_of(pod)}")
+        if pod.metadata.deletion_timestamp is not None and self._stop_task is None:
+            self._stop_task = asyncio.create_task(self._stop(), name=f"end of {key_of(pod)}")
         elif pod.status.observed_generation != pod.metadata.generation:
             self.publish()
 
     async def kill(self) -> None:
-        """End all of it at once."""
-        tasks = [task for task in (self._living, self._telling, self._ending) if task is not None]
+        """Stop everything at once."""
+        tasks = [task for task in (self._run_task, self._status_task, self._stop_task) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -- what containers ask for
+    # -- called by containers
 
     async def variables(self, container: Container) -> dict[str, str]:
-        own = await variables_of(self._world.source, self.pod, container, self._node)
+        own = await variables_of(self._shared.source, self.pod, container, self._node)
         name = self.pod.spec.hostname or self.pod.metadata.name
-        return {**of_server(self._world.server()), "HOSTNAME": name, **own}
+        return {**server_variables(self._shared.server()), "HOSTNAME": name, **own}
 
     def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
         return [*self._volumes.mounts(self.pod, container, variables), *self._network_files()]
 
     def _network_files(self) -> list[Mount]:
-        """The names that a container knows, its own and the server's."""
-        place = self._world.pod_folder(self.pod)
+        place = self._shared.pod_folder(self.pod)
         name = self.pod.spec.hostname or self.pod.metadata.name
-        server = of_server(self._world.server())["KUBERNETES_SERVICE_HOST"]
+        server = server_variables(self._shared.server())["KUBERNETES_SERVICE_HOST"]
         names = "kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local"
         hosts = f"127.0.0.1 localhost\n::1 localhost\n{self._address} {name}\n{server} {names}\n"
         texts = {"hosts": hosts, "hostname": f"{name}\n"}
@@ -98,13 +97,13 @@ class ProgramPod:
         return [Mount(f"/etc/{file}", place / file) for file in texts]
 
     def publish(self) -> None:
-        """Something has changed that the status tells."""
+        """Have the status written."""
         self._changed.set()
 
     def event(self, kind: str, reason: str, note: str) -> None:
-        self._world.event(self.pod, kind, reason, note)
+        self._shared.event(self.pod, kind, reason, note)
 
-    # -- its life
+    # -- running
 
     async def _live(self) -> None:
         deadline = self.pod.spec.active_deadline_seconds
@@ -141,7 +140,7 @@ class ProgramPod:
         self.publish()
 
     async def _initialize(self) -> list[int]:
-        """Let the init containers do their work, one after the other; the exit code of one that failed for good."""
+        """Run the init containers in order; return the exit code of one that failed for good."""
         policy = "Never" if self.pod.spec.restart_policy == "Never" else "OnFailure"
         for each in self._inits:
             if each.spec.restart_policy == "Always" or each.program is None:
@@ -152,10 +151,9 @@ class ProgramPod:
         return []
 
     async def _connect(self) -> None:
-        """Make the network."""
         while True:
             try:
-                self.network = await self._world.networks.make(self.pod, self._address)
+                self.network = await self._shared.networks.make(self.pod, self._address)
             except NetworkError as error:
                 self.event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
                 await self.clock.sleep(_RETRY_SECONDS)
@@ -163,7 +161,6 @@ class ProgramPod:
                 return
 
     async def _mount(self) -> None:
-        """Make the volumes; wait for what they are made of."""
         while True:
             try:
                 await self._volumes.write(self.pod)
@@ -176,53 +173,50 @@ class ProgramPod:
                 return
 
     async def _refresh(self) -> None:
-        """Keep volumes as new as what they are made of."""
         while True:
             await self.clock.sleep(_REFRESH_SECONDS)
             with suppress(MissingError, StatusError, ClientError, OSError):
                 await self._volumes.write(self.pod)
 
-    # -- its end
+    # -- stopping
 
     async def _stop(self) -> None:
-        """Ask the containers to end, then remove the pod."""
         self.stopping = True
         grace = self.pod.metadata.deletion_grace_period_seconds
         seconds = float(_GRACE_SECONDS if grace is None else grace)
         for each in self._containers:
             self.event("Normal", "Killing", f"Stopping container {each.spec.name}")
         await asyncio.gather(*(each.stop(seconds) for each in (*self._containers, *self._inits)))
-        self._living.cancel()
-        await asyncio.gather(self._living, return_exceptions=True)
+        self._run_task.cancel()
+        await asyncio.gather(self._run_task, return_exceptions=True)
         codes = [each.exit_code for each in self._containers]
         self._phase = FAILED if any(codes) else SUCCEEDED
-        self._telling.cancel()
-        await asyncio.gather(self._telling, return_exceptions=True)
-        while not await self._written():
+        self._status_task.cancel()
+        await asyncio.gather(self._status_task, return_exceptions=True)
+        while not await self._write_status():
             await self.clock.sleep(_RETRY_SECONDS)
         meta = self.pod.metadata
         with suppress(errors.NotFound):
-            await self._world.client.delete(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
+            await self._shared.client.delete(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
 
-    # -- what others see
+    # -- status
 
-    async def _tell(self) -> None:
+    async def _write_status_changes(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if not await self._written():
+            if not await self._write_status():
                 await self.clock.sleep(_RETRY_SECONDS)
                 self._changed.set()
 
-    async def _written(self) -> bool:
-        """Write the status as it is now; False when that has to be tried again."""
+    async def _write_status(self) -> bool:
         meta = self.pod.metadata
         try:
-            pod = await self._world.client.get(Pod, meta.name, meta.namespace)
+            pod = await self._shared.client.get(Pod, meta.name, meta.namespace)
             if pod.metadata.uid == meta.uid:
                 status = structs.replace(pod.status, **self._status(pod))
                 if status != pod.status:
-                    self.pod = await self._world.client.update_status(structs.replace(pod, status=status))
+                    self.pod = await self._shared.client.update_status(structs.replace(pod, status=status))
         except errors.NotFound:
             return True
         except (StatusError, ClientError) as error:

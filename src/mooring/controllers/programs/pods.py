@@ -1,4 +1,4 @@
-"""`ProgramPods`: all pods that run programs. ``simulated_nodes/pods.py`` hands them over when they have a node."""
+"""All pods that run programs; ``simulated_nodes/pods.py`` passes them on when they are bound."""
 
 import asyncio
 import shutil
@@ -11,29 +11,29 @@ from mooring.client import Client, EventRecorder
 from mooring.controllers.programs.file import Programs
 from mooring.controllers.programs.network import MachineNetwork, NetworkError, Networks, OwnNetworks
 from mooring.controllers.programs.pod import ProgramPod
+from mooring.controllers.programs.shared_state import SharedState
 from mooring.controllers.programs.volumes import FromServer, remove
-from mooring.controllers.programs.world import World
 
 
 class ProgramPods:
-    """Those that live, by uid."""
+    """Running pods, by uid."""
 
     def __init__(self, programs: Programs, client: Client, recorder: EventRecorder) -> None:
         networks = OwnNetworks(programs.address, programs.folder)
         self._networks: Networks = networks if programs.own_networks else MachineNetwork(programs.address)
-        self._world = World(programs, client, recorder, FromServer(client), self._networks)
+        self._shared = SharedState(programs, client, recorder, FromServer(client), self._networks)
         self._pods: dict[str, ProgramPod] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
     def concerns(self, pod: Pod) -> bool:
-        """Whether programs run for a pod, or have to be ended."""
+        """Return whether programs run for a pod, or must be stopped."""
         if pod.metadata.uid in self._pods:
             return True
         containers = (*pod.spec.init_containers, *pod.spec.containers)
-        return not has_ended(pod) and any(self._world.programs.of(each.image) for each in containers)
+        return not has_ended(pod) and any(self._shared.programs.of(each.image) for each in containers)
 
     def look(self, pod: Pod, node: Node, allocate: Callable[[], str | None]) -> bool:
-        """A pod is new, or has changed; False when its node has no address for it."""
+        """Handle a new or updated pod; return False if its node has no address left."""
         uid = pod.metadata.uid
         if uid not in self._pods:
             address: str | None = self._networks.address
@@ -41,12 +41,12 @@ class ProgramPods:
                 address = pod.status.pod_ip or allocate()
             if address is None:
                 return False
-            self._pods[uid] = ProgramPod(self._world, pod, node, address)
+            self._pods[uid] = ProgramPod(self._shared, pod, node, address)
         self._pods[uid].seen(pod)
         return True
 
     def gone(self, pod: Pod) -> None:
-        """A pod is not there any more."""
+        """Handle a deleted pod."""
         living = self._pods.pop(pod.metadata.uid, None)
         if living is None:
             return
@@ -56,21 +56,21 @@ class ProgramPods:
 
     async def _bury(self, living: ProgramPod) -> None:
         await living.kill()
-        self._world.source.forget(living.pod)
+        self._shared.source.forget(living.pod)
         with suppress(NetworkError):
             await self._networks.remove(living.pod)
-        await asyncio.to_thread(remove, self._world.programs.folder, living.pod.metadata.uid)
+        await asyncio.to_thread(remove, self._shared.programs.folder, living.pod.metadata.uid)
 
-    async def clear_away(self, uids: Iterable[str]) -> None:
-        """Remove what was left behind, by pods that were deleted while nobody looked."""
-        await self._networks.clear_away()
+    async def remove_leftovers(self, uids: Iterable[str]) -> None:
+        """Remove leftovers of pods that were deleted while the controller was down."""
+        await self._networks.remove_leftovers()
         known = set(uids)
-        pods = self._world.programs.folder / "pods"
+        pods = self._shared.programs.folder / "pods"
         for place in pods.iterdir() if pods.exists() else ():
             if place.name not in known:
                 shutil.rmtree(place, ignore_errors=True)
 
     async def close(self) -> None:
-        """End all programs."""
+        """Stop all programs."""
         await asyncio.gather(*(living.kill() for living in self._pods.values()), *self._leaving)
-        await self._networks.clear_away()
+        await self._networks.remove_leftovers()

@@ -1,20 +1,23 @@
-"""Probes: a command, an HTTP request or a connection that tells how a container is. Called by ``container.py``."""
+"""Probe a container by a command, an HTTP request or a connection. Called by ``container.py``."""
 
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from urllib.parse import quote
 
 from mooring.api.core_v1 import Container, Pod, Probe
 from mooring.base.clock import Clock
+from mooring.base.http_head import header_lines, request_line
 
 Command = Callable[[list[str], float], Awaitable[int]]
-"""Runs a command in the container, within a time, and has its exit code."""
+"""Runs a command in the container within a timeout; returns its exit code."""
 _HEAD = 64 * 1024
+_TARGET_CHARACTERS = "/:~!$&'()*+,;=@%?"
 
 
 async def succeeds(probe: Probe, pod: Pod, container: Container, command: Command) -> bool:
-    """Ask once."""
+    """Probe once."""
     seconds = float(max(1, probe.timeout_seconds))
     try:
         async with asyncio.timeout(seconds):
@@ -29,7 +32,7 @@ async def succeeds(probe: Probe, pod: Pod, container: Container, command: Comman
                 return True
     except (OSError, TimeoutError, ValueError):
         return False
-    return True  # of a kind that is not asked here
+    return True  # an unsupported kind of probe
 
 
 async def _http(probe: Probe, pod: Pod, container: Container) -> bool:
@@ -41,13 +44,13 @@ async def _http(probe: Probe, pod: Pod, container: Container) -> bool:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as kubelets do
     port = _port(container, asked.port)
+    headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe", "Accept": "*/*", "Connection": "close"}
+    headers |= {each.name: each.value for each in asked.http_headers}
+    path = asked.path if asked.path.startswith("/") else f"/{asked.path}"
+    head = f"{request_line('GET', quote(path, safe=_TARGET_CHARACTERS))}{header_lines(headers.items())}\r\n"
     reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=_HEAD)
     try:
-        headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe", "Accept": "*/*", "Connection": "close"}
-        headers |= {each.name: each.value for each in asked.http_headers}
-        path = asked.path if asked.path.startswith("/") else f"/{asked.path}"
-        lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-        writer.write("\r\n".join(lines).encode())
+        writer.write(head.encode())
         await writer.drain()
         words = (await reader.readline()).split()
         return len(words) > 1 and 200 <= int(words[1]) < 400
@@ -56,14 +59,15 @@ async def _http(probe: Probe, pod: Pod, container: Container) -> bool:
 
 
 def _port(container: Container, port: int | str) -> int:
-    """A port by its number or its name; raises ValueError."""
     if isinstance(port, int):
         return port
     return next((each.container_port for each in container.ports if each.name == port), None) or int(port)
 
 
-async def watched(probe: Probe, clock: Clock, ask: Callable[[], Awaitable[bool]], told: Callable[[bool], None]) -> None:
-    """Ask again and again, and tell what so many in a row have said."""
+async def watched(
+    probe: Probe, clock: Clock, ask: Callable[[], Awaitable[bool]], on_result: Callable[[bool], None]
+) -> None:
+    """Probe periodically; report a result after its threshold of consecutive ones."""
     await clock.sleep(probe.initial_delay_seconds)
     last, row = None, 0
     while True:
@@ -71,12 +75,12 @@ async def watched(probe: Probe, clock: Clock, ask: Callable[[], Awaitable[bool]]
         row = row + 1 if answer == last else 1
         last = answer
         if row >= max(1, probe.success_threshold if answer else probe.failure_threshold or 3):
-            told(answer)
+            on_result(answer)
         await clock.sleep(max(1, probe.period_seconds or 10))
 
 
 async def ended(task: "asyncio.Task[None] | None") -> None:
-    """Stop a task, and wait until it has."""
+    """Cancel a task and wait for it."""
     if task is not None:
         task.cancel()
         with suppress(asyncio.CancelledError):

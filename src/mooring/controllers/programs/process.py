@@ -1,7 +1,7 @@
-"""One run of a program: a process, what it writes, and how it ends.
+"""One run of a program: a process, its log and its exit.
 
-Processes end with this one, whatever ends it: bubblewrap sees to it (`--die-with-parent`), and for others `setpriv`,
-where the machine has it. Called by ``container.py``.
+Processes are killed when this one ends: by bubblewrap (`--die-with-parent`), else by `setpriv` where it is installed.
+Called by ``container.py``.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ import msgspec
 
 from mooring.api import times
 from mooring.base.clock import Clock
-from mooring.base.processes import end, spawned
+from mooring.base.processes import kill_and_wait, spawn
 
 MOST_LOG_BYTES = 10 * 1024 * 1024
-"""Of a run. Then the older half goes, as a kubelet rotates."""
+"""Of a run. Then the older half is dropped, as a kubelet rotates."""
 _PIECE, _LONGEST_LINE = 64 * 1024, 256 * 1024
 NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 137
 
@@ -31,18 +31,18 @@ class StartError(Exception):
 
 
 class Process:
-    """A program that runs, or has run. Made by `start`."""
+    """A started program. Constructed by `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, number: int, log: "LogFile") -> None:
         self._process = process
         self.number = number
-        """Of the program itself, which bubblewrap has started."""
+        """The process id of the program, not of bubblewrap."""
         self._writing = asyncio.create_task(_copy(process, log))
 
     async def wait(self) -> int:
-        """The exit code, as a shell tells it; everything is in the log then."""
+        """Wait for the exit code, as a shell reports it; the log is complete then."""
         code = await self._process.wait()
-        with suppress(TimeoutError):  # a child that lives on may keep the output open
+        with suppress(TimeoutError):  # a surviving child may keep the output open
             await asyncio.wait_for(asyncio.shield(self._writing), 1.0)
         self._writing.cancel()
         return 128 - code if code < 0 else code
@@ -52,31 +52,27 @@ class Process:
             os.kill(self.number, number)
 
     def kill(self) -> None:
-        """End it and all that it has started."""
+        """Kill the process and its children."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self.signal(signal.SIGKILL)
 
     async def end(self) -> None:
-        """The same, and be there until it is gone, even if cancelled; everything is in the log then."""
+        """Kill, and wait until it is gone, even if cancelled; the log is complete then."""
         self.kill()
         try:
-            await end(self._process)
+            await kill_and_wait(self._process)
         finally:
             await self.wait()
 
 
 async def start(
-    words: Sequence[str],
-    variables: Mapping[str, str],
-    directory: str,
-    log: "LogFile",
-    info: tuple[int, int] | None,
+    words: Sequence[str], variables: Mapping[str, str], directory: str, log: "LogFile", info: tuple[int, int] | None
 ) -> Process:
-    """Start a program. `info` is a pipe by which bubblewrap tells its process's number. Raises StartError."""
+    """Start a program; bubblewrap writes its process id to the pipe `info`. Raise StartError."""
     reading, writing = info or (-1, -1)
     try:
-        process = await spawned(
+        process = await spawn(
             *(words if info else [*_ending_with_us(), *words]),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -97,19 +93,18 @@ async def start(
     if not info:
         return Process(process, process.pid, log)
     try:
-        told = await asyncio.to_thread(_read_all, reading)
+        reported = await asyncio.to_thread(_read_all, reading)
     except asyncio.CancelledError:
-        await end(process)
+        await kill_and_wait(process)
         log.close()
         raise
     with suppress(msgspec.DecodeError, KeyError):
-        return Process(process, int(msgspec.json.decode(told)["child-pid"]), log)
-    return Process(process, process.pid, log)  # which has ended, and says why in its log
+        return Process(process, int(msgspec.json.decode(reported)["child-pid"]), log)
+    return Process(process, process.pid, log)  # it has ended; the log says why
 
 
 @cache
 def _ending_with_us() -> tuple[str, ...]:
-    """What lets a program end when this process does, also when it is killed."""
     found = shutil.which("setpriv")
     return (found, "--pdeathsig", "KILL", "--") if found else ()
 
@@ -120,7 +115,7 @@ def _read_all(reading: int) -> bytes:
 
 
 class LogFile:
-    """What a container writes, in lines that begin with their times."""
+    """The log of a container: lines with timestamps."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path, self._clock = path, clock
@@ -153,7 +148,6 @@ def _stamp(moment: datetime) -> bytes:
 
 
 async def _copy(process: asyncio.subprocess.Process, log: LogFile) -> None:
-    """Write what a process writes into its log, until it ends."""
     output = process.stdout
     assert output is not None  # noqa: S101 - it was started with a pipe
     rest = b""

@@ -1,25 +1,33 @@
-"""A file system for a program: a folder as its root, and volumes where it mounts them. Other tools make it.
+"""Build the command line that gives a program a file system of its own: a folder as its root, and its volumes.
 
-`mount` lays a layer of the container's own over the folder (overlayfs), so that programs may write and the folder stays
-as it is; bubblewrap (`bwrap`) makes that the root of a process with processes, a name and a /tmp of its own. All of it
-is in a mount namespace, and gone with the last process. Called by ``container.py``.
+``mounts.py`` lays a layer of the container's own over the folder (overlayfs), so that programs may write and the folder
+stays as it is, and mounts the volumes; bubblewrap (`bwrap`) makes that the root of a process with its own processes,
+host name and /tmp. All of it is in a mount namespace, and gone with the last process. Called by ``container.py``.
 """
 
+import inspect
+import json
 import os
 import shutil
-from collections.abc import Iterable
-from pathlib import Path
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-_MOUNT = 'mount -t overlay overlay -o "$0" "$1" && shift && exec "$@"'
+from mooring.controllers.programs import mounts as mounts_source
+from mooring.controllers.programs.process import StartError
+
 _ISOLATED = ("--die-with-parent", "--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts")
 _CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID")
-"""What a container of root usually may."""
-_MOST_LINKS = 40
+"""Capabilities of an ordinary root container."""
+_MAX_LINKS = 40
+_DEVICES = PurePosixPath("/dev")
+_RESERVED = {PurePosixPath("/"), PurePosixPath("/proc"), _DEVICES}
 
 
 class Mount(NamedTuple):
-    """A file or folder of this machine, seen at another place."""
+    """A file or folder of this machine, by an absolute path without links, mounted elsewhere."""
 
     path: str
     source: Path
@@ -29,26 +37,42 @@ class Mount(NamedTuple):
 def clear(layer: Path) -> None:
     """Make the folders of an empty layer."""
     shutil.rmtree(layer, ignore_errors=True)
-    for name in ("upper", "work", "root"):
+    for name in ("upper", "work", "root", "devices"):
         (layer / name).mkdir(parents=True, exist_ok=True)
 
 
-def isolated(
-    root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str, info: int
-) -> list[str]:
-    """What to put before a command. `info` is a file descriptor by which bubblewrap tells the process's number."""
-    words = [*_overlaid(root, layer), program("bwrap"), *_ISOLATED]
-    words += ["--hostname", hostname[:63], "--info-fd", str(info), "--cap-drop", "ALL"]
+def isolated(root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str) -> list[str]:
+    """Return the words to put before `reporting` and a command. Raise StartError for a mount path that cannot be."""
+    resolved = sorted((PurePosixPath(inside(root, each.path)), each) for each in mounts)
+    _check([path for path, _ in resolved])
+    binds, devices = [], list[str]()
+    for path, mount in resolved:
+        base, below = str(layer / "root"), str(path)
+        if path.is_relative_to(_DEVICES):  # bubblewrap's /dev does not exist yet
+            base, below = str(layer / "devices"), str(len(devices))
+            devices += ["--bind", f"{base}/{below}", str(path)]
+        binds.append((str(mount.source), base, below, mount.read_only))
+    words = [*_mounting(root, layer, binds), program("bwrap"), *_ISOLATED]
+    words += ["--hostname", hostname[:63], "--cap-drop", "ALL"]
     words += [word for name in _CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
-    words += ["--bind", str(layer / "root"), "/", "--proc", "/proc", "--dev", "/dev"]
-    words += ["--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108 - the container's
-    for path, mount in sorted((inside(root, each.path), each) for each in mounts):
-        words += ["--ro-bind" if mount.read_only else "--bind", str(mount.source), path]
-    return [*words, "--chdir", directory or "/", "--"]
+    words += ["--bind", str(layer / "root"), "/", "--proc", "/proc", "--dev", "/dev", *devices]
+    return [*words, "--chdir", directory or "/"]
 
 
-def entering(process: int, directory: str) -> list[str]:
-    """What to put before a command that shall run where a process does."""
+def reporting(info: int) -> list[str]:
+    """Return the last words before the command: bubblewrap writes the process's number to the descriptor `info`."""
+    return ["--info-fd", str(info), "--"]
+
+
+def _check(paths: Sequence[PurePosixPath]) -> None:
+    for path in paths:
+        in_volume = path.is_relative_to(_DEVICES) and any(each in path.parents for each in paths)
+        if path in _RESERVED or path.is_relative_to("/proc") or in_volume:
+            raise StartError(f"mountPath {str(path)!r}: nothing can be mounted there")
+
+
+def enter_command(process: int, directory: str) -> list[str]:
+    """Return the words to put before a command to run it where a process runs."""
     spaces = ["--mount", "--pid", "--ipc", "--uts"]
     if os.geteuid() != 0:
         spaces += ["--user", "--preserve-credentials"]
@@ -56,22 +80,27 @@ def entering(process: int, directory: str) -> list[str]:
 
 
 def program(name: str) -> str:
-    """Where it is by the variables of this process; those of the container are others."""
+    """Find a program by the PATH of this process; the container's differs."""
     return shutil.which(name) or name
 
 
-def _overlaid(root: Path, layer: Path) -> list[str]:
-    """Mount the root, with a layer of its own over it, at a folder that the layer has for it."""
+def _mounting(root: Path, layer: Path, binds: Sequence[tuple[str, str, str, bool]]) -> list[str]:
     options = f"lowerdir={root},upperdir={layer / 'upper'},workdir={layer / 'work'}"
     words = [program("unshare"), "--mount"]
     if os.geteuid() != 0:
         words += ["--user", "--map-root-user"]
         options += ",userxattr"
-    return [*words, program("sh"), "-c", _MOUNT, options, str(layer / "root")]
+    wanted = json.dumps({"root": str(layer / "root"), "options": options, "binds": binds})
+    return [*words, sys.executable, "-I", "-S", "-c", _source(), wanted]
+
+
+@cache
+def _source() -> str:
+    return inspect.getsource(mounts_source)
 
 
 def inside(root: Path, path: str) -> str:
-    """A path in the container without links, which bubblewrap would follow on this machine instead."""
+    """Resolve the image's links in a path of the container; ``mounts.py`` follows none."""
     done: list[str] = []
     left = _parts(path)
     links = 0
@@ -81,7 +110,7 @@ def inside(root: Path, path: str) -> str:
             done = done[:-1]
             continue
         here = root.joinpath(*done, part)
-        if here.is_symlink() and links < _MOST_LINKS:
+        if here.is_symlink() and links < _MAX_LINKS:
             links += 1
             target = str(here.readlink())
             done = [] if target.startswith("/") else done

@@ -1,4 +1,4 @@
-"""The variables of a container that runs a program: its own, and where it finds the server."""
+"""Compute the environment of a container that runs a program."""
 
 import re
 from urllib.parse import urlsplit
@@ -12,19 +12,19 @@ from mooring.api.core_v1 import (
     Pod,
     SecretKeySelector,
 )
-from mooring.api.environment import field_of, resource_of, with_references
+from mooring.api.environment import expand_references, field_of, resource_of
 from mooring.api.volume_files import MissingError, Source
 
 _NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
 async def variables_of(source: Source, pod: Pod, container: Container, node: Node) -> dict[str, str]:
-    """As a kubelet works them out; raises MissingError."""
+    """Return the variables as a kubelet would. Raise MissingError."""
     found: dict[str, str] = {}
     for each in container.env_from:
         found |= await _from(source, pod, each)
     for variable in container.env:
-        value: str | None = with_references(variable.value, found)
+        value: str | None = expand_references(variable.value, found)
         if variable.value_from is not None:
             value = await _referred(source, pod, container, node, variable.value_from)
         if value is not None:
@@ -32,8 +32,8 @@ async def variables_of(source: Source, pod: Pod, container: Container, node: Nod
     return found
 
 
-def of_server(url: str) -> dict[str, str]:
-    """Where clients in a cluster look for the API server."""
+def server_variables(url: str) -> dict[str, str]:
+    """Return the variables by which clients in a cluster find the API server."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", str(parts.port or 443)
     shown = f"[{host}]" if ":" in host else host
@@ -73,7 +73,6 @@ async def _referred(source: Source, pod: Pod, container: Container, node: Node, 
 
 
 async def _key(source: Source, namespace: str, of: EnvVarSource) -> str | None:
-    """A key of a ConfigMap or a Secret; None where it may be missing."""
     wanted: ConfigMapKeySelector | SecretKeySelector
     if of.config_map_key_ref is not None:
         wanted, kind = of.config_map_key_ref, "ConfigMap"

@@ -1,9 +1,10 @@
 """The volumes of a pod as folders of this machine.
 
-What is made of objects is written as files and kept up to date; an `emptyDir` lives as long as its pod. A `hostPath` is
-a folder of the simulated node, not of this machine; with a claim it is one of the claim. Called by ``pod.py``.
+Volumes from objects are written as files and kept current; an `emptyDir` is deleted with its pod. A `hostPath` is a
+folder of the simulated node, not of this machine; a claim has a folder too. Called by ``pod.py``.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -14,26 +15,26 @@ from mooring.api import errors
 from mooring.api.authentication_v1 import TokenRequestSpec
 from mooring.api.certificates_v1 import ClusterTrustBundle
 from mooring.api.core_v1 import ConfigMap, Container, Pod, PodCertificateProjection, Secret, Volume
-from mooring.api.environment import with_references
+from mooring.api.environment import expand_references
 from mooring.api.program_folders import pod_folder
-from mooring.api.volume_files import Files, MissingError, files_of, is_made_of_objects
+from mooring.api.volume_files import Files, MissingError, files_of, is_built_from_objects
 from mooring.client import Client
 from mooring.controllers.programs.certificates import Certificates
+from mooring.controllers.programs.mounts import open_beneath
 from mooring.controllers.programs.sandbox import Mount
 
 _HOUR, _OLD = 3600, 0.8
-"""A token is renewed when so much of its life is over."""
+"""A token is renewed after this share of its lifetime."""
 _OUTSIDE = re.compile(r"(^|/)\.\.(/|$)")
 
 
 class FromServer:
-    """Objects that volumes and variables are made of, asked for when they are needed."""
+    """Reads the objects that volumes and variables refer to."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._certificates = Certificates(client)
         self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
-        """By pod and audience, with when to ask for the next one."""
 
     async def config_map(self, namespace: str, name: str) -> ConfigMap | None:
         try:
@@ -68,14 +69,14 @@ class FromServer:
 
 
 class Volumes:
-    """Those of one pod."""
+    """The volumes of one pod, in a folder whose path has no links."""
 
     def __init__(self, folder: Path, source: FromServer) -> None:
         self._folder = folder
         self._source = source
 
     async def write(self, pod: Pod) -> None:
-        """Make all volumes, or bring them up to date; raises MissingError."""
+        """Create or update all volumes. Raise MissingError."""
         for volume in pod.spec.volumes:
             place = self._place(pod, volume)
             found = await files_of(self._source, pod, volume)
@@ -86,16 +87,16 @@ class Volumes:
                 place.chmod(0o777)
 
     def mounts(self, pod: Pod, container: Container, variables: dict[str, str]) -> list[Mount]:
-        """Where a container sees them; raises MissingError for one that cannot be mounted."""
+        """Return a container's mounts. Raise MissingError for one that cannot be mounted."""
         volumes = {volume.name: volume for volume in pod.spec.volumes}
         found = []
         for mount in container.volume_mounts:
             volume = volumes[mount.name]
             source = self._place(pod, volume)
-            below = mount.sub_path or with_references(mount.sub_path_expr, variables)
+            below = mount.sub_path or expand_references(mount.sub_path_expr, variables)
             if below:
                 source = _below(source, below, f"subPath {below!r} of volumeMount {mount.name!r}")
-            read_only = mount.read_only or is_made_of_objects(volume)
+            read_only = mount.read_only or is_built_from_objects(volume)
             found.append(Mount(str(PurePosixPath("/") / mount.mount_path), source, read_only))
         return found
 
@@ -109,20 +110,27 @@ class Volumes:
 
 
 def _below(volume: Path, path: str, what: str) -> Path:
-    """A file or folder of a volume, made if need be; links that a program has left may not lead out of the volume."""
+    """Return a file or folder of a volume, created if need be, without links. Raise MissingError where one leads out.
+
+    Programs may replace a directory by a link at any time, so nothing but the descriptors of ``mounts.py`` creates or
+    mounts it: this path is a first check, which resolves links within the volume.
+    """
+    top = -1
     try:
         place = (volume / path).resolve()
-        if path.startswith("/") or _OUTSIDE.search(path) or not place.is_relative_to(volume.resolve()):
+        if path.startswith("/") or _OUTSIDE.search(path) or not place.is_relative_to(volume):
             raise MissingError(f"{what} leads out of the volume")
-        if not place.exists():
-            place.mkdir(parents=True)
-    except (OSError, RuntimeError) as error:  # Path tells of links that lead in circles by a RuntimeError
+        top = os.open(volume, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        os.close(open_beneath(top, str(place.relative_to(volume)), create=True))
+    except (OSError, RuntimeError) as error:  # Path raises a RuntimeError for links that lead in circles
         raise MissingError(f"{what}: {error}") from error
+    finally:
+        if top >= 0:
+            os.close(top)
     return place
 
 
 def _write(folder: Path, files: Files) -> None:
-    """Bring a folder to hold these files; nobody sees half of one."""
     for path, file in files.items():
         if path.startswith("/") or _OUTSIDE.search(path):
             raise MissingError(f"the path {path!r} leads out of the volume")
@@ -141,5 +149,5 @@ def _write(folder: Path, files: Files) -> None:
 
 
 def remove(folder: Path, uid: str) -> None:
-    """A pod is gone, and with it what only it had."""
+    """Delete the folder of a deleted pod."""
     shutil.rmtree(pod_folder(folder, uid), ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Addresses of simulated nodes and of their pods.
+"""Allocate addresses of simulated nodes and their pods.
 
-A node has a /24 of 10.128.0.0/9 for its pods, as Kubernetes' node IPAM gives one, and the address in 172.16.0.0/12 with
-the same number. Which addresses pods use is read from the pods, so nothing is lost in a restart.
+A node gets a /24 of 10.128.0.0/9 for its pods, as from Kubernetes' node IPAM, and the address in 172.16.0.0/12 with the
+same number. Addresses in use are read from the pods, so a restart loses nothing.
 """
 
 import ipaddress
@@ -11,11 +11,10 @@ from collections.abc import Iterable
 _PODS = int(ipaddress.IPv4Address("10.128.0.0"))
 _NODES = int(ipaddress.IPv4Address("172.16.0.0"))
 NETWORKS = 2**15
-"""How many nodes can have pods with addresses."""
 
 
 def network(number: int) -> str:
-    """The addresses of the pods of a node.
+    """Return the pod CIDR of a node.
 
     >>> network(1)
     '10.128.1.0/24'
@@ -24,7 +23,7 @@ def network(number: int) -> str:
 
 
 def number_of(pod_cidr: str) -> int | None:
-    """The number of a network; None for one that is not ours."""
+    """Return the number of a pod CIDR; None for a foreign one."""
     try:
         offset = int(ipaddress.IPv4Network(pod_cidr).network_address) - _PODS
     except ValueError:
@@ -41,7 +40,7 @@ def node_address(number: int) -> str:
 
 
 def _usable(pod_cidr: str) -> tuple[int, int] | None:
-    """The first address of a network and how many it has, without its own and the one for all; None if it is none.
+    """Return the first usable address of a network and their number; None if it is no IPv4 network.
 
     `ipaddress` would take ten times as long, and nodes have few pods.
 
@@ -61,7 +60,7 @@ def _dotted(address: int) -> str:
 
 
 class Networks:
-    """Which numbers are taken."""
+    """The pod CIDRs in use."""
 
     def __init__(self) -> None:
         self._taken: dict[int, str] = {}
@@ -78,7 +77,7 @@ class Networks:
             del self._taken[number]
 
     def free(self, node: str) -> str | None:
-        """A network that nobody has, which `node` has from now on."""
+        """Allocate a pod CIDR for a node."""
         for step in range(NETWORKS):
             number = (self._next + step) % NETWORKS
             if number not in self._taken:
@@ -89,7 +88,7 @@ class Networks:
 
 
 class PodAddresses:
-    """Which pod of which node has which address."""
+    """The pod addresses in use, by node."""
 
     def __init__(self) -> None:
         self._taken: dict[str, dict[str, str]] = {}
@@ -109,7 +108,7 @@ class PodAddresses:
         self._last.pop(node, None)
 
     def allocate(self, node: str, pod_cidr: str, uid: str) -> str | None:
-        """An address for a pod, not one that was in use a moment ago; None when all are taken."""
+        """Allocate an address that was not in use recently; None if all are taken."""
         found = _usable(pod_cidr)
         if found is None:
             return None

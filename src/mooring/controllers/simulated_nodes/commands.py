@@ -1,8 +1,8 @@
-"""What the containers of a simulated pod do, as far as their command tells: ``mooring.shell`` works it out.
+"""Compute what the containers of a simulated pod do from their commands (``mooring.shell``).
 
-A run of a pod is worked out once, when it starts: how long each container takes, and how it ends. Files in `emptyDir`,
-`hostPath` and claims are shared and stay as long as they would; they are in memory alone, so that a restart of the
-controllers forgets them. Where a command is not understood, the rules of ``rules.py`` hold. Called by ``pods.py``.
+A run is computed once, when it starts: how long each container takes and how it exits. Files in `emptyDir`, `hostPath`
+and claims are shared, and kept in memory only, so a restart of the controllers loses them. If a command is not
+understood, ``rules.py`` applies. Called by ``pods.py``.
 """
 
 from collections import OrderedDict
@@ -14,18 +14,17 @@ from typing import TypeVar
 import msgspec
 
 from mooring.api.core_v1 import Container, Pod
-from mooring.api.environment import UnknownValueError, environment_of, with_references
+from mooring.api.environment import UnknownValueError, environment_of, expand_references
 from mooring.controllers.simulated_nodes.rules import PodRules
 from mooring.shell import Budget, Files, NotUnderstood, Outcome, command_line, run
 from mooring.shell.files import Store
 
 _ENDLESS_IMAGES = frozenset({"pause"})
-"""Images that do nothing until they are stopped."""
 _NOT_KNOWN = frozenset({"PATH", "HOME", "PWD", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"})
-"""Variables that every container has, and whose values depend on the image or the cluster."""
+"""Variables of every container whose values depend on the image or the cluster."""
 _MOST_VOLUMES, _MOST_PODS, _RUNS_A_POD, _MOST_NAMESPACES = 10_000, 100_000, 4, 1000
 STEPS_A_POD = 60_000
-"""For one turn: 0.1 s of this process at most."""
+"""For one turn: at most 0.1 s of this process."""
 STEPS_A_SECOND = 100_000.0
 _MOST_DEBT_SECONDS = STEPS_A_POD / STEPS_A_SECOND + 1
 T = TypeVar("T")
@@ -35,35 +34,34 @@ class Run(msgspec.Struct, frozen=True):
     """One run of a pod's containers."""
 
     seconds: float | None
-    """Until the last of them ends; None: for ever."""
     exit_codes: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """An init container that ends badly."""
+    """An init container that fails."""
 
     container: str
     exit_code: int
 
 
 class PodRuns(msgspec.Struct, frozen=True):
-    """What one pod does: `Commands` with the pod."""
+    """The runs of one pod: `Commands` with the pod."""
 
     commands: "Commands"
     pod: Pod
     rules: PodRules
 
     def __call__(self, restarts: int, at: datetime) -> Run:
-        """How the run after so many restarts goes, which starts or started at a time."""
+        """Return the run after so many restarts, which starts or started at a time."""
         return self.commands.run_of(self.pod, self.rules, restarts, at)
 
     def failed_init(self, attempt: int, at: datetime) -> Failure | None:
-        """The init container that fails in an attempt to start the pod."""
+        """Return the init container that fails in an attempt to start the pod."""
         return self.commands.failed_init(self.pod, self.rules, attempt, at)
 
 
 class StepsUsedUpError(Exception):
-    """The pods of a namespace have used up their steps; try again in so many seconds."""
+    """The pods of a namespace have used up their steps; retry in so many seconds."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -71,8 +69,6 @@ class StepsUsedUpError(Exception):
 
 
 class _Runs(msgspec.Struct):
-    """Runs of one pod by number of restarts, the newest last; None where a command is not understood."""
-
     runs: dict[int, Run | None] = msgspec.field(default_factory=dict)
     inits: dict[int, Failure | None] = msgspec.field(default_factory=dict)
 
@@ -89,10 +85,10 @@ class Commands:
         self._pods: OrderedDict[str, _Runs] = OrderedDict()
         self._volumes: OrderedDict[tuple[str, ...], Store] = OrderedDict()
         self._steps: dict[str, tuple[float, float]] = {}
-        """The steps that the pods of a namespace have left, and since when."""
+        """Remaining steps of each namespace, and since when."""
 
     def run_of(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
-        """Return how a run goes that starts now, or has started; the same each time. Raises StepsUsedUpError."""
+        """Return the run that starts or started now, the same each time. Raise StepsUsedUpError."""
         if rules.is_explicit or not any(_words(container) for container in pod.spec.containers):
             return self._by_rules(pod, rules, restarts)
         runs = self._runs_of(pod).runs
@@ -102,7 +98,7 @@ class Commands:
         return runs[restarts] or self._by_rules(pod, rules, restarts)
 
     def failed_init(self, pod: Pod, rules: PodRules, attempt: int, now: datetime) -> Failure | None:
-        """Return the first init container whose command fails, if it is understood. Raises StepsUsedUpError."""
+        """Return the first init container whose command fails, if known. Raise StepsUsedUpError."""
         if rules.is_explicit or not any(_words(container) for container in pod.spec.init_containers):
             return None
         inits = self._runs_of(pod).inits
@@ -141,7 +137,7 @@ class Commands:
         return None
 
     def forget(self, pod: Pod) -> None:
-        """Drop what only this pod has: it is gone."""
+        """Drop a deleted pod."""
         uid = pod.metadata.uid
         self._pods.pop(uid, None)
         for volume in pod.spec.volumes:
@@ -149,12 +145,11 @@ class Commands:
 
     def _by_rules(self, pod: Pod, rules: PodRules, restarts: int) -> Run:
         endless = not rules.is_explicit and any(_is_endless(container) for container in pod.spec.containers)
-        code = rules.exit_of(pod, restarts)
+        code = rules.exit_code_of(pod, restarts)
         codes = {container.name: code for container in pod.spec.containers}
         return Run(None if endless else rules.run_seconds, codes)
 
     def _worked_out(self, pod: Pod, restarts: int, now: datetime, budget: Budget) -> Run | None:
-        """The run as the commands say; None if one of them is not understood."""
         codes: dict[str, int] = {}
         longest: float | None = 0.0
         for container in pod.spec.containers:
@@ -169,10 +164,9 @@ class Commands:
         return Run(longest, codes)
 
     def _outcome(self, pod: Pod, container: Container, restarts: int, now: datetime, budget: Budget) -> Outcome | None:
-        """Evaluate a container's command; None if it is not understood."""
         try:
             variables = environment_of(pod, container)
-            words = [with_references(word, variables) for word in _words(container)]
+            words = [expand_references(word, variables) for word in _words(container)]
             seed = f"{pod.metadata.uid}/{container.name}/{restarts}"
             known = variables | dict.fromkeys(_NOT_KNOWN - variables.keys())
             return run(words, known, self._files(pod, container), began=now.timestamp(), seed=seed, budget=budget)
@@ -180,7 +174,6 @@ class Commands:
             return None
 
     def _files(self, pod: Pod, container: Container) -> Files:
-        """The volumes whose files are known, where the container has them."""
         volumes = {volume.name: volume for volume in pod.spec.volumes}
         places: dict[str, Store] = {}
         for mount in container.volume_mounts:

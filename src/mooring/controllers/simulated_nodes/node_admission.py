@@ -1,7 +1,7 @@
-"""Whether a node takes a pod that somebody put there without asking the scheduler: ports and resources must be free.
+"""Decide whether a node admits a pod that was bound without the scheduler: ports and resources must be free.
 
-What does not fit ends at once, as with a kubelet: phase Failed, and a reason such as NodePorts or OutOfcpu. Pods that
-the scheduler has bound were judged by it. Called by ``pods.py``.
+Otherwise the pod fails at once, as with a kubelet: phase Failed, and a reason such as NodePorts or OutOfcpu. Pods that
+the scheduler bound are not checked again. Called by ``pods.py``.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _MILLI = ("cpu",)
 
 
 class Rejection(NamedTuple):
-    """Why a kubelet does not take a pod."""
+    """Why a kubelet rejects a pod."""
 
     reason: str
     message: str
@@ -38,7 +38,7 @@ def was_scheduled(pod: Pod) -> bool:
 
 
 def rejection_of(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
-    """Why the node does not take the pod beside the others that are there; None if it does."""
+    """Return why the node rejects the pod beside the others; None if it admits it."""
     there = [other for other in others if other.metadata.uid != pod.metadata.uid and not has_ended(other)]
     short = _short_of(pod, node, [other for other in there if other.status.start_time is not None])
     if short is not None:
@@ -60,7 +60,6 @@ def _host_ports(pod: Pod) -> list[_Port]:
 
 
 def _short_of(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
-    """The first resource of the node that does not suffice."""
     room = node.status.allocatable
     if "pods" in room and len(others) + 1 > int(room["pods"].value()):
         return _insufficient("pods", 1, len(others), int(room["pods"].value()))
@@ -73,7 +72,7 @@ def _short_of(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
             used[name] = used[name] + amount if name in used else amount
     for name, amount in wanted.items():
         if name not in room or amount.sign() <= 0:
-            continue  # what the node does not know is somebody else's business
+            continue  # a resource that the node does not report
         asked, taken, all_of_it = (_number(name, each) for each in (amount, used.get(name), room[name]))
         if taken + asked > all_of_it:
             return _insufficient(name, asked, taken, all_of_it)
@@ -87,5 +86,5 @@ def _number(name: str, amount: Quantity | None) -> int:
 
 
 def _insufficient(name: str, asked: int, used: int, capacity: int) -> Rejection:
-    told = f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, capacity: {capacity}"
-    return Rejection(f"OutOf{name}", f"Pod was rejected: {told}")
+    detail = f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, capacity: {capacity}"
+    return Rejection(f"OutOf{name}", f"Pod was rejected: {detail}")

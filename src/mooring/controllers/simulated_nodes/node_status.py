@@ -30,17 +30,17 @@ _HEALTHY = (
 _READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
 _BROKEN = ("Ready", "False", "KubeletNotReady", "the node was told to fail")
 KUBELET_VERSION = f"{PREFIX}kubelet-version"
-"""Which kubelet a node pretends to have; that of the emulated version when it does not say."""
+"""The kubelet version that a node reports; by default that of the emulated version."""
 _OS_IMAGE = "Simulated Linux"
 
 
 def own_labels(name: str) -> dict[str, str]:
-    """What a kubelet says about its machine in labels."""
+    """Return the labels that a kubelet sets on its node."""
     return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 
 
 def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
-    """The conditions of a node that reports: healthy, or not ready when it was told to fail."""
+    """Return the conditions of a reporting node: healthy, or not ready if it was set to fail."""
     known = {condition.type: condition for condition in node.status.conditions}
     moment = times.to_seconds(now)
     ready = _BROKEN if node.metadata.annotations.get(FAILURE) == NOT_READY else _READY
@@ -62,13 +62,13 @@ def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
 
 
 def kubelet_of(node: Node, usual: Kubelet) -> Kubelet:
-    """The kubelet that a node has: the one that its annotation asks for, else the usual one."""
+    """Return the kubelet of a node: from its annotation, or the usual one."""
     wanted = node.metadata.annotations.get(KUBELET_VERSION)
     return (usual.of(wanted) if wanted else None) or usual
 
 
 def is_up_to_date(node: Node, usual: Kubelet) -> bool:
-    """Whether the conditions say what they should, however old they are, and nothing else is missing."""
+    """Return whether the status is complete and its conditions are right, however old."""
     states = {condition.type: (condition.status, condition.reason) for condition in node.status.conditions}
     ready = _BROKEN if node.metadata.annotations.get(FAILURE) == NOT_READY else _READY
     wanted = all(states.get(kind) == (status, reason) for kind, status, reason, _ in (*_HEALTHY, ready))
@@ -80,7 +80,7 @@ def is_up_to_date(node: Node, usual: Kubelet) -> bool:
 
 
 def new_status(node: Node, now: datetime, usual: Kubelet) -> NodeStatus:
-    """The whole status; what the node says already (capacity, images, declared features) stays."""
+    """Return the whole status; capacity, images and declared features of the node are kept."""
     status, kubelet = node.status, kubelet_of(node, usual)
     capacity = {name: Quantity.parse(amount) for name, amount in _AMOUNTS.items()} | status.capacity
     number = addresses.number_of(node.spec.pod_cidr)
@@ -100,7 +100,7 @@ def new_status(node: Node, now: datetime, usual: Kubelet) -> NodeStatus:
 
 
 def status_patch(node: Node, now: datetime, usual: Kubelet) -> dict[str, Any]:
-    """What to write so that a node's status is as it should be."""
+    """Return the patch of a node's status."""
     status = new_status(node, now, usual)
     return {
         "capacity": status.capacity,
@@ -114,7 +114,6 @@ def status_patch(node: Node, now: datetime, usual: Kubelet) -> dict[str, Any]:
 
 
 def _node_info(node: Node, kubelet: Kubelet) -> NodeSystemInfo:
-    """What the node says of its system; what is of our own making follows the kubelet's version."""
     said = node.status.node_info
     if said.kubelet_version and said.os_image != _OS_IMAGE:
         return said

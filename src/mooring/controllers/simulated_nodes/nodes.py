@@ -1,7 +1,7 @@
-"""The kubelets' side of simulated nodes: addresses, status, images, and Leases that show that a node lives.
+"""The kubelets of simulated nodes: addresses, status, images, and Leases as heartbeats.
 
-Heartbeats are spread over their period, second by second, in one loop for all nodes. Where there are many nodes they
-come less often, but always more than twice in the time after which a silent node counts as lost.
+Heartbeats are spread over their period in one loop for all nodes. With many nodes they are less frequent, but at least
+two in the grace period of a node.
 """
 
 import asyncio
@@ -26,20 +26,18 @@ _LEASE_SECONDS = 40
 _RENEW_SECONDS, _LONGEST_RENEW_SECONDS = 10, 20
 _RENEWALS_PER_SECOND = 250
 _STATUS_SECONDS = 300
-"""How often a status is written although nothing has changed."""
 _AT_A_TIME = 256
-"""Enough for heartbeats to come through on a busy server, as for pods (``pods.py``)."""
+"""Concurrent writes, so that heartbeats arrive on a busy server."""
 _MOST_IMAGES = 50
 _IMAGES_SECONDS = 30.0
-"""How often nodes list new images: as often as kubelets look which ones they have."""
 _LISTS_PER_SECOND = 100
-"""When a workload comes to thousands of nodes, its pods are more urgent than these lists."""
+"""Image lists are less urgent than the pods of a large rollout."""
 
 log = logs.get(__name__)
 
 
 class SimulatedNodes(Controller):
-    """Works on nodes, by name."""
+    """Reconcile nodes, by name."""
 
     name = "simulated-nodes"
 
@@ -50,12 +48,11 @@ class SimulatedNodes(Controller):
         self._leases: Informer[Lease] = context.informers.of(Lease)
         self._networks = Networks()
         self._slots: dict[str, int] = {}
-        """The simulated nodes, each with the number that says when its heartbeats come."""
+        """By node, the number that decides when its heartbeats are due."""
         self._nodes.add_handler(added=self._seen, updated=lambda _, node: self._seen(node), deleted=self._gone)
         pods: Informer[Pod] = context.informers.of(Pod)
         pods.add_handler(added=self._pod_seen, updated=lambda _, pod: self._pod_seen(pod))
         self._pulled: dict[str, dict[str, None]] = {}
-        """Images that nodes do not list yet."""
 
     def _seen(self, node: Node) -> None:
         name = node.metadata.name
@@ -84,7 +81,6 @@ class SimulatedNodes(Controller):
         return None
 
     async def _register(self, node: Node) -> Node:
-        """Give a new node a network, and the labels that whoever created it has left out."""
         name = node.metadata.name
         network = self._networks.free(name)
         if network is None:
@@ -101,7 +97,7 @@ class SimulatedNodes(Controller):
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(super().run())
             tasks.create_task(self._beat())
-            tasks.create_task(self._tell_images())
+            tasks.create_task(self._report_images())
 
     async def _beat(self) -> None:
         await _by_several([name for name in self._slots if self._leases.get(name, LEASES) is None], self._renew)
@@ -114,7 +110,6 @@ class SimulatedNodes(Controller):
             before = now
 
     def _due(self, before: int, now: int, period: int) -> list[str]:
-        """The nodes whose turn came in the seconds since `before`: more than one, when the machine is busy."""
         if now - before >= period:
             return list(self._slots)
         turns = {second % period for second in range(before + 1, now + 1)}
@@ -130,7 +125,7 @@ class SimulatedNodes(Controller):
         meta = ObjectMeta(name=name, namespace=LEASES)
         meta.owner_references = [
             OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)
-        ]  # so that it goes with its node
+        ]  # deleted with its node
         if lease is None:
             await self.client.create_unread(Lease(metadata=meta, spec=spec))
         else:
@@ -147,7 +142,6 @@ class SimulatedNodes(Controller):
     # -- images
 
     def _pod_seen(self, pod: Pod) -> None:
-        """Remember the images that a pod has brought to its node, for the next heartbeat."""
         name = pod.spec.node_name
         if name not in self._slots or pod.status.phase != pod_status.RUNNING:
             return
@@ -159,8 +153,7 @@ class SimulatedNodes(Controller):
             if pod_status.full_image(container.image) not in known:
                 self._pulled.setdefault(name, {})[container.image] = None
 
-    async def _tell_images(self) -> None:
-        """List new images now and then, apart from heartbeats, which must not be late because there are many."""
+    async def _report_images(self) -> None:
         while True:
             await self.clock.sleep(_IMAGES_SECONDS)
             names = list(self._pulled)
@@ -176,7 +169,7 @@ class SimulatedNodes(Controller):
         new = [
             ContainerImage(
                 names=[pod_status.image_id(image), pod_status.full_image(image)],
-                size_bytes=pod_status.image_bytes(image),
+                size_bytes=pod_status.image_size(image),
             )
             for image in pulled
         ]
@@ -185,7 +178,7 @@ class SimulatedNodes(Controller):
 
 
 def renew_seconds(nodes: int) -> int:
-    """How often each of so many nodes renews its Lease.
+    """Return the renewal period of Leases for a number of nodes.
 
     >>> [renew_seconds(nodes) for nodes in (1, 4000, 50000)]
     [10, 16, 20]
@@ -194,7 +187,7 @@ def renew_seconds(nodes: int) -> int:
 
 
 async def _by_several(names: Iterable[str], work: Callable[[str], Awaitable[None]]) -> None:
-    """Do something for every node, for some at a time. One that fails is tried again with its next heartbeat."""
+    """Do something for every node, some at a time. A failure is retried with the next heartbeat."""
     left = iter(names)  # shared: each task takes the next one
 
     async def take() -> None:

@@ -1,4 +1,4 @@
-"""The parts of a pod's status as a kubelet would write them: container statuses, conditions, images."""
+"""The parts of a pod's status as a kubelet writes them: container statuses, conditions, images."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ IMAGE_BACKOFF = "ImagePullBackOff"
 
 @lru_cache(maxsize=1024)
 def full_image(image: str) -> str:
-    """An image's name as container runtimes spell it out.
+    """Return an image's full name, as container runtimes report it.
 
     >>> full_image("nginx"), full_image("example.com/app:2")
     ('docker.io/library/nginx:latest', 'example.com/app:2')
@@ -44,8 +44,8 @@ def image_id(image: str) -> str:
     return f"{name if name and '/' not in tag else repository}@sha256:{_digest(image)}"
 
 
-def image_bytes(image: str) -> int:
-    """How large an image is: made up, but always the same."""
+def image_size(image: str) -> int:
+    """Return the size of an image: invented, but always the same."""
     return 20_000_000 + int(_digest(image)[:8], 16) % 300_000_000
 
 
@@ -58,7 +58,7 @@ def container_id(pod: Pod, container: str, restarts: int) -> str:
 
 
 def waiting(pod: Pod, reason: str, message: str = "", before: Sequence[ContainerStatus] = ()) -> list[ContainerStatus]:
-    """Containers that do not run: not yet, or not at the moment, after what `before` says."""
+    """Return statuses of containers that do not run, with the previous state in `before`."""
     known = {status.name: status for status in before}
     state = ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
     statuses = []
@@ -81,7 +81,7 @@ def waiting(pod: Pod, reason: str, message: str = "", before: Sequence[Container
 
 
 def without_image(pod: Pod) -> list[ContainerStatus]:
-    """Containers of a pod that cannot start, because some of their images cannot be pulled."""
+    """Return statuses of a pod whose images cannot all be pulled."""
     statuses = waiting(pod, "ContainerCreating")
     for status in statuses:
         if is_absent(status.image):
@@ -93,7 +93,7 @@ def without_image(pod: Pod) -> list[ContainerStatus]:
 def running(
     pod: Pod, started_at: str, restarts: int, ready: bool, before: Sequence[ContainerStatus] = ()
 ) -> list[ContainerStatus]:
-    """Containers that run, for the first time or again."""
+    """Return statuses of running containers."""
     known = {status.name: status for status in before}
     return [
         _running(pod, container, started_at, restarts=restarts, ready=ready, ended=_ended(known.get(container.name)))
@@ -128,7 +128,7 @@ def _running(
 def terminated(
     pod: Pod, before: Sequence[ContainerStatus], exit_codes: Mapping[str, int], finished_at: str
 ) -> list[ContainerStatus]:
-    """Containers that have ended, and stay so, each with its exit code."""
+    """Return statuses of containers that have ended for good, with their exit codes."""
     known = {status.name: status for status in before}
     statuses = []
     for container in pod.spec.containers:
@@ -158,8 +158,8 @@ def terminated(
     return statuses
 
 
-def init_statuses(pod: Pod, now: str, done: bool) -> list[ContainerStatus]:
-    """Init containers wait, or have done their work; those that keep running beside the others (sidecars) run."""
+def init_container_statuses(pod: Pod, now: str, done: bool) -> list[ContainerStatus]:
+    """Return statuses of init containers: waiting, completed, or running as sidecars."""
     statuses = []
     for container in pod.spec.init_containers:
         if done and container.restart_policy == "Always":
@@ -185,9 +185,9 @@ def init_statuses(pod: Pod, now: str, done: bool) -> list[ContainerStatus]:
 
 
 def failed_init_statuses(pod: Pod, failure: Failure, now: str, restarts: int, *, final: bool) -> list[ContainerStatus]:
-    """Init containers up to the one that failed have done their work; those behind it wait."""
-    statuses = init_statuses(pod, now, done=True)
-    behind = init_statuses(pod, now, done=False)
+    """Return statuses of init containers up to a failed one; those after it wait."""
+    statuses = init_container_statuses(pod, now, done=True)
+    behind = init_container_statuses(pod, now, done=False)
     place = next(index for index, each in enumerate(statuses) if each.name == failure.container)
     failed = statuses[place]
     ended = ContainerStateTerminated(
@@ -205,7 +205,7 @@ def failed_init_statuses(pod: Pod, failure: Failure, now: str, restarts: int, *,
 
 
 def ephemeral_statuses(pod: Pod, now: str) -> list[ContainerStatus]:
-    """Containers that somebody put into the running pod: they run since they were seen first."""
+    """Return statuses of ephemeral containers, running since they were first seen."""
     known = {status.name: status for status in pod.status.ephemeral_container_statuses}
     return [
         known.get(container.name)
@@ -229,9 +229,9 @@ def _ended(status: ContainerStatus | None) -> ContainerStateTerminated | None:
 def conditions(
     pod: Pod, now: str, *, sandbox: bool, containers_ready: bool, phase: str, done: Sequence[str] = ()
 ) -> list[PodCondition]:
-    """The conditions that a kubelet keeps, in its order; the time of one changes with its status only.
+    """Return the conditions that a kubelet writes, in its order; transition times change with the status only.
 
-    `done` names the init containers that have done their work while others have not.
+    `done` names completed init containers while others are not.
     """
     known = {condition.type: condition for condition in pod.status.conditions}
     names = ", ".join(container.name for container in pod.spec.containers)
@@ -270,7 +270,7 @@ def conditions(
 
 
 def merged(before: Iterable[PodCondition], own: Iterable[PodCondition]) -> list[PodCondition]:
-    """The conditions of a pod, with those that a kubelet keeps as they are now."""
+    """Return a pod's conditions with the kubelet's replaced."""
     wanted = {condition.type: condition for condition in own}
     kept = [wanted.pop(condition.type, condition) for condition in before]
     return [*kept, *wanted.values()]

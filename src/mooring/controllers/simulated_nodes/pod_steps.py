@@ -1,8 +1,8 @@
-"""What a pod on a simulated node does next: its status now, the rules, its commands and the time decide.
+"""Compute the next step of a pod on a simulated node from its status, rules, commands and the time.
 
-`next_step` looks at a pod and says what to write and when to look again. It is asked after every change, so that
-a restart in the middle changes nothing. `PodRuns` tells how a run of the containers goes (``commands.py``). Called by
-``pods.py``; ``pod_status.py`` words what is written.
+`next_step` returns what to write and when to look again. It is called after every change, so a restart changes nothing.
+`PodRuns` provides the runs of containers (``commands.py``). Called by ``pods.py``; ``pod_status.py`` builds what is
+written.
 """
 
 from collections.abc import Mapping
@@ -27,20 +27,19 @@ class Step(msgspec.Struct, frozen=True):
     """What to do with a pod."""
 
     status: dict[str, Any] | None = None
-    """Fields of the status to write, by attribute; of the conditions those that change hands here."""
+    """Fields of the status to write, by attribute; of conditions those that change."""
     again_at: datetime | None = None
-    """When to look again, if nothing happens before."""
     remove: bool = False
-    """The pod has ended after its deletion: remove it, once its status is written."""
-    told: str = ""
-    """The event that tells of it: Started, BackOff, Failed (to pull an image), Killing."""
+    """The terminating pod has ended: remove it after writing its status."""
+    event: str = ""
+    """The event: Started, BackOff, Failed (image pull), Killing."""
 
 
 NOTHING = Step()
 
 
 def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
-    """The next step of a pod that is bound to a node that works."""
+    """Return the next step of a pod that is bound to a working node."""
     if pod.metadata.deletion_timestamp is not None:
         return _stop(pod, rules, now)
     if has_ended(pod):
@@ -51,13 +50,13 @@ def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     step = _live(pod, rules, runs, now)
     if deadline is None or (step.again_at is not None and step.again_at <= deadline):
         return step
-    return Step(step.status, deadline, step.remove, step.told)
+    return Step(step.status, deadline, step.remove, step.event)
 
 
 def is_at_rest(pod: Pod, rules: PodRules) -> bool:
-    """Whether `next_step` has nothing to do with a pod until it changes: so it is with most pods that run.
+    """Return whether `next_step` has nothing to do until the pod changes, as for most running pods.
 
-    Asked for every change, which is mostly what was written here; False where it takes more than a look to know.
+    Called for every change, most of which were written here; False if it takes more than a look.
     """
     spec, meta, status = pod.spec, pod.metadata, pod.status
     return (
@@ -80,34 +79,32 @@ def _live(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     if pod.status.start_time is None or not statuses:
         if rules.start_seconds <= 0:
             return _start(pod, runs, now)
-        return Step(_creating(pod, now), times.later(now, rules.start_seconds))
+        return Step(_creating(pod, now), times.add_seconds(now, rules.start_seconds))
     first = statuses[0]
     if first.state.running is not None:
         return _running(pod, runs, now, first)
     if first.last_state.terminated is not None:
         return _after_backoff(pod, runs, now, first)
-    starts = times.later(times.parse(pod.status.start_time), rules.start_seconds)
+    starts = times.add_seconds(times.parse(pod.status.start_time), rules.start_seconds)
     return _start(pod, runs, now) if now >= starts else Step(again_at=starts)
 
 
 def _start(pod: Pod, runs: PodRuns, now: datetime) -> Step:
-    """Start the containers for the first time, if their images can be had."""
     if not any(is_absent(container.image) for container in pod.spec.containers):
         return _run(pod, runs, now, 0) if not pod.spec.init_containers else _initialize(pod, runs, now)
     wanted = pod_status.without_image(pod)
     if pod.status.container_statuses == wanted:
-        return NOTHING  # until somebody changes the image
-    return Step({**_creating(pod, now), "container_statuses": wanted}, told="Failed")
+        return NOTHING  # until the image is changed
+    return Step({**_creating(pod, now), "container_statuses": wanted}, event="Failed")
 
 
 def _initialize(pod: Pod, runs: PodRuns, now: datetime) -> Step:
-    """Let the init containers do their work; one that fails is started again, or ends the pod."""
     last = next((each for each in pod.status.init_container_statuses if each.last_state.terminated), None)
     attempt = 0
     if last is not None and last.last_state.terminated is not None:
         attempt = last.restart_count + 1
         ended = times.parse(last.last_state.terminated.finished_at or times.to_seconds(now))
-        due = times.later(ended, backoff_seconds(last.restart_count))
+        due = times.add_seconds(ended, backoff_seconds(last.restart_count))
         if now < due:
             return Step(again_at=due)
     failure = runs.failed_init(attempt, now)
@@ -129,8 +126,8 @@ def _init_failed(pod: Pod, failure: Failure, attempt: int, now: datetime) -> Ste
         "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=phase, done=done),
         "init_container_statuses": pod_status.failed_init_statuses(pod, failure, moment, attempt, final=final),
     }
-    again = None if final else times.later(now, backoff_seconds(attempt))
-    return Step(status, again, told="" if final else "BackOff")
+    again = None if final else times.add_seconds(now, backoff_seconds(attempt))
+    return Step(status, again, event="" if final else "BackOff")
 
 
 def _creating(pod: Pod, now: datetime) -> dict[str, Any]:
@@ -141,16 +138,15 @@ def _creating(pod: Pod, now: datetime) -> dict[str, Any]:
         "start_time": moment,
         "observed_generation": pod.metadata.generation,
         "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=PENDING),
-        "init_container_statuses": pod_status.init_statuses(pod, moment, done=False),
+        "init_container_statuses": pod_status.init_container_statuses(pod, moment, done=False),
         "container_statuses": pod_status.waiting(pod, reason),
     }
 
 
 def _run(pod: Pod, runs: PodRuns, now: datetime, restarts: int) -> Step:
-    """Start the containers, or start them again."""
     moment = times.to_seconds(now)
     ends = _ends_at(moment, runs(restarts, now))
-    return Step(_running_status(pod, now, moment, restarts), _first(_ready_at(pod, moment, now), ends), told="Started")
+    return Step(_running_status(pod, now, moment, restarts), _first(_ready_at(pod, moment, now), ends), event="Started")
 
 
 def _running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> dict[str, Any]:
@@ -165,7 +161,7 @@ def _running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> 
         "container_statuses": pod_status.running(pod, started_at, restarts, ready, before),
     }
     if pod.spec.init_containers and pod.status.phase != RUNNING:
-        wanted["init_container_statuses"] = pod_status.init_statuses(pod, moment, done=True)
+        wanted["init_container_statuses"] = pod_status.init_container_statuses(pod, moment, done=True)
     if pod.spec.ephemeral_containers:
         wanted["ephemeral_container_statuses"] = pod_status.ephemeral_statuses(pod, moment)
     return wanted
@@ -185,7 +181,6 @@ def _running(pod: Pod, runs: PodRuns, now: datetime, first: ContainerStatus) -> 
 
 
 def _finish(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> Step:
-    """The containers have come to their end."""
     policy = pod.spec.restart_policy
     if policy == "Never" or (policy == "OnFailure" and not any(run.exit_codes.values())):
         return _end(pod, run.exit_codes, now)
@@ -198,7 +193,7 @@ def _finish(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> 
             pod, moment, restarts + 1, _ready_at(pod, moment, now) is None, ended
         )
         ends = _ends_at(moment, runs(restarts + 1, now))
-        return Step(status, _first(_ready_at(pod, moment, now), ends), told="Started")
+        return Step(status, _first(_ready_at(pod, moment, now), ends), event="Started")
     message = (
         f"back-off {_duration(delay)} restarting failed container={pod.spec.containers[0].name} "
         f"pod={pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
@@ -208,18 +203,18 @@ def _finish(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> 
         "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=False, phase=RUNNING),
         "container_statuses": pod_status.waiting(pod, "CrashLoopBackOff", message, ended),
     }
-    return Step(status, times.later(now, delay), told="BackOff")
+    return Step(status, times.add_seconds(now, delay), event="BackOff")
 
 
 def _after_backoff(pod: Pod, runs: PodRuns, now: datetime, first: ContainerStatus) -> Step:
     ended = first.last_state.terminated
     finished = times.parse(ended.finished_at) if ended and ended.finished_at else now
-    due = times.later(finished, backoff_seconds(first.restart_count))
+    due = times.add_seconds(finished, backoff_seconds(first.restart_count))
     return _run(pod, runs, now, first.restart_count + 1) if now >= due else Step(again_at=due)
 
 
 def backoff_seconds(restarts: int) -> float:
-    """How long a kubelet waits before it starts a container again: not at all, 10 s, 20 s, up to 5 minutes.
+    """Return the delay of a container restart as with a kubelet: 0, 10 s, 20 s, up to 5 minutes.
 
     >>> [backoff_seconds(restarts) for restarts in (0, 1, 2, 3, 20)]
     [0.0, 10.0, 20.0, 40.0, 300.0]
@@ -246,18 +241,17 @@ def _end(pod: Pod, exit_codes: Mapping[str, int], now: datetime, reason: str = "
 
 
 def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
-    """A pod that was deleted stops within its grace period, and is removed then."""
     meta = pod.metadata
     grace = meta.deletion_grace_period_seconds or 0
-    deleted = times.later(times.parse(meta.deletion_timestamp or ""), -grace)
-    stops = times.later(deleted, min(rules.stop_seconds, grace))
+    deleted = times.add_seconds(times.parse(meta.deletion_timestamp or ""), -grace)
+    stops = times.add_seconds(deleted, min(rules.stop_seconds, grace))
     if now < stops:
         return Step(again_at=stops)
-    waits_for_others = grace == 0 and bool(meta.finalizers)  # it goes with its last finalizer
+    waits_for_others = grace == 0 and bool(meta.finalizers)  # removed with its last finalizer
     if not has_ended(pod) and (pod.status.container_statuses or meta.finalizers):
-        # Whoever watches sees how it ended, and that it is no longer ready, before it goes.
+        # Watchers see the exit codes and that it is not ready before it is removed.
         end = _end(pod, _all(pod, 0 if pod.spec.restart_policy == "Always" else 143), now)
-        return Step(end.status, remove=not waits_for_others, told="Killing")
+        return Step(end.status, remove=not waits_for_others, event="Killing")
     return NOTHING if waits_for_others else Step(remove=True)
 
 
@@ -265,26 +259,25 @@ def _deadline(pod: Pod) -> datetime | None:
     seconds = pod.spec.active_deadline_seconds
     if seconds is None or pod.status.start_time is None:
         return None
-    return times.later(times.parse(pod.status.start_time), seconds)
+    return times.add_seconds(times.parse(pod.status.start_time), seconds)
 
 
 def _ready_at(pod: Pod, started_at: str, now: datetime) -> datetime | None:
-    """When the readiness probes will have been asked first; None when they have."""
     delay = max(
         (container.readiness_probe.initial_delay_seconds for container in pod.spec.containers
          if container.readiness_probe is not None),
         default=0,
     )  # fmt: skip
-    ready = times.later(times.parse(started_at), delay)
+    ready = times.add_seconds(times.parse(started_at), delay)
     return ready if now < ready else None
 
 
 def _ends_at(started_at: str, run: Run) -> datetime | None:
-    return None if run.seconds is None else times.later(times.parse(started_at), run.seconds)
+    return None if run.seconds is None else times.add_seconds(times.parse(started_at), run.seconds)
 
 
 def reject(pod: Pod, rejection: Rejection, now: datetime) -> Step:
-    """A pod that its node does not take."""
+    """Return the step for a pod that its node rejects."""
     status = {
         "phase": FAILED,
         "reason": rejection.reason,
@@ -293,11 +286,10 @@ def reject(pod: Pod, rejection: Rejection, now: datetime) -> Step:
         "observed_generation": pod.metadata.generation,
         "conditions": [],
     }
-    return Step(status, told="Rejected")
+    return Step(status, event="Rejected")
 
 
 def _gates_changed(pod: Pod) -> bool:
-    """Whether a readiness gate has come to another verdict than the Ready condition tells."""
     if not pod.spec.readiness_gates:
         return False
     states = {condition.type: condition.status for condition in pod.status.conditions}
@@ -310,6 +302,5 @@ def _first(*moments: datetime | None) -> datetime | None:
 
 
 def _duration(seconds: float) -> str:
-    """As Go writes it: 10s, 1m20s, 5m0s."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,7 +1,7 @@
-"""The kubelets' side of pods on simulated nodes: they start, run, end and stop as their rules say.
+"""The kubelets of simulated nodes: pods start, run, end and stop by their rules.
 
-Works on pods by key; ``pod_steps.py`` says what comes next, this module writes it and waits. All waiting is done by the
-controller's one queue. A node that was told to be unreachable does nothing to its pods, as if cut off.
+Reconciles pods by key; ``pod_steps.py`` computes the next step, this module writes it. All waiting is done by the
+queue. An unreachable node does nothing to its pods.
 """
 
 from datetime import datetime
@@ -30,15 +30,15 @@ _EVENTS_PER_SECOND, _MOST_EVENTS = 20.0, 200.0
 _RETRY_SECONDS = 10.0
 _NO_SPEC = PodSpec()
 _REJECTION_SECONDS = 1.0
-"""A workload that makes a pod anew whenever it is rejected shall not do so without a pause."""
+"""A pause before a rejection, so that a workload does not recreate the pod in a hot loop."""
 
 
 class SimulatedPods(Controller):
-    """Works on pods, by key."""
+    """Reconcile pods, by key."""
 
     name = "simulated-pods"
     workers = 512
-    """Enough for all groups of writes on their way (``client/grouped.py``) while the next one is being made."""
+    """Enough to fill all concurrent batch writes (``client/batching.py``)."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -55,7 +55,7 @@ class SimulatedPods(Controller):
             added=self._pod_changed, updated=lambda _, pod: self._pod_changed(pod), deleted=self._pod_deleted
         )
 
-    # -- what changes
+    # -- events
 
     def _node_added(self, node: Node) -> None:
         for pod in self._by_node.get(node.metadata.name):
@@ -85,13 +85,13 @@ class SimulatedPods(Controller):
         if self._programs is not None:
             self._programs.gone(pod)
 
-    # -- what follows
+    # -- reconciling
 
     async def run(self) -> None:
         if self._programs is None:
             await super().run()
             return
-        await self._programs.clear_away(pod.metadata.uid for pod in self._pods.objects())
+        await self._programs.remove_leftovers(pod.metadata.uid for pod in self._pods.objects())
         try:
             await super().run()
         finally:
@@ -124,7 +124,6 @@ class SimulatedPods(Controller):
         return None if step.again_at is None else max((step.again_at - now).total_seconds(), 0.001)
 
     def _rejection(self, pod: Pod, node: Node, now: datetime) -> tuple[Rejection | None, float | None]:
-        """Why the node does not take a new pod; or in how many seconds to say so, for kubelets take a moment."""
         if pod.status.start_time is not None or pod.metadata.deletion_timestamp is not None or was_scheduled(pod):
             return None, None
         rejection = rejection_of(pod, node, self._by_node.get(node.metadata.name))
@@ -133,7 +132,6 @@ class SimulatedPods(Controller):
         return rejection, left if rejection is not None and left > 0 else None
 
     async def _write(self, pod: Pod, node: Node, step: Step) -> bool:
-        """Write a status; False when the pod cannot start because its node has no address for it."""
         status = dict(step.status or {})
         if status.get("phase") not in ENDED and not pod.status.pod_ip:
             found = self._address_fields(pod, node)
@@ -142,8 +140,8 @@ class SimulatedPods(Controller):
             status |= found
         status["conditions"] = pod_status.merged(pod.status.conditions, status["conditions"])
         try:
-            # A whole status is several times cheaper than a patch; should somebody else have written, it is made anew.
-            # Whoever writes a status leaves the specification as it is, so it need not be sent.
+            # An update is several times cheaper than a patch; on a conflict it is computed again.
+            # A status update ignores the spec, so it is not sent.
             written = structs.replace(pod, spec=_NO_SPEC, status=structs.replace(pod.status, **status))
             if step.remove:
                 await self.client.end_unread(written)
@@ -152,13 +150,13 @@ class SimulatedPods(Controller):
         except errors.NotFound:
             self._pod_deleted(pod)
         else:
-            self._tell(pod, step)
+            self._record_events(pod, step)
         return True
 
     def _address_fields(self, pod: Pod, node: Node) -> dict[str, Any] | None:
         host = next((found.address for found in node.status.addresses if found.type == "InternalIP"), "")
         if not host:
-            return None  # the node is being registered
+            return None  # not registered yet
         fields: dict[str, Any] = {"host_ip": host, "host_ips": [HostIP(ip=host)]}
         address: str | None = host
         if not pod.spec.host_network:
@@ -175,24 +173,22 @@ class SimulatedPods(Controller):
         except errors.NotFound:
             return
 
-    def _tell(self, pod: Pod, step: Step) -> None:
-        """Write the events that a kubelet writes, but not thousands at a time, which would tell nobody anything."""
+    def _record_events(self, pod: Pod, step: Step) -> None:
         now = self.clock.monotonic()
         self._events_left = min(_MOST_EVENTS, self._events_left + (now - self._events_at) * _EVENTS_PER_SECOND)
         self._events_at = now
-        if not step.told or self._events_left < 1:
+        if not step.event or self._events_left < 1:
             return
-        if step.told == "Rejected" and step.status is not None:
+        if step.event == "Rejected" and step.status is not None:
             self._recorder.event(pod, "Warning", step.status["reason"], step.status["message"])
             return
         for container in pod.spec.containers:
-            for kind, reason, note in _events(pod, step.told, container.name, container.image):
+            for kind, reason, note in _events(pod, step.event, container.name, container.image):
                 self._events_left -= 1
                 self._recorder.event(pod, kind, reason, note)
 
 
 def _programs(context: Context, recorder: EventRecorder) -> "ProgramPods | None":
-    """Runs programs for pods, where the options name any."""
     if context.options.programs is None:
         return None
     from mooring.controllers.programs.pods import ProgramPods  # noqa: PLC0415 - most servers never need it
@@ -200,17 +196,17 @@ def _programs(context: Context, recorder: EventRecorder) -> "ProgramPods | None"
     return ProgramPods(context.options.programs, context.client, recorder)
 
 
-def _events(pod: Pod, told: str, container: str, image: str) -> list[tuple[Any, str, str]]:
-    if told == "Started":
+def _events(pod: Pod, event: str, container: str, image: str) -> list[tuple[Any, str, str]]:
+    if event == "Started":
         return [
             ("Normal", "Pulled", f'Container image "{image}" already present on machine'),
             ("Normal", "Created", f"Container created: {container}"),
             ("Normal", "Started", f"Container started: {container}"),
         ]
-    if told == "Failed":
+    if event == "Failed":
         refused = f'Failed to pull image "{image}": not found'
         return [("Warning", "Failed", refused)] if is_absent(image) else []
-    if told == "BackOff":
+    if event == "BackOff":
         where = f"{key_of(pod).replace('/', '_')}({pod.metadata.uid})"
         return [("Warning", "BackOff", f"Back-off restarting failed container {container} in pod {where}")]
     return [("Normal", "Killing", f"Stopping container {container}")]

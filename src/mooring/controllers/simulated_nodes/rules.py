@@ -1,16 +1,16 @@
-"""What annotations say about the pods of simulated nodes.
+"""Read the annotations that define the behaviour of simulated pods.
 
     metadata:
       annotations:
-        simulation.mooring.dev/start-seconds: "2"          # until the containers run; 0 if not said
-        simulation.mooring.dev/run-seconds: "30"           # until they end; if not said, as their command has it, or
-                                                           # for ever; pods of a Job with another command 5
-        simulation.mooring.dev/failure-probability: "0.1"  # that they end with the exit code; 0 if not said
-        simulation.mooring.dev/exit-code: "42"             # of containers that fail; 1 if not said
-        simulation.mooring.dev/stop-seconds: "3"           # from deletion to the end, within the grace period; 0 if not
+        simulation.mooring.dev/start-seconds: "2"          # until the containers run; default 0
+        simulation.mooring.dev/run-seconds: "30"           # until they end; default: by their command, or for ever;
+                                                           # pods of a Job with an unknown command 5
+        simulation.mooring.dev/failure-probability: "0.1"  # that they exit with the exit code; default 0
+        simulation.mooring.dev/exit-code: "42"             # of failing containers; default 1
+        simulation.mooring.dev/stop-seconds: "3"           # from deletion to the end, in the grace period; default 0
 
-and on a Node `simulation.mooring.dev/failure: unreachable` (it falls silent) or `not-ready` (it says so itself), which
-``mooring.api.simulation`` reads. What containers log and commands answer is the API server's business.
+and on a Node `simulation.mooring.dev/failure: unreachable` (no heartbeats) or `not-ready` (a condition), which
+``mooring.api.simulation`` reads. Logs and exec are simulated by the API server.
 """
 
 import math
@@ -28,21 +28,20 @@ _JOB_SECONDS = 5.0
 
 
 class PodRules(msgspec.Struct, frozen=True):
-    """How one pod behaves."""
+    """The behaviour of one pod."""
 
     start_seconds: float = 0.0
     run_seconds: float | None = None
-    """None: for ever."""
     failure_probability: float = 0.0
     exit_code: int = 1
     stop_seconds: float = 0.0
     is_explicit: bool = False
-    """Whether annotations say how long containers run and how they end; what they run does not matter then."""
+    """Annotations set the duration or exit code, so that commands are ignored."""
     complaints: tuple[str, ...] = ()
-    """What could not be read; the default holds instead."""
+    """Invalid values; the default applies instead."""
 
-    def exit_of(self, pod: Pod, restarts: int) -> int:
-        """How a run of the pod's containers ends: a matter of chance, but the same whenever it is asked."""
+    def exit_code_of(self, pod: Pod, restarts: int) -> int:
+        """Return the exit code of a run: random, but the same each time."""
         if not self.failure_probability:
             return 0
         chance = random.Random(f"{pod.metadata.uid}/{restarts}").random()  # noqa: S311 - a simulation, no secret
@@ -50,7 +49,7 @@ class PodRules(msgspec.Struct, frozen=True):
 
 
 def rules_of(pod: Pod) -> PodRules:
-    """The rules that a pod's annotations give."""
+    """Return the rules in a pod's annotations."""
     annotations = pod.metadata.annotations
     runs = _JOB_SECONDS if _is_of_job(pod) else None
     if not any(key.startswith(PREFIX) for key in annotations):
@@ -70,7 +69,7 @@ _ABSENT_TAGS = frozenset({"404", "missing", "nonexistent", "non-existent", "does
 
 @lru_cache(maxsize=1024)
 def is_absent(image: str) -> bool:
-    """Whether an image says of itself that no registry has it: by its tag, or by the reserved domain `invalid`.
+    """Return whether an image cannot be pulled: by its tag, or by the reserved domain `invalid`.
 
     >>> is_absent("web:404"), is_absent("registry.invalid/web"), is_absent("web:1")
     (True, True, False)
@@ -103,5 +102,4 @@ def _is_of_job(pod: Pod) -> bool:
 
 
 PLAIN = PodRules()
-"""Of most pods."""
 _OF_JOB = PodRules(run_seconds=_JOB_SECONDS)

@@ -1,8 +1,8 @@
-"""Simulated Nodes from a number, or from a file of Node manifests.
+"""Build simulated Nodes from a number, or from a file of Node manifests.
 
-A manifest may say `simulation.mooring.dev/count: "100"` in its annotations: it stands for so many nodes then, called
-`<name>-0` and so on; `simulation.mooring.dev/kubelet-version: "1.35"` chooses the kubelet. What it leaves out
-(capacity, labels of the host) is what a plain simulated node has. `mooring up --nodes` calls `create_nodes`.
+With the annotation `simulation.mooring.dev/count: "100"` a manifest stands for so many nodes, named `<name>-0` and so
+on; `simulation.mooring.dev/kubelet-version: "1.35"` selects the kubelet. Missing fields (capacity, host labels) are
+those of a plain simulated node. `mooring up --nodes` calls `create_nodes`.
 """
 
 import asyncio
@@ -22,17 +22,18 @@ from mooring.controllers.simulated_nodes.addresses import Networks
 from mooring.controllers.simulated_nodes.node_status import KUBELET_VERSION, new_status, own_labels
 
 COUNT = f"{PREFIX}count"
+_STATE_TAINTS = "node.kubernetes.io/"
 _LARGEST = 100_000
 _ZONES = 3
 _AT_A_TIME = 32
 
 
 class TemplateError(ValueError):
-    """A file of node templates cannot be used; the message names the document and what is wrong with it."""
+    """A file of node templates is invalid; the message names the document and the reason."""
 
 
 def numbered(count: int) -> list[Node]:
-    """So many like nodes, called `node-0` and so on, spread over three zones."""
+    """Return identical nodes, named `node-0` and so on, in three zones."""
     template = Node(metadata=ObjectMeta(name="node"))
     nodes = list(_copies(template, count))
     for number, node in enumerate(nodes):
@@ -44,18 +45,18 @@ def numbered(count: int) -> list[Node]:
 
 
 def read_templates(source: str | bytes) -> list[Node]:
-    """The nodes that a YAML file of Node manifests asks for. Raises TemplateError."""
+    """Return the nodes of a YAML file of Node manifests. Raise TemplateError."""
     try:
         documents = yaml_documents.read(source)
     except DecodeError as error:
         raise TemplateError(str(error)) from error
     nodes: list[Node] = []
-    for document in documents:
-        where = f"line {document.line}"
-        if not isinstance(document.tree, dict) or document.tree.get("kind") != "Node":
+    for line, tree in ((document.line, tree) for document in documents for tree in _items(document.tree)):
+        where = f"line {line}"
+        if not isinstance(tree, dict) or tree.get("kind") != "Node":
             raise TemplateError(f"{where}: a node template is a manifest of kind Node")
         try:
-            template, _ = from_tree(document.tree, Node, FieldValidation.STRICT)
+            template = as_simulated(from_tree(tree, Node, FieldValidation.STRICT)[0])
         except DecodeError as error:
             raise TemplateError(f"{where}: {error}") from error
         if not template.metadata.name:
@@ -66,6 +67,22 @@ def read_templates(source: str | bytes) -> list[Node]:
     if len(set(names)) < len(names):
         raise TemplateError("several nodes have the same name: give the templates different ones")
     return nodes
+
+
+def _items(tree: object) -> list[object]:
+    """Return the items of a List, as `kubectl get nodes -o yaml` prints one; other documents by themselves."""
+    items = tree.get("items") if isinstance(tree, dict) and tree.get("kind") in ("List", "NodeList") else None
+    return items if isinstance(items, list) else [tree]
+
+
+def as_simulated(node: Node) -> Node:
+    """Make a node of another cluster a simulated one: without what its server and kubelet wrote about its state."""
+    meta = node.metadata
+    meta.resource_version, meta.managed_fields, meta.self_link = "", [], ""
+    meta.annotations[NODE] = "true"
+    node.spec.taints = [taint for taint in node.spec.taints if not taint.key.startswith(_STATE_TAINTS)]
+    node.status.conditions, node.status.volumes_in_use, node.status.volumes_attached = [], [], []
+    return node
 
 
 def _count(template: Node, where: str) -> int:
@@ -92,7 +109,7 @@ def _copies(template: Node, count: int, *, single: bool = False) -> Iterator[Nod
 
 
 async def create_nodes(client: Client, nodes: Iterable[Node], kubelet: Kubelet | None = None) -> None:
-    """Register nodes, networks and status included; those that exist are left as they are."""
+    """Create nodes with network and status; existing ones are left unchanged."""
     networks, now, kubelet = Networks(), client.clock.now(), kubelet or Kubelet()
     known = set()
     for node in (await client.list(Node, managed_fields=False)).items:

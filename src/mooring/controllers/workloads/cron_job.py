@@ -1,7 +1,7 @@
-"""CronJobs: a Job at each time of a schedule.
+"""CronJobs: create a Job at each time of a schedule.
 
-A Job's name has the time in it, so that a time is never served twice, whoever crashes when. Times that were missed are
-made up for once, within `startingDeadlineSeconds`. What happens while a Job still runs is the concurrency policy's.
+The Job's name contains the time, so that no time is served twice, also after a crash. The latest missed time is served
+once, within `startingDeadlineSeconds`. The concurrency policy decides what happens while a Job still runs.
 """
 
 from collections.abc import Sequence
@@ -20,25 +20,24 @@ from mooring.controllers.controller import Context
 from mooring.controllers.workloads import job as jobs
 from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
 from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_reference
-from mooring.controllers.workloads.pod_control import is_namespace_going
-from mooring.controllers.workloads.pod_control import told as told_by
-from mooring.controllers.workloads.workload import Workload, soonest
+from mooring.controllers.workloads.pod_control import is_namespace_terminating, rejection_message
+from mooring.controllers.workloads.workload import Workload, min_wait
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _MANY = 100
 _PATIENCE = 0.1
-"""A little later than the time itself, so that it is certain to have come."""
+"""Added to the wait, so that the time has certainly passed."""
 
 
 class Missed(msgspec.Struct, frozen=True):
-    """Times that have come since the last Job."""
+    """Scheduled times since the last Job."""
 
     latest: datetime | None
     many: bool
 
 
 class CronJobController(Workload[CronJob]):
-    """Makes the Jobs of CronJobs."""
+    """Create the Jobs of CronJobs."""
 
     name = "cronjob"
     component = "cronjob-controller"
@@ -50,7 +49,7 @@ class CronJobController(Workload[CronJob]):
         self._jobs.informer.add_batch_handler(feed)
 
     def selector_of(self, owner: CronJob) -> LabelSelector | None:
-        del owner  # Jobs are found by their owner alone
+        del owner  # Jobs are found by owner reference
         return None
 
     async def sync(self, key: str, owner: CronJob) -> float | None:
@@ -66,7 +65,6 @@ class CronJobController(Workload[CronJob]):
         return wait
 
     def _observe(self, owner: CronJob, children: Sequence[Job]) -> CronJobStatus:
-        """The status with the Jobs that run now, and the last success."""
         status = structs.replace(owner.status, active=list(owner.status.active))
         known = {reference.uid for reference in status.active}
         running = {job.metadata.uid: job for job in children if not jobs.is_finished(job)}
@@ -74,11 +72,11 @@ class CronJobController(Workload[CronJob]):
             uid = job.metadata.uid
             if uid in known and uid not in running:
                 kind = next(each.type for each in job.status.conditions if each.type in (jobs.COMPLETE, jobs.FAILED))
-                told = f"Saw completed job: {job.metadata.name}, condition: {kind}"
-                self.recorder.event(owner, "Normal", "SawCompletedJob", told)
+                message = f"Saw completed job: {job.metadata.name}, condition: {kind}"
+                self.recorder.event(owner, "Normal", "SawCompletedJob", message)
             elif uid in running and uid not in known:
-                told = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
-                self.recorder.event(owner, "Warning", "UnexpectedJob", told)
+                message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
+                self.recorder.event(owner, "Warning", "UnexpectedJob", message)
                 status.active.append(self._reference(job))
             done = job.status.completion_time
             if done and (status.last_successful_time is None or done > status.last_successful_time):
@@ -98,7 +96,6 @@ class CronJobController(Workload[CronJob]):
         )
 
     async def _clean_up(self, key: str, owner: CronJob, children: Sequence[Job]) -> None:
-        """Delete the oldest finished Jobs beyond the limits."""
         for kind, limit in (
             (jobs.COMPLETE, owner.spec.successful_jobs_history_limit),
             (jobs.FAILED, owner.spec.failed_jobs_history_limit),
@@ -120,46 +117,45 @@ class CronJobController(Workload[CronJob]):
     # -- time
 
     async def _schedule(self, key: str, owner: CronJob, status: CronJobStatus) -> float | None:
-        """Make a Job if its time has come. Returns when the next one is due."""
         now = self.clock.now()
         try:
             schedule = Schedule(owner.spec.schedule, zone_of(owner.spec.time_zone))
         except ScheduleError as error:
             zone = "time zone" in str(error)
             reason = "UnknownTimeZone" if zone else "UnparseableSchedule"
-            told = (
+            message = (
                 f'invalid timeZone: "{owner.spec.time_zone}"'
                 if zone
                 else f'unparseable schedule: "{owner.spec.schedule}"'
             )
-            self.recorder.event(owner, "Warning", reason, f"{told}: {error}")
+            self.recorder.event(owner, "Warning", reason, f"{message}: {error}")
             return None
         due = schedule.after(now)
         wait = (due - now).total_seconds() + _PATIENCE if due is not None else None
-        found = missed(owner, schedule, now)
+        found = find_missed(owner, schedule, now)
         if found.many:
-            told = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-            self.recorder.event(owner, "Warning", "TooManyMissedTimes", told)
+            message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+            self.recorder.event(owner, "Warning", "TooManyMissedTimes", message)
         if found.latest is None:
             return _every_wait(owner, schedule, now) or wait
         deadline = owner.spec.starting_deadline_seconds
-        if deadline is not None and times.later(found.latest, deadline) < now:
-            told = f"Missed scheduled time to start a job: {times.to_seconds(found.latest)}"
-            self.recorder.event(owner, "Warning", "MissSchedule", told)
+        if deadline is not None and times.add_seconds(found.latest, deadline) < now:
+            message = f"Missed scheduled time to start a job: {times.to_seconds(found.latest)}"
+            self.recorder.event(owner, "Warning", "MissSchedule", message)
             return wait
         if status.active and owner.spec.concurrency_policy == "Forbid":
-            told = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self.recorder.event(owner, "Normal", "JobAlreadyActive", told)
+            message = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self.recorder.event(owner, "Normal", "JobAlreadyActive", message)
             return wait
         if owner.spec.concurrency_policy == "Replace":
             for job in self._jobs.of(owner):
                 if any(reference.uid == job.metadata.uid for reference in status.active):
                     await self._delete(key, owner, job)
             status.active = []
-        return soonest(wait, await self._start(key, owner, status, found.latest))
+        return min_wait(wait, await self._start(key, owner, status, found.latest))
 
     async def _start(self, key: str, owner: CronJob, status: CronJobStatus, time: datetime) -> float | None:
-        """Make the Job of a time. If the server refuses Jobs of this template, in how many seconds to try again."""
+        """Create the Job of a time; if the server rejects it, return in how many seconds to retry."""
         refusals, template = self.pod_control.refusals, owner.spec.job_template
         held = refusals.held(owner, template)
         if held is not None:
@@ -174,9 +170,11 @@ class CronJobController(Workload[CronJob]):
             if holder is None or holder.uid != owner.metadata.uid:
                 raise
         except StatusError as error:
-            if is_namespace_going(error):
+            if is_namespace_terminating(error):
                 return None
-            self.recorder.event(owner, "Warning", "FailedCreate", f"Error creating job: {told_by(error, owner)}")
+            self.recorder.event(
+                owner, "Warning", "FailedCreate", f"Error creating job: {rejection_message(error, owner)}"
+            )
             again = refusals.refused(owner, template, error)
             if again is None:
                 raise
@@ -196,15 +194,14 @@ def _ended_as(job: Job, kind: str) -> bool:
 
 
 def _since(owner: CronJob, now: datetime) -> datetime:
-    """From when on times count: the last Job, else the CronJob's creation, but not before the deadline."""
     stamp = owner.status.last_schedule_time or owner.metadata.creation_timestamp
     since = times.parse(stamp) if stamp else now
     deadline = owner.spec.starting_deadline_seconds
-    return since if deadline is None else max(since, times.later(now, -deadline))
+    return since if deadline is None else max(since, times.add_seconds(now, -deadline))
 
 
-def missed(owner: CronJob, schedule: Schedule, now: datetime) -> Missed:
-    """The latest time that has come and has no Job yet. Of very many, the latest is searched for in short steps."""
+def find_missed(owner: CronJob, schedule: Schedule, now: datetime) -> Missed:
+    """Return the latest scheduled time without a Job; of very many, find it by bisection."""
     time, latest, count = schedule.after(_since(owner, now)), None, 0
     while time is not None and time <= now:
         latest, count = time, count + 1
@@ -216,7 +213,6 @@ def missed(owner: CronJob, schedule: Schedule, now: datetime) -> Missed:
 
 
 def _latest(schedule: Schedule, found: datetime, now: datetime) -> datetime:
-    """The last time not after now, looked for from a point that comes ever closer."""
     step = (now - found) / 2
     while step > timedelta(minutes=1):
         time = schedule.after(now - step)
@@ -229,13 +225,12 @@ def _latest(schedule: Schedule, found: datetime, now: datetime) -> datetime:
 
 
 def _every_wait(owner: CronJob, schedule: Schedule, now: datetime) -> float | None:
-    """When the next time is due, counted from the last one: `@every` has no times of its own."""
     time = schedule.after(_since(owner, now))
     return (time - now).total_seconds() + _PATIENCE if time is not None and time > now else None
 
 
 def job_for(owner: CronJob, time: datetime) -> Job:
-    """The Job of a time, named after the minute."""
+    """Return the Job of a time, named by its minute."""
     template = owner.spec.job_template
     annotations = {**template.metadata.annotations, SCHEDULED_AT: times.to_seconds(time)}
     meta = ObjectMeta(

@@ -1,7 +1,7 @@
-"""The times of a cron schedule: five fields, or a name such as `@daily` or `@every 90m`.
+"""Compute the times of a cron schedule: five fields, or a name such as `@daily` or `@every 90m`.
 
-Admission has judged the syntax (``mooring.admission.cron_schedule``). A time that the clocks skip in spring is not
-made up for; one that they repeat in autumn counts once.
+Admission has validated the syntax (``mooring.admission.cron_schedule``). A time that daylight saving skips is not
+served; one that it repeats is served once.
 
     >>> from datetime import UTC, datetime
     >>> Schedule("30 8 * * mon-fri", UTC).after(datetime(2026, 1, 2, 9, tzinfo=UTC)).isoformat()
@@ -12,7 +12,7 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from mooring.admission import cron_schedule
-from mooring.api.times import later
+from mooring.api.times import add_seconds
 
 _NAMED = {
     "@yearly": "0 0 1 1 *",
@@ -27,18 +27,18 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _YEARS = 5
-"""A schedule without a time within so many years (30 February) has none."""
+"""A schedule without a time in so many years (30 February) has none."""
 
 
 _FIRST_YEAR, _LAST_YEAR = 1, 9999 - _YEARS
 
 
 class ScheduleError(ValueError):
-    """The text is no schedule, or there is no such time zone."""
+    """The schedule or the time zone is invalid."""
 
 
 class Schedule:
-    """When a CronJob makes Jobs."""
+    """The times at which a CronJob creates Jobs."""
 
     def __init__(self, text: str, zone: tzinfo) -> None:
         problem = cron_schedule.problem(text)
@@ -63,10 +63,10 @@ class Schedule:
         self._any_weekday = weekday[0] in "*?"
 
     def after(self, time: datetime) -> datetime | None:
-        """The first time of the schedule behind `time`; None if there is none in the years to come."""
+        """Return the first scheduled time after `time`; None if there is none within `_YEARS`."""
         if self._every is not None:
-            return later(time.replace(microsecond=0), self._every)
-        if not _FIRST_YEAR < time.year < _LAST_YEAR:  # beyond the calendar, where no zone can be reckoned with
+            return add_seconds(time.replace(microsecond=0), self._every)
+        if not _FIRST_YEAR < time.year < _LAST_YEAR:  # beyond the range of time zone data
             return None
         local = time.astimezone(self._zone).replace(second=0, microsecond=0, tzinfo=None) + timedelta(minutes=1)
         last = local.year + _YEARS
@@ -86,14 +86,14 @@ class Schedule:
         return None
 
     def _is_day(self, local: datetime) -> bool:
-        """Where both the day of the month and the day of the week are given, either will do, as cron has it."""
+        """With both a day of the month and of the week, either matches, as in cron."""
         day = local.day in self._days
         weekday = local.isoweekday() % 7 in self._weekdays
         return day and weekday if self._any_day or self._any_weekday else day or weekday
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """A time zone by name; UTC where none is given. Raises ScheduleError."""
+    """Return a time zone by name, by default UTC. Raise ScheduleError."""
     if name is None:
         return UTC
     import zoneinfo  # noqa: PLC0415 - few name a zone, and it takes long to load
@@ -119,6 +119,5 @@ def _values(text: str, low: int, high: int, names: tuple[str, ...] = (), first: 
 
 
 def _seconds(text: str) -> float:
-    """Read a duration as Go writes it; at least a second, as in cron."""
     parts = re.findall(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)", text)
     return max(1.0, min(1e12, sum(float(number) * _UNITS[unit] for number, unit in parts)) // 1)

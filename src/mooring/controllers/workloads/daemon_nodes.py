@@ -1,4 +1,4 @@
-"""On which nodes the pods of a DaemonSet belong, and how a pod is made for one node. Plain functions."""
+"""Decide which nodes get the pods of a DaemonSet, and build a pod for one node. Pure functions."""
 
 from typing import NamedTuple
 
@@ -27,12 +27,12 @@ _TOLERATED = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
-"""What the pods of DaemonSets put up with, because they belong to the node itself."""
+"""Taints that every pod of a DaemonSet tolerates."""
 _NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
 def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
-    """The tolerations of a template and those that every pod of a DaemonSet gets."""
+    """Return a template's tolerations with those of every DaemonSet pod."""
     added = [*_TOLERATED, *([_NETWORK] if spec.host_network else [])]
     extra = [Toleration(key=key, operator="Exists", effect=effect) for key, effect in added]
     kept = [each for each in spec.tolerations if all(not _same(each, other) for other in extra)]
@@ -40,7 +40,6 @@ def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
 
 
 def _same(left: Toleration, right: Toleration) -> bool:
-    """Whether two tolerations are about the same taints; the time does not count."""
     return not left.expression and (left.key, left.operator, left.value, left.effect) == (
         right.key,
         right.operator,
@@ -50,17 +49,17 @@ def _same(left: Toleration, right: Toleration) -> bool:
 
 
 class Suitability(NamedTuple):
-    """What a template says of a node."""
+    """Whether a node suits a template."""
 
     should_run: bool
     may_stay: bool
-    """Whether a pod that is there may stay, also where none would be made."""
-    is_judged: bool = True
-    """False where only conditions decide whose gate is off: what runs there goes on, and nothing is made."""
+    """A running pod may stay, also where none would be created."""
+    is_evaluated: bool = True
+    """False if the affinity cannot be evaluated (its gate is off): running pods stay, none are created."""
 
 
 class Placement:
-    """Says for each node whether the pods of a template belong there."""
+    """Evaluate nodes against a template."""
 
     def __init__(self, spec: PodSpec, options: ConstraintOptions) -> None:
         self._node_name = spec.node_name
@@ -68,41 +67,41 @@ class Placement:
         self._tolerations = daemon_tolerations(spec)
         self._options = options
         self._possible = node_selector.possible_affinity(spec, options)
-        self.unjudged = node_selector.unjudged(spec, options)
-        """What the template's affinity uses although its gate is off."""
+        self.off_operators = node_selector.features_with_gate_off(spec, options)
+        """Operators in the template's affinity whose gate is off."""
         self._suitabilities: dict[tuple[str, str], Suitability] = {}
 
-    def judge(self, node: Node) -> Suitability:
-        """Whether a pod should run on the node, and whether one that is there may stay."""
+    def evaluate(self, node: Node) -> Suitability:
+        """Return whether a pod should run on the node, and whether a running one may stay."""
         key = (node.metadata.uid, node.metadata.resource_version)
         suitability = self._suitabilities.get(key)
         if suitability is None:
-            suitability = self._suitabilities[key] = self._judge(node)
+            suitability = self._suitabilities[key] = self._evaluate(node)
         return suitability
 
-    def _judge(self, node: Node) -> Suitability:
+    def _evaluate(self, node: Node) -> Suitability:
         name, labels = node.metadata.name, node.metadata.labels
         if self._node_name not in ("", name) or not self._possible.matches(labels, name):
             return Suitability(should_run=False, may_stay=False)
         if self._untolerated(node.spec.taints) is not None:
             may_stay = self._untolerated(node.spec.taints, frozenset({tolerations.NO_EXECUTE})) is None
             return Suitability(should_run=False, may_stay=may_stay)
-        is_judged = self._affinity.matches(labels, name)
-        return Suitability(should_run=is_judged, may_stay=True, is_judged=is_judged)
+        is_evaluated = self._affinity.matches(labels, name)
+        return Suitability(should_run=is_evaluated, may_stay=True, is_evaluated=is_evaluated)
 
     def _untolerated(self, taints: list[Taint], effects: frozenset[str] = tolerations.DO_NOT_SCHEDULE) -> Taint | None:
         return tolerations.find_untolerated(taints, self._tolerations, self._options, effects)
 
 
-def matters(old: Node | None, new: Node | None) -> bool:
-    """Whether a change of a node may change where pods belong."""
+def affects_placement(old: Node | None, new: Node | None) -> bool:
+    """Return whether a node update may change placement."""
     if old is None or new is None:
         return True
     return old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints
 
 
 def spec_for(spec: PodSpec, node: str) -> PodSpec:
-    """The template's spec for one node: affinity to its name instead of the template's own node affinity."""
+    """Return the template's spec with affinity to the node's name in place of its node affinity."""
     by_name = NodeSelectorRequirement(key=node_selector.NAME_FIELD, operator="In", values=[node])
     affinity = spec.affinity or Affinity()
     given = affinity.node_affinity or NodeAffinity()
@@ -114,7 +113,7 @@ def spec_for(spec: PodSpec, node: str) -> PodSpec:
 
 
 def node_of(pod: Pod) -> str:
-    """The node that a pod is on, or that it was made for."""
+    """Return the node of a pod, or the one that it was created for."""
     if pod.spec.node_name:
         return pod.spec.node_name
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity

@@ -1,10 +1,9 @@
-"""DaemonSets: one pod on every node that the template fits.
+"""DaemonSets: one pod on every node that suits the template.
 
-Which nodes: the template's node affinity and node selector, with every operator, and its tolerations against the
-node's taints (``mooring.constraints``), as the scheduler judges them. Each pod is made for a certain node, by affinity
-to its name, and bound by the scheduler. Where the affinity uses what a feature gate does not let us judge, pods that
-run go on, none are made, and a condition says so. Updates replace old pods within `maxUnavailable`, or start new ones
-beside them within `maxSurge`. The nodes and tolerations are in ``daemon_nodes.py``.
+Nodes are evaluated as by the scheduler: node affinity and node selector with every operator, and tolerations against
+taints (``daemon_nodes.py``). Each pod is created for one node, by affinity to its name, and bound by the scheduler. If
+the affinity uses an operator whose gate is off, running pods stay, none are created, and a condition reports it.
+Updates replace old pods within `maxUnavailable`, or start new ones first within `maxSurge`.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,32 +23,25 @@ from mooring.controllers.workloads import daemon_nodes, pod_states, revisions
 from mooring.controllers.workloads.daemon_nodes import Placement
 from mooring.controllers.workloads.pod_control import Creation
 from mooring.controllers.workloads.revisions import POD_LABEL, Revisions
-from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
 
 FAILED_POD_BACKOFF = Backoff(initial=1.0, maximum=900.0)
-"""How long a failed pod stays before it is replaced, so that a pod which always fails does not keep the server busy."""
-NOT_JUDGED = "NodeAffinityNotJudged"
-"""The condition of a DaemonSet whose node affinity uses what a feature gate keeps this controller from judging."""
+NOT_EVALUATED = "NodeAffinityNotJudged"
+"""The condition of a DaemonSet whose node affinity uses an operator whose gate is off."""
 
 
 class _Plan(msgspec.Struct):
-    """What is to be done about the pods of a DaemonSet."""
-
     create: list[str] = msgspec.field(default_factory=list)
-    """The nodes that need a pod."""
     delete: list[Pod] = msgspec.field(default_factory=list)
     wait: float | None = None
 
 
 class _Pass(msgspec.Struct):
-    """One look at a DaemonSet."""
-
     key: str
     owner: DaemonSet
     placement: Placement
     hash: str
     by_node: dict[str, list[Pod]]
-    """The pods, oldest first, by the node that they are on or made for."""
     now: datetime
 
     def is_updated(self, pod: Pod) -> bool:
@@ -60,7 +52,7 @@ class _Pass(msgspec.Struct):
 
 
 class DaemonSetController(Workload[DaemonSet]):
-    """Runs DaemonSets."""
+    """Reconcile DaemonSets."""
 
     name = "daemonset"
     component = "daemonset-controller"
@@ -71,15 +63,14 @@ class DaemonSetController(Workload[DaemonSet]):
         self._nodes.add_batch_handler(self._nodes_changed)
         self._revisions = Revisions(context.informers, self.expectations)
         self._failures: dict[tuple[str, str], tuple[int, float]] = {}
-        """How often pods of a DaemonSet failed on a node, and until when the last one stays."""
+        """Failures of a DaemonSet's pods by node, and until when the last failed pod is kept."""
         self.follow_pods()
 
     def selector_of(self, owner: DaemonSet) -> LabelSelector | None:
         return owner.spec.selector
 
     def _nodes_changed(self, changes: Sequence[Change[Node]]) -> None:
-        """Nodes tell of themselves all the time; only what decides about placement matters here."""
-        if any(daemon_nodes.matters(old, new) for old, new in changes):
+        if any(daemon_nodes.affects_placement(old, new) for old, new in changes):
             for owner in self.owners.objects():
                 self.enqueue(owner)
 
@@ -106,23 +97,22 @@ class DaemonSetController(Workload[DaemonSet]):
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error
         next_one = pod_states.next_availability(pods, owner.spec.min_ready_seconds, look.now)
-        return soonest(outcome.wait, plan.wait, next_one)
+        return min_wait(outcome.wait, plan.wait, next_one)
 
-    # -- which pods should be
+    # -- planning
 
     def _plan(self, look: _Pass) -> _Plan:
-        """Nodes that lack a pod, and pods that should not be where they are."""
         plan = _Plan()
         for node in self._nodes.objects():
             self._plan_node(look, node, plan)
         for name, pods in look.by_node.items():
-            if self._nodes.get(name) is None:  # pods on nodes that are gone are collected with the node
+            if self._nodes.get(name) is None:  # pod garbage collection deletes pods of deleted nodes
                 plan.delete += [pod for pod in pods if not pod.spec.node_name and pod_states.is_active(pod)]
         return plan
 
     def _plan_node(self, look: _Pass, node: Node, plan: _Plan) -> None:
         pods = look.by_node.get(node.metadata.name, [])
-        suitability = look.placement.judge(node)
+        suitability = look.placement.evaluate(node)
         if not suitability.may_stay:
             plan.delete += [pod for pod in pods if pod.metadata.deletion_timestamp is None]
             return
@@ -143,23 +133,22 @@ class DaemonSetController(Workload[DaemonSet]):
         plan.delete += self._surplus(look, running)
 
     def _plan_finished(self, look: _Pass, node: str, pod: Pod, plan: _Plan) -> None:
-        """A pod that has ended is replaced; one that failed, after a while."""
         where = f"{pod.metadata.namespace}/{pod.metadata.name} on node {node}, will try to"
         if pod.status.phase == "Failed":
             key, now = (look.owner.metadata.uid, node), self.clock.monotonic()
             count, until = self._failures.get(key, (0, 0.0))
             if now < until:
-                plan.wait = soonest(plan.wait, until - now)
+                plan.wait = min_wait(plan.wait, until - now)
                 return
             self._failures[key] = (count + 1, now + FAILED_POD_BACKOFF.delay(count + 1))
             self.recorder.event(look.owner, "Warning", "FailedDaemonPod", f"Found failed daemon pod {where} kill it")
         else:
-            told = f"Found succeeded daemon pod {where} delete it"
-            self.recorder.event(look.owner, "Normal", "SucceededDaemonPod", told)
+            message = f"Found succeeded daemon pod {where} delete it"
+            self.recorder.event(look.owner, "Normal", "SucceededDaemonPod", message)
         plan.delete.append(pod)
 
     def _surplus(self, look: _Pass, running: Sequence[Pod]) -> list[Pod]:
-        """All but the oldest pod of a node; with surge, an old and a new one may be there side by side."""
+        """All but the oldest pod of a node; with surge an old and a new one may run together."""
         if not self._surge(look, 1):
             return list(running[1:])
         old = [pod for pod in running if not look.is_updated(pod)]
@@ -181,8 +170,7 @@ class DaemonSetController(Workload[DaemonSet]):
         return scaled_value(wanted, desired, round_up=True)
 
     def _plan_update(self, look: _Pass, plan: _Plan) -> None:
-        """Replace pods of old templates, or start new ones beside them: first where the old one is of no use."""
-        nodes = [node for node in self._nodes.objects() if look.placement.judge(node).should_run]
+        nodes = [node for node in self._nodes.objects() if look.placement.evaluate(node).should_run]
         surge = self._surge(look, len(nodes))
         room = surge or self._unavailable(look, len(nodes))
         at_once: list[tuple[str, Pod]] = []
@@ -205,7 +193,7 @@ class DaemonSetController(Workload[DaemonSet]):
         else:
             plan.delete += [pod for _, pod in chosen]
 
-    # -- doing it
+    # -- writing
 
     async def _carry_out(self, look: _Pass, plan: _Plan) -> Creation:
         owner = look.owner
@@ -222,9 +210,9 @@ class DaemonSetController(Workload[DaemonSet]):
 
     async def _update_status(self, look: _Pass, collisions: int | None) -> None:
         status = new_status(look, self._nodes.objects(), collisions)
-        told = {condition.type for condition in look.owner.status.conditions}
+        reported = {condition.type for condition in look.owner.status.conditions}
         for condition in status.conditions:
-            if condition.type not in told:
+            if condition.type not in reported:
                 self.recorder.event(look.owner, "Warning", condition.reason, condition.message)
         if status != look.owner.status:
             written = await self.client.update_status(structs.replace(look.owner, status=status))
@@ -232,16 +220,14 @@ class DaemonSetController(Workload[DaemonSet]):
 
 
 def new_status(look: _Pass, nodes: Collection[Node], collisions: int | None) -> DaemonSetStatus:
-    """The status that nodes and pods make."""
+    """Return the status."""
     status = DaemonSetStatus(
-        observed_generation=look.owner.metadata.generation,
-        collision_count=collisions,
-        conditions=_conditions(look),
+        observed_generation=look.owner.metadata.generation, collision_count=collisions, conditions=_conditions(look)
     )
     for node in nodes:
-        suitability = look.placement.judge(node)
+        suitability = look.placement.evaluate(node)
         pods = look.by_node.get(node.metadata.name, [])
-        should_run = suitability.should_run or (bool(pods) and not suitability.is_judged)
+        should_run = suitability.should_run or (bool(pods) and not suitability.is_evaluated)
         pods = [pod for pod in pods if pod.spec.node_name or should_run]
         status.desired_number_scheduled += should_run
         if not pods:
@@ -259,18 +245,17 @@ def new_status(look: _Pass, nodes: Collection[Node], collisions: int | None) -> 
 
 
 def _conditions(look: _Pass) -> list[DaemonSetCondition]:
-    """The conditions of before, and whether the affinity of the template can be judged."""
     before = {condition.type: condition for condition in look.owner.status.conditions}
-    found = before.pop(NOT_JUDGED, None)
-    if not look.placement.unjudged:
+    found = before.pop(NOT_EVALUATED, None)
+    if not look.placement.off_operators:
         return list(before.values())
     message = (
-        f"the template's node affinity uses {', '.join(look.placement.unjudged)}, whose feature gate is off here:"
+        f"the template's node affinity uses {', '.join(look.placement.off_operators)}, whose feature gate is off here:"
         " pods on nodes that it decides about are kept, and none are made there"
     )
     if found is None or found.message != message:
         found = DaemonSetCondition(
-            type=NOT_JUDGED,
+            type=NOT_EVALUATED,
             status="True",
             last_transition_time=times.to_seconds(look.now),
             reason="FeatureGateOff",

@@ -1,13 +1,13 @@
-"""Deployments: a ReplicaSet for each template, and the way from one to the next.
+"""Deployments: a ReplicaSet for each template, and the rollout from one to the next.
 
     sync: find the ReplicaSet of the template and the old ones
-      being deleted             → the status alone
-      paused, or scaled         → sizes as they are, or in proportion to the new size
-      Recreate                  → old ones to nothing, wait for their pods to end, then the new one
-      RollingUpdate             → the new one up as far as the surge allows, old ones down as availability allows
+      terminating               → the status alone
+      paused, or scaled         → keep sizes, or scale them in proportion
+      Recreate                  → scale old ones to 0, wait for their pods to end, then scale the new one
+      RollingUpdate             → scale the new one up within the surge, old ones down within availability
     then: status, conditions, old revisions beyond the limit
 
-Each pass makes one step and is called again when the ReplicaSets have followed. The arithmetic is in
+Each pass makes one step and is repeated when the ReplicaSets have followed. Sizes are computed in
 ``deployment_pace.py``, templates and revisions in ``deployment_replica_sets.py``, conditions in
 ``deployment_status.py``.
 """
@@ -30,30 +30,28 @@ from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads import deployment_replica_sets as replica_sets
 from mooring.controllers.workloads import deployment_status as status
 from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_reference
-from mooring.controllers.workloads.pod_control import is_namespace_going
+from mooring.controllers.workloads.pod_control import is_namespace_terminating
 from mooring.controllers.workloads.refusals import Refusals
-from mooring.controllers.workloads.workload import Workload, soonest
+from mooring.controllers.workloads.workload import Workload, min_wait
 
 _AFTER_DEADLINE = 1.0
 _SIZES = (pace.DESIRED, pace.MAXIMUM)
-_Judge = Callable[[Deployment, status.Conditions, ReplicaSet | None, Sequence[ReplicaSet], datetime], DeploymentStatus]
+_StatusOf = Callable[
+    [Deployment, status.Conditions, ReplicaSet | None, Sequence[ReplicaSet], datetime], DeploymentStatus
+]
 
 
 class _Rollout(msgspec.Struct):
-    """One pass over a Deployment: what it has, and what is to be said about it."""
-
     key: str
     deployment: Deployment
     new: ReplicaSet | None
     old: list[ReplicaSet]
     conditions: list[DeploymentCondition]
     revision: str
-    """The Deployment's revision, as its annotation is to have it."""
     collisions: int | None
     moved: bool = msgspec.field(default=False)
-    """Whether a ReplicaSet was written: the next step waits until it is seen."""
+    """A ReplicaSet was written: the next step waits until the cache shows it."""
     wait: float | None = None
-    """The server refuses the ReplicaSet: in how many seconds to try again."""
 
     @property
     def sets(self) -> list[ReplicaSet]:
@@ -61,7 +59,7 @@ class _Rollout(msgspec.Struct):
 
 
 class DeploymentController(Workload[Deployment]):
-    """Rolls Deployments out."""
+    """Reconcile Deployments."""
 
     name = "deployment"
     component = "deployment-controller"
@@ -79,7 +77,6 @@ class DeploymentController(Workload[Deployment]):
         return owner.spec.selector
 
     def _pods_changed(self, changes: Sequence[Change[Pod]]) -> None:
-        """Recreate waits for the last old pod to end."""
         for change in changes:
             pod = change.object
             if change.new is not None and not states.has_ended(pod):
@@ -109,23 +106,22 @@ class DeploymentController(Workload[Deployment]):
             owner.status.collision_count,
         )
         if owner.metadata.deletion_timestamp is not None:
-            return await self._finish(rollout, status.counted)
+            return await self._finish(rollout, status.compute_counts)
         self._note_pause(rollout)
         if owner.spec.paused or pace.is_scaled(owner, sets):
             await self._use_new(rollout, create=False)
             if not rollout.moved:
-                await self._resize(rollout, pace.scaled_sizes(owner, rollout.new, rollout.old))
+                await self._resize(rollout, pace.compute_scaled_sizes(owner, rollout.new, rollout.old))
                 await self._annotate_sizes(rollout)
             if owner.spec.paused:
                 await self._clean_up(rollout)
-            return await self._finish(rollout, status.counted)
+            return await self._finish(rollout, status.compute_counts)
         await (self._roll(rollout) if pace.is_rolling(owner) else self._recreate(rollout))
         if not rollout.moved and status.is_complete(owner, owner.status):
             await self._clean_up(rollout)
-        return await self._finish(rollout, status.rolled_out)
+        return await self._finish(rollout, status.compute_rollout_status)
 
     def _note_pause(self, rollout: _Rollout) -> None:
-        """A pause stops the progress deadline, and going on starts it anew."""
         deployment = rollout.deployment
         if not status.has_deadline(deployment):
             return
@@ -135,12 +131,12 @@ class DeploymentController(Workload[Deployment]):
             return
         was_paused = condition is not None and condition.reason == status.PAUSED
         if deployment.spec.paused and not was_paused:
-            told = ("Unknown", status.PAUSED, "Deployment is paused")
+            content = ("Unknown", status.PAUSED, "Deployment is paused")
         elif not deployment.spec.paused and was_paused:
-            told = ("Unknown", status.RESUMED, "Deployment is resumed")
+            content = ("Unknown", status.RESUMED, "Deployment is resumed")
         else:
             return
-        rollout.conditions = status.with_condition(rollout.conditions, status.PROGRESSING, told, now)
+        rollout.conditions = status.with_condition(rollout.conditions, status.PROGRESSING, content, now)
 
     # -- the two strategies
 
@@ -171,7 +167,6 @@ class DeploymentController(Workload[Deployment]):
     # -- ReplicaSets
 
     async def _use_new(self, rollout: _Rollout, *, create: bool) -> None:
-        """See that the ReplicaSet of the template has the right revision and annotations; make it if it is missing."""
         deployment, new = rollout.deployment, rollout.new
         if new is None:
             if create:
@@ -180,7 +175,7 @@ class DeploymentController(Workload[Deployment]):
         revision = replica_sets.max_revision(rollout.old) + 1
         wanted = replica_sets.annotations(deployment, new, revision)
         seconds = deployment.spec.min_ready_seconds
-        if not create:  # sizes are noted when they are set
+        if not create:  # sizes are annotated when they are set
             wanted = {**wanted, **{name: new.metadata.annotations.get(name, wanted[name]) for name in _SIZES}}
         if wanted != new.metadata.annotations or seconds != new.spec.min_ready_seconds:
             changed = structs.replace(
@@ -191,8 +186,8 @@ class DeploymentController(Workload[Deployment]):
             rollout.new = await self._write(rollout, changed)
         rollout.revision = wanted[replica_sets.REVISION]
         if status.has_deadline(deployment) and status.find(rollout.conditions, status.PROGRESSING) is None:
-            told = f'Found new replica set "{new.metadata.name}"'
-            self._progress(rollout, "True", status.FOUND, told)
+            message = f'Found new replica set "{new.metadata.name}"'
+            self._progress(rollout, "True", status.FOUND, message)
 
     async def _create_new(self, rollout: _Rollout) -> None:
         deployment, template = rollout.deployment, rollout.deployment.spec.template
@@ -209,14 +204,14 @@ class DeploymentController(Workload[Deployment]):
             await self._collided(rollout, made)
             return
         except StatusError as error:
-            if is_namespace_going(error):
+            if is_namespace_terminating(error):
                 return
-            told = f'Failed to create new replica set "{name}": {error}'
-            self.recorder.event(deployment, "Warning", status.CREATE_ERROR, told)
-            self._progress(rollout, "False", status.CREATE_ERROR, told)
+            message = f'Failed to create new replica set "{name}": {error}'
+            self.recorder.event(deployment, "Warning", status.CREATE_ERROR, message)
+            self._progress(rollout, "False", status.CREATE_ERROR, message)
             rollout.wait = self._refusals.refused(deployment, template, error)
             if rollout.wait is None:
-                await self._finish(rollout, status.counted)
+                await self._finish(rollout, status.compute_counts)
                 raise
             return
         self._refusals.forget(deployment)
@@ -224,12 +219,12 @@ class DeploymentController(Workload[Deployment]):
         rollout.moved = True
         rollout.revision = made.metadata.annotations[replica_sets.REVISION]
         if size:
-            told = f"Scaled up replica set {name} from 0 to {size}"
-            self.recorder.event(deployment, "Normal", "ScalingReplicaSet", told)
+            message = f"Scaled up replica set {name} from 0 to {size}"
+            self.recorder.event(deployment, "Normal", "ScalingReplicaSet", message)
         self._progress(rollout, "True", status.CREATED, f'Created new replica set "{name}"')
 
     async def _collided(self, rollout: _Rollout, made: ReplicaSet) -> None:
-        """The name is taken: by what this controller made a moment ago, or by another template with the same hash."""
+        """Handle a name that is taken: by a ReplicaSet created a moment ago, or by a hash collision."""
         meta = made.metadata
         found = await self.client.get(ReplicaSet, meta.name, meta.namespace)
         owner = controller_of(found.metadata)
@@ -244,18 +239,17 @@ class DeploymentController(Workload[Deployment]):
         rollout.moved = True
 
     async def _resize(self, rollout: _Rollout, sizes: pace.Sizes) -> None:
-        """Give ReplicaSets other sizes, and say so."""
         for each in rollout.sets:
             size, before = sizes.get(each.metadata.name), pace.replicas(each)
             if size is None:
                 continue
             await self._write(rollout, self._sized(rollout.deployment, each, size))
             way = "up" if size > before else "down"
-            told = f"Scaled {way} replica set {each.metadata.name} from {before} to {size}"
-            self.recorder.event(rollout.deployment, "Normal", "ScalingReplicaSet", told)
+            message = f"Scaled {way} replica set {each.metadata.name} from {before} to {size}"
+            self.recorder.event(rollout.deployment, "Normal", "ScalingReplicaSet", message)
 
     async def _annotate_sizes(self, rollout: _Rollout) -> None:
-        """Note the Deployment's size also on ReplicaSets that keep theirs, or it would count as a change for ever."""
+        """Record the Deployment's size on all ReplicaSets, or it would count as a change for ever."""
         wanted = replica_sets.size_annotations(rollout.deployment)
         for each in rollout.sets:
             if pace.replicas(each) and not wanted.items() <= each.metadata.annotations.items():
@@ -280,7 +274,7 @@ class DeploymentController(Workload[Deployment]):
         return written
 
     async def _clean_up(self, rollout: _Rollout) -> None:
-        for each in replica_sets.to_clean_up(rollout.deployment, rollout.old):
+        for each in replica_sets.revisions_to_delete(rollout.deployment, rollout.old):
             meta = each.metadata
             try:
                 await self.client.delete(ReplicaSet, meta.name, meta.namespace, uid=meta.uid)
@@ -288,18 +282,17 @@ class DeploymentController(Workload[Deployment]):
                 continue
             self.expectations.deleted(rollout.key, self._sets.informer, each)
 
-    # -- the Deployment itself
+    # -- status
 
     def _progress(self, rollout: _Rollout, value: str, reason: str, message: str) -> None:
         if status.has_deadline(rollout.deployment):
             now = self.clock.now()
-            told = (value, reason, message)
-            rollout.conditions = status.with_condition(rollout.conditions, status.PROGRESSING, told, now)
+            content = (value, reason, message)
+            rollout.conditions = status.with_condition(rollout.conditions, status.PROGRESSING, content, now)
 
-    async def _finish(self, rollout: _Rollout, judge: _Judge) -> float | None:
-        """Write the status and the revision if they changed. Returns when the progress deadline is over."""
+    async def _finish(self, rollout: _Rollout, status_of: _StatusOf) -> float | None:
         deployment = rollout.deployment
-        found = judge(deployment, rollout.conditions, rollout.new, rollout.sets, self.clock.now())
+        found = status_of(deployment, rollout.conditions, rollout.new, rollout.sets, self.clock.now())
         found = structs.replace(found, collision_count=rollout.collisions)
         annotations = deployment.metadata.annotations
         if rollout.revision:
@@ -308,6 +301,6 @@ class DeploymentController(Workload[Deployment]):
             metadata = structs.replace(deployment.metadata, annotations=annotations)
             written = await self.client.update_status(structs.replace(deployment, metadata=metadata, status=found))
             self.expectations.wrote(rollout.key, self.owners, written)
-        left = status.deadline_in(deployment, found.conditions, self.clock.now())
+        left = status.seconds_to_deadline(deployment, found.conditions, self.clock.now())
         over = None if left is None or deployment.spec.paused else max(left, 0.0) + _AFTER_DEADLINE
-        return soonest(rollout.wait, over)
+        return min_wait(rollout.wait, over)

@@ -1,7 +1,7 @@
-"""How many pods each ReplicaSet of a Deployment should have next: plain arithmetic, as Kubernetes does it.
+"""Compute the next size of each ReplicaSet of a Deployment, as Kubernetes does. Pure functions.
 
-A rolling update keeps at least `replicas - maxUnavailable` pods available and at most `replicas + maxSurge` pods in
-all. Functions here take ReplicaSets and return sizes by their names; ``deployment.py`` writes them.
+A rolling update keeps at least `replicas - maxUnavailable` pods available and at most `replicas + maxSurge` in all.
+Functions take ReplicaSets and return sizes by name; ``deployment.py`` writes them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,9 +10,9 @@ from mooring.api.apps_v1 import Deployment, ReplicaSet
 from mooring.api.int_or_string import scaled_value
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"
-"""On a ReplicaSet: the Deployment's replicas when it was last scaled; another number now means that it is scaled."""
+"""On a ReplicaSet: the Deployment's replicas when it was last scaled; a different number means scaling."""
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
-"""On a ReplicaSet: the Deployment's replicas and surge when it was last scaled."""
+"""On a ReplicaSet: the Deployment's replicas plus surge when it was last scaled."""
 
 Sizes = Mapping[str, int]
 
@@ -30,7 +30,7 @@ def total_available(sets: Iterable[ReplicaSet]) -> int:
 
 
 def by_age(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """Oldest first."""
+    """Sort, oldest first."""
     return sorted(sets, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))
 
 
@@ -38,8 +38,8 @@ def is_rolling(deployment: Deployment) -> bool:
     return deployment.spec.strategy.type == "RollingUpdate"
 
 
-def surge_and_unavailable(deployment: Deployment) -> tuple[int, int]:
-    """The two numbers of a rolling update. When both come out as 0, one pod may be missing, or nothing would move."""
+def resolve_surge_and_unavailable(deployment: Deployment) -> tuple[int, int]:
+    """Return maxSurge and maxUnavailable in pods. If both round to 0, one pod may be unavailable."""
     pace = deployment.spec.strategy.rolling_update
     if pace is None or not is_rolling(deployment):
         return 0, 0
@@ -50,16 +50,16 @@ def surge_and_unavailable(deployment: Deployment) -> tuple[int, int]:
 
 
 def max_surge(deployment: Deployment) -> int:
-    return surge_and_unavailable(deployment)[0]
+    return resolve_surge_and_unavailable(deployment)[0]
 
 
 def max_unavailable(deployment: Deployment) -> int:
-    """How many pods may be missing: never more than there should be."""
-    return min(surge_and_unavailable(deployment)[1], replicas(deployment)) if replicas(deployment) else 0
+    """Return how many pods may be unavailable, at most all."""
+    return min(resolve_surge_and_unavailable(deployment)[1], replicas(deployment)) if replicas(deployment) else 0
 
 
 def new_size(deployment: Deployment, sets: Sequence[ReplicaSet], current: int) -> int:
-    """How large the ReplicaSet of the current template, now of size `current`, should be beside all others."""
+    """Return the size of the current template's ReplicaSet, now `current`, next to all others."""
     wanted = replicas(deployment)
     if not is_rolling(deployment) or current > wanted:
         return wanted
@@ -68,7 +68,7 @@ def new_size(deployment: Deployment, sets: Sequence[ReplicaSet], current: int) -
 
 
 def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sizes:
-    """How far a rolling update may shrink the old ReplicaSets: first by pods that are not available anyway."""
+    """Return how far a rolling update may shrink old ReplicaSets, unavailable pods first."""
     active = by_age(each for each in old if replicas(each))
     sizes = {each.metadata.name: replicas(each) for each in active}
     least = replicas(deployment) - max_unavailable(deployment)
@@ -92,19 +92,19 @@ def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
 
 
 def _surely_available(each: ReplicaSet) -> int:
-    """How many pods are available when the ReplicaSet has followed: its status may still count some that are going."""
+    """Count pods that stay available when the ReplicaSet has followed: its status may include terminating ones."""
     return min(replicas(each), each.status.available_replicas)
 
 
 def changed(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
-    """The sizes that differ from what is."""
+    """Return the sizes that differ from the current ones."""
     return {
         each.metadata.name: sizes[each.metadata.name] for each in sets if sizes[each.metadata.name] != replicas(each)
     }
 
 
 def is_saturated(deployment: Deployment, new: ReplicaSet | None) -> bool:
-    """Whether the ReplicaSet of the current template has all pods, and all are available."""
+    """Return whether the current template's ReplicaSet has all pods, all available."""
     if new is None or _annotated(new, DESIRED) is None:
         return False
     wanted = replicas(deployment)
@@ -112,13 +112,13 @@ def is_saturated(deployment: Deployment, new: ReplicaSet | None) -> bool:
 
 
 def is_scaled(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
-    """Whether the Deployment's replicas changed since its active ReplicaSets were last scaled."""
+    """Return whether the Deployment's replicas changed since its active ReplicaSets were last scaled."""
     wanted = replicas(deployment)
     return any(replicas(each) and _annotated(each, DESIRED) not in (None, wanted) for each in sets)
 
 
-def scaled_sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Sizes:
-    """The sizes when the Deployment's replicas change: in the midst of a rolling update all grow in proportion."""
+def compute_scaled_sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Sizes:
+    """Return the sizes after the Deployment was scaled; during a rolling update all grow in proportion."""
     sets = [*old, *([new] if new is not None else [])]
     active = [each for each in sets if replicas(each)]
     wanted = replicas(deployment)
@@ -152,7 +152,6 @@ def _in_proportion(deployment: Deployment, active: Sequence[ReplicaSet]) -> Size
 
 
 def _share(each: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> int:
-    """The part of a growth (or shrinkage) that one ReplicaSet takes."""
     if to_add in (0, added):
         return 0
     left = to_add - added

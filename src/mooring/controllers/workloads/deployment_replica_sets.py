@@ -1,7 +1,7 @@
-"""The ReplicaSets of a Deployment: which one has its template, how a new one is made, revisions and their history.
+"""The ReplicaSets of a Deployment: find the one of a template, build a new one, number revisions.
 
-A ReplicaSet's name and its pods' label `pod-template-hash` come from a hash of the template. Revisions number the
-templates in the order in which they were last rolled out; `kubectl rollout history` and `undo` read them.
+A ReplicaSet's name and the label `pod-template-hash` come from a hash of the template. Revisions number templates in
+the order of their last rollout, for `kubectl rollout history` and `undo`.
 """
 
 from collections.abc import Sequence
@@ -28,37 +28,36 @@ _NOT_COPIED = frozenset(
         "deprecated.deployment.rollback.to",
     }
 )
-"""Annotations of a Deployment that its ReplicaSets do not get."""
 _HISTORY_LENGTH = 2000
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters of which no words are made, and no digits that look like letters."""
+"""Letters that form no words, and digits that resemble no letters."""
 
 
 def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
-    """A short name for a template; another one for each collision.
+    """Return a short hash of a template, different for each collision.
 
-    The numbers are not those of Kubernetes, which hashes Go's own printout; nothing depends on them.
+    It differs from Kubernetes' hash, which depends on Go's formatting.
     """
     text = msgspec.json.encode(codec.to_tree(template), order="deterministic")
-    return safe_encoded(str(fnv1a(text + collision_suffix(collisions))))
+    return safe_encode(str(fnv1a(text + collision_suffix(collisions))))
 
 
 def collision_suffix(collisions: int | None) -> bytes:
-    """Encode the low 32 bits of a collision count, which a user may have written; nothing where there is none."""
+    """Encode the low 32 bits of a collision count, which users may have written; nothing if there is none."""
     return b"" if collisions is None else (collisions & 0xFFFFFFFF).to_bytes(4, "little")
 
 
-def safe_encoded(text: str) -> str:
-    """A text in letters that make no words, as Kubernetes does it.
+def safe_encode(text: str) -> str:
+    """Encode a text in Kubernetes' safe alphabet.
 
-    >>> safe_encoded("2467")
-    '4685'
+    >>> safe_encode("2467")
+    '68bc'
     """
     return "".join(_SAFE[ord(letter) % len(_SAFE)] for letter in text)
 
 
 def fnv1a(data: bytes) -> int:
-    """The FNV-1a hash of 32 bits."""
+    """Return the 32-bit FNV-1a hash."""
     value = 0x811C9DC5
     for byte in data:
         value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
@@ -66,7 +65,7 @@ def fnv1a(data: bytes) -> int:
 
 
 def same_template(left: PodTemplateSpec, right: PodTemplateSpec) -> bool:
-    """Whether two templates make the same pods, the hash in their labels aside."""
+    """Return whether two templates are equal except for the hash label."""
     if left.spec != right.spec:
         return False
     return _plain(left) == _plain(right)
@@ -78,7 +77,7 @@ def _plain(template: PodTemplateSpec) -> ObjectMeta:
 
 
 def find_new(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet | None:
-    """The ReplicaSet of the current template; the oldest, should there be several."""
+    """Return the ReplicaSet of the current template, the oldest of several."""
     for each in pace.by_age(sets):
         if same_template(each.spec.template, deployment.spec.template):
             return each
@@ -86,7 +85,7 @@ def find_new(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet |
 
 
 def revision_of(obj: Deployment | ReplicaSet) -> int:
-    """The number of the revision, of 64 bits; 0 where there is none that can be read."""
+    """Return the revision number, 0 if it is missing or invalid."""
     text = obj.metadata.annotations.get(REVISION, "")
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
     return number if number < 2**63 else 0
@@ -99,7 +98,7 @@ def max_revision(sets: Sequence[ReplicaSet]) -> int:
 def new_replica_set(
     deployment: Deployment, old: Sequence[ReplicaSet], owner: OwnerReference, collisions: int | None
 ) -> ReplicaSet:
-    """The ReplicaSet that the current template needs."""
+    """Return the ReplicaSet of the current template."""
     template = deployment.spec.template
     hashed = template_hash(template, collisions)
     labels = {**template.metadata.labels, HASH_LABEL: hashed}
@@ -123,7 +122,7 @@ def new_replica_set(
 
 
 def annotations(deployment: Deployment, each: ReplicaSet, revision: int) -> dict[str, str]:
-    """What stands on the ReplicaSet of the current template: the Deployment's annotations, its revision, its size."""
+    """Return the annotations of the current ReplicaSet: the Deployment's, its revision and size."""
     before = each.metadata.annotations
     copied = {name: value for name, value in deployment.metadata.annotations.items() if name not in _NOT_COPIED}
     found = {**before, **copied, **size_annotations(deployment)}
@@ -143,8 +142,8 @@ def size_annotations(deployment: Deployment) -> dict[str, str]:
     return {pace.DESIRED: str(wanted), pace.MAXIMUM: str(wanted + pace.max_surge(deployment))}
 
 
-def to_clean_up(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
-    """The ReplicaSets that the revision history has no room for: the oldest revisions, if nothing of them is left."""
+def revisions_to_delete(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
+    """Return the ReplicaSets beyond the revision history limit: the oldest, if they have no pods."""
     limit = deployment.spec.revision_history_limit
     if limit is None:
         return []

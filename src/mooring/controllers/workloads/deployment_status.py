@@ -1,4 +1,4 @@
-"""The status of a Deployment: counts from its ReplicaSets, and the conditions that `kubectl rollout status` reads."""
+"""Compute the status of a Deployment: counts, and the conditions that `kubectl rollout status` reads."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -28,10 +28,10 @@ def without(conditions: Conditions, kind: str) -> list[DeploymentCondition]:
 
 
 def with_condition(
-    conditions: Conditions, kind: str, told: tuple[str, str, str], now: datetime
+    conditions: Conditions, kind: str, content: tuple[str, str, str], now: datetime
 ) -> list[DeploymentCondition]:
-    """The conditions with one that has this status, reason and message; the same ones if only the message differs."""
-    status, reason, message = told
+    """Set a condition; return the same list if only the message differs."""
+    status, reason, message = content
     before = find(conditions, kind)
     if before is not None and (before.status, before.reason) == (status, reason):
         return list(conditions)
@@ -53,15 +53,15 @@ def has_deadline(deployment: Deployment) -> bool:
     return deadline is not None and deadline != NO_DEADLINE
 
 
-def counted(
+def compute_counts(
     deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
-    """The numbers, and whether the Deployment is available."""
+    """Return the counts, and whether the Deployment is available."""
     available = pace.total_available(sets)
     if available >= pace.replicas(deployment) - pace.max_unavailable(deployment):
-        told = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+        content = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
-        told = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+        content = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     return DeploymentStatus(
         observed_generation=deployment.metadata.generation,
         replicas=sum(each.status.replicas for each in sets),
@@ -70,7 +70,7 @@ def counted(
         available_replicas=available,
         unavailable_replicas=max(0, pace.total(sets) - available),
         terminating_replicas=_terminating(sets),
-        conditions=with_condition(conditions, AVAILABLE, told, now),
+        conditions=with_condition(conditions, AVAILABLE, content, now),
         collision_count=deployment.status.collision_count,
     )
 
@@ -81,7 +81,7 @@ def _terminating(sets: Iterable[ReplicaSet]) -> int | None:
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """Whether all pods have the current template and are available, and no others are left."""
+    """Return whether all pods have the current template and are available, and no others exist."""
     wanted = pace.replicas(deployment)
     return (
         status.updated_replicas == status.replicas == status.available_replicas == wanted
@@ -99,13 +99,13 @@ def _is_progressing(deployment: Deployment, status: DeploymentStatus) -> bool:
     )
 
 
-def deadline_in(deployment: Deployment, conditions: Conditions, now: datetime) -> float | None:
-    """In how many seconds a rollout without progress counts as failed; None when there is none under way."""
+def seconds_to_deadline(deployment: Deployment, conditions: Conditions, now: datetime) -> float | None:
+    """Return in how many seconds a rollout without progress fails; None if none is in progress."""
     condition = find(conditions, PROGRESSING)
     if condition is None or not has_deadline(deployment) or condition.reason in (NEW_AVAILABLE, TIMED_OUT):
         return None
     since = times.parse(condition.last_update_time) if condition.last_update_time else now
-    deadline = times.later(since, deployment.spec.progress_deadline_seconds or 0)
+    deadline = times.add_seconds(since, deployment.spec.progress_deadline_seconds or 0)
     return (deadline - now).total_seconds()
 
 
@@ -113,15 +113,15 @@ def _has_timed_out(deployment: Deployment, conditions: Conditions, now: datetime
     condition = find(conditions, PROGRESSING)
     if condition is not None and condition.reason == TIMED_OUT:
         return True
-    left = deadline_in(deployment, conditions, now)
+    left = seconds_to_deadline(deployment, conditions, now)
     return left is not None and left < 0
 
 
-def rolled_out(
+def compute_rollout_status(
     deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
-    """The status during and after a rollout: the numbers, and how it goes."""
-    status = counted(deployment, conditions, new, sets, now)
+    """Return the status during and after a rollout."""
+    status = compute_counts(deployment, conditions, new, sets, now)
     found = status.conditions
     if not has_deadline(deployment):
         found = without(found, PROGRESSING)
@@ -143,7 +143,6 @@ def rolled_out(
 
 
 def _progressed(conditions: Conditions, text: str, now: datetime) -> list[DeploymentCondition]:
-    """There was progress: the deadline counts from now on."""
     stamp = times.to_seconds(now)
     before = find(conditions, PROGRESSING)
     lasting = before.last_transition_time if before is not None and before.status == "True" else stamp
@@ -161,7 +160,6 @@ def _progressed(conditions: Conditions, text: str, now: datetime) -> list[Deploy
 def _replica_failure(
     conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
 ) -> list[DeploymentCondition]:
-    """The ReplicaFailure of the new ReplicaSet, or else of an old one."""
     ordered = [*([new] if new is not None else []), *sets]
     failures = (each for owner in ordered for each in owner.status.conditions if each.type == REPLICA_FAILURE)
     failure = next((each for each in failures if each.status == "True"), None)

@@ -1,8 +1,8 @@
-"""Whether caches already show what a controller has written. Who decides by a cache that is behind does things twice.
+"""Track whether caches already show what a controller wrote: decisions by a stale cache do things twice.
 
-Kubernetes counts expected creations and deletions. Versions grow with every write, so here it is enough to remember the
-newest version that was written and to wait until the informer has reached it; for deletions, until the cache shows that
-the object is going. The events that bring this about also put the workload into its queue again.
+Kubernetes counts expected creates and deletes. Here the newest resourceVersion written is enough: wait until the
+informer has reached it, or for deletes until the cache shows the object as terminating. The same events enqueue the
+workload again.
 
     expectations.wrote("default/web", pods, created)
     expectations.settled("default/web")     # False until the informer has seen it
@@ -19,36 +19,36 @@ from mooring.base.clock import Clock
 from mooring.client import Informer, key_of
 
 GIVE_UP_SECONDS = 300.0
-"""After so long a cache counts as up to date whatever it shows: the server may have lost what was written."""
+"""After this time a cache counts as current: the server may have lost the write."""
 
 
 class _Awaited(msgspec.Struct):
     since: float
     versions: dict[Informer[Any], str] = msgspec.field(default_factory=dict)
     deleted: dict[str, tuple[Informer[Any], str]] = msgspec.field(default_factory=dict)
-    """By uid: where the object is, and under which key."""
+    """Informer and key, by uid."""
 
 
 class Expectations:
-    """What the caches of one controller have still to show, by the key of the workload."""
+    """What the caches of one controller do not show yet, by workload."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._awaited: dict[str, _Awaited] = {}
 
     def wrote(self, key: str, informer: Informer[Any], obj: Resource) -> None:
-        """An object was created or changed; this is the server's answer."""
+        """Record an object that the server returned for a create or update."""
         awaited = self._of(key)
         version = obj.metadata.resource_version
         if _reached(version, awaited.versions.get(informer, "")):
             awaited.versions[informer] = version
 
     def deleted(self, key: str, informer: Informer[Any], obj: Resource) -> None:
-        """An object was deleted, as it was in the cache."""
+        """Record the deletion of a cached object."""
         self._of(key).deleted[obj.metadata.uid] = (informer, key_of(obj))
 
     def settled(self, key: str) -> bool:
-        """Whether all caches show what was written for a workload."""
+        """Return whether all caches show what was written for a workload."""
         awaited = self._awaited.get(key)
         if awaited is None:
             return True
@@ -66,7 +66,7 @@ class Expectations:
         return False
 
     def forget(self, key: str) -> None:
-        """The workload is gone."""
+        """Drop a deleted workload."""
         self._awaited.pop(key, None)
 
     def _of(self, key: str) -> _Awaited:
@@ -78,12 +78,11 @@ class Expectations:
 
 
 def _reached(version: str, wanted: str) -> bool:
-    """Whether a version is at least as new as another; an empty one is older than all."""
     if not wanted:
         return True
     if not version:
         return False
     try:
         return resource_version.compare(version, wanted) >= 0
-    except ResourceVersionError:  # a server whose versions have no order: equality is all there is
+    except ResourceVersionError:  # unordered versions can only be compared for equality
         return version == wanted

@@ -1,12 +1,12 @@
-"""Jobs: pods that run until enough of them have succeeded.
+"""Jobs: pods that run until enough have succeeded.
 
     sync: count the pods (``job_tally.py``)
-      decided already, or now → say so (FailureTarget, SuccessCriteriaMet), end the pods, then Failed or Complete
-      suspended               → end the pods
-      otherwise               → as many pods as parallelism and the missing completions ask for
-    The status is written first, then finalizers are removed and pods made and deleted: see ``job_tally.py`` for why.
+      decided          → FailureTarget or SuccessCriteriaMet, delete the pods, then Failed or Complete
+      suspended        → delete the pods
+      otherwise        → as many pods as parallelism and missing completions require
+    The status is written first, then finalizers are removed and pods created and deleted: see ``job_tally.py``.
 
-What the policies say is in ``job_policies.py``. Finished Jobs are deleted by ``job_ttl.py``.
+Policies are in ``job_policies.py``. ``job_ttl.py`` deletes finished Jobs.
 """
 
 import asyncio
@@ -24,16 +24,15 @@ from mooring.api.states import controller_of
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import job_pods, job_policies, job_tally
 from mooring.controllers.workloads.job_tally import TRACKING, Tally, is_indexed
-from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 FAILURE_TARGET, SUCCESS_MET = "FailureTarget", "SuccessCriteriaMet"
 MANAGED_HERE = "kubernetes.io/job-controller"
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 MOST_AT_ONCE = 500
-"""Pods that are made for a Job in one go."""
 RELEASED_AT_ONCE = 512
-"""Enough for all groups of writes on their way (``client/grouped.py``) while the next one is being made."""
+"""Enough to fill all concurrent batch writes (``client/batching.py``)."""
 
 
 class Decision(NamedTuple):
@@ -45,7 +44,7 @@ class Decision(NamedTuple):
 
 
 class JobController(Workload[Job]):
-    """Runs Jobs."""
+    """Reconcile Jobs."""
 
     name = "job"
     component = "job-controller"
@@ -70,9 +69,9 @@ class JobController(Workload[Job]):
             return None
         selector = label_selector.from_label_selector(owner.spec.selector)
         pods = await self.pods.claim(owner, selector, finalizer=TRACKING)
-        tally = job_tally.take_stock(owner, pods)
+        tally = job_tally.count_pods(owner, pods)
         now = self.clock.now()
-        decision = decided(owner) or decide(owner, tally, now)
+        decision = decision_in_status(owner) or decide(owner, tally, now)
         if decision is not None:
             return await self._end(key, owner, tally, decision)
         status = self._status(owner, tally)
@@ -82,44 +81,42 @@ class JobController(Workload[Job]):
         if owner.metadata.deletion_timestamp is not None:
             return None
         wait = await self._manage(key, owner, tally, now)
-        return soonest(wait, _deadline_in(owner, status, now))
+        return min_wait(wait, _deadline_in(owner, status, now))
 
-    # -- how a Job ends
+    # -- ending
 
     async def _end(self, key: str, job: Job, tally: Tally, decision: Decision) -> float | None:
-        """Say how the Job ends, end its pods, and when none is left say that it has ended."""
         now = self.clock.now()
         going = [pod for pod in (*tally.active, *tally.terminating) if job_tally.is_tracked(pod)]
-        if not decision.success:  # what runs when a Job fails has failed too
+        if not decision.success:  # running pods of a failed Job count as failed
             known = {*tally.uncounted.failed, *tally.uncounted.succeeded}
             tally.uncounted.failed += [pod.metadata.uid for pod in going if pod.metadata.uid not in known]
         status = self._status(job, tally)
         target = SUCCESS_MET if decision.success else FAILURE_TARGET
-        told = ("True", decision.reason, decision.message)
-        _set(status, target, told, now)
+        content = ("True", decision.reason, decision.message)
+        _set(status, target, content, now)
         left = tally.active or tally.terminating or tally.uncounted.failed or tally.uncounted.succeeded
         if not left and not tally.to_release:
             final = COMPLETE if decision.success else FAILED
-            _set(status, final, told, now)
+            _set(status, final, content, now)
             status.completion_time = times.to_seconds(now) if decision.success else None
             status.uncounted_terminated_pods = None
-            self._tell_end(job, decision)
+            self._record_end(job, decision)
         await self._write(key, job, status)
         counted = [pod for pod in tally.ended if job_tally.is_tracked(pod)]
         await self._release(key, [*going, *counted])
         await self.pod_control.delete(key, job, tally.active)
         return LOOK_AGAIN_SECONDS if left else None
 
-    def _tell_end(self, job: Job, decision: Decision) -> None:
+    def _record_end(self, job: Job, decision: Decision) -> None:
         if decision.success:
             self.recorder.event(job, "Normal", "Completed", "Job completed")
         else:
             self.recorder.event(job, "Warning", decision.reason, decision.message)
 
-    # -- which pods it has
+    # -- pods
 
     async def _manage(self, key: str, job: Job, tally: Tally, now: datetime) -> float | None:
-        """Make and delete pods. Returns when there is more to do."""
         active = tally.active
         if job.spec.suspend:
             await self._drop(key, job, active)
@@ -144,20 +141,17 @@ class JobController(Workload[Job]):
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error
         if missing < MOST_AT_ONCE:
-            return soonest(outcome.wait, wait)
+            return min_wait(outcome.wait, wait)
         self.unfinished.add(key)
-        return soonest(outcome.wait, wait, LOOK_AGAIN_SECONDS)
+        return min_wait(outcome.wait, wait, LOOK_AGAIN_SECONDS)
 
     async def _drop(self, key: str, job: Job, pods: Sequence[Pod]) -> None:
-        """Delete pods that shall not count."""
         await self._release(key, [pod for pod in pods if job_tally.is_tracked(pod)])
         await self.pod_control.delete(key, job, pods)
 
     # -- finalizers
 
     async def _release(self, key: str, pods: Iterable[Pod]) -> None:
-        """Remove finalizers: these pods are counted, or nobody will count them."""
-
         async def release(pod: Pod) -> None:
             written = await self.client.patch(Pod, pod.metadata.name, _released(pod), pod.metadata.namespace)
             self.expectations.wrote(key, self.pods.informer, written)
@@ -165,7 +159,7 @@ class JobController(Workload[Job]):
         await _for_each({pod.metadata.uid: pod for pod in pods}.values(), release)
 
     async def _release_strays(self, key: str) -> None:
-        """Pods of Jobs that are gone must not wait for ever to be counted."""
+        """Remove finalizers of pods whose Job is gone."""
 
         async def release(pod: Pod) -> None:
             await self.client.patch_unread(Pod, pod.metadata.name, _released(pod), pod.metadata.namespace)
@@ -198,7 +192,6 @@ class JobController(Workload[Job]):
         )
 
     def _note_suspension(self, job: Job, status: JobStatus, now: datetime) -> None:
-        """A suspended Job has not started; one that goes on starts anew."""
         suspended = condition(status.conditions, SUSPENDED)
         if job.spec.suspend:
             if suspended is None or suspended.status != "True":
@@ -219,10 +212,9 @@ class JobController(Workload[Job]):
 
 
 async def _for_each(pods: Collection[Pod], release: Callable[[Pod], Awaitable[None]]) -> None:
-    """Release pods; those that are gone, or others by now, need it no longer.
+    """Release pods; skip those that are gone or changed.
 
-    Raises the first error when all have been tried. Not all of thousands are begun at once: the server would have
-    nothing to do until the last of them is.
+    Raise the first error after all were tried. Only some are started at a time, so that the server is never idle.
     """
     left, failures = iter(pods), list[Exception]()
 
@@ -241,12 +233,10 @@ async def _for_each(pods: Collection[Pod], release: Callable[[Pod], Awaitable[No
 
 
 def _released(pod: Pod) -> dict[str, Any]:
-    """The patch that removes the finalizer."""
     return {"metadata": {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
 
 
 def _tracked_by(pod: Pod) -> list[str]:
-    """The key of the Job that a pod waits to be counted by."""
     if not job_tally.is_tracked(pod):
         return []
     owner = controller_of(pod.metadata)
@@ -267,8 +257,8 @@ def is_finished(job: Job) -> bool:
     return any(each.type in (COMPLETE, FAILED) and each.status == "True" for each in job.status.conditions)
 
 
-def decided(job: Job) -> Decision | None:
-    """How the Job ends, if that stands in its status already."""
+def decision_in_status(job: Job) -> Decision | None:
+    """Return how the Job ends, if its status says so already."""
     for kind, success in ((SUCCESS_MET, True), (FAILURE_TARGET, False)):
         found = condition(job.status.conditions, kind)
         if found is not None and found.status == "True":
@@ -277,12 +267,12 @@ def decided(job: Job) -> Decision | None:
 
 
 def decide(job: Job, tally: Tally, now: datetime) -> Decision | None:
-    """Whether the Job ends now, and how."""
+    """Return whether the Job ends now, and how."""
     spec = job.spec
     if tally.failure:
         return Decision(False, "PodFailurePolicy", tally.failure)
     too_many = spec.backoff_limit is not None and tally.all_failed > spec.backoff_limit
-    if too_many or job_policies.restarted_too_often(job, tally.active):
+    if too_many or job_policies.exceeds_restart_limit(job, tally.active):
         return Decision(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     left = _deadline_in(job, job.status, now)
     if left is not None and left <= 0:
@@ -312,12 +302,12 @@ def _decide_by_index(job: Job, tally: Tally) -> Decision | None:
         ended = len(tally.failed_indexes) + len(tally.completed)
         if tally.failed_indexes and ended >= (job.spec.completions or 0):
             return Decision(False, "FailedIndexes", "Job has failed indexes")
-    met = job_policies.met_success_rule(job, tally.completed)
+    met = job_policies.find_met_success_rule(job, tally.completed)
     return Decision(True, "SuccessPolicy", met) if met is not None else None
 
 
 def wanted_pods(job: Job, tally: Tally) -> int:
-    """How many pods should run."""
+    """Return how many pods should run."""
     parallel = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
         return min(parallel, len(tally.active)) if tally.all_succeeded else parallel
@@ -327,13 +317,12 @@ def wanted_pods(job: Job, tally: Tally) -> int:
 def _deadline_in(job: Job, status: JobStatus, now: datetime) -> float | None:
     if job.spec.active_deadline_seconds is None or status.start_time is None or job.spec.suspend:
         return None
-    until = times.later(times.parse(status.start_time), job.spec.active_deadline_seconds)
+    until = times.add_seconds(times.parse(status.start_time), job.spec.active_deadline_seconds)
     return (until - now).total_seconds()
 
 
-def _set(status: JobStatus, kind: str, told: tuple[str, str, str], now: datetime) -> None:
-    """Give the status a condition with this status, reason and message."""
-    value, reason, message = told
+def _set(status: JobStatus, kind: str, content: tuple[str, str, str], now: datetime) -> None:
+    value, reason, message = content
     before = condition(status.conditions, kind)
     if before is not None and (before.status, before.reason) == (value, reason):
         return

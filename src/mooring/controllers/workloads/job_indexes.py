@@ -1,6 +1,6 @@
 """Sets of completion indexes as Jobs write them (`1,3-5`), kept as intervals.
 
-A Job may have 2,147,483,647 completions: nothing here takes memory or time by index, only by interval.
+A Job may have 2,147,483,647 completions: memory and time grow with the number of intervals, not of indexes.
 """
 
 from bisect import bisect_right
@@ -49,7 +49,6 @@ class IndexSet:
         return found
 
     def _append(self, start: int, stop: int) -> None:
-        """Add an interval that starts at or after the last one."""
         if self._stops:
             last = self._stops[-1]
             if start <= last:

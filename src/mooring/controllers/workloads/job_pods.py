@@ -1,4 +1,4 @@
-"""Which pods of a Job are too many, which are missing, and how a pod with an index is made. Plain functions."""
+"""Choose the pods of a Job to delete and to create, and build a pod with an index. Pure functions."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -21,16 +21,15 @@ from mooring.controllers.workloads.job_tally import (
     is_indexed,
     replaces_only_failed,
 )
-from mooring.controllers.workloads.workload import soonest
+from mooring.controllers.workloads.workload import min_wait
 
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
 Made = tuple[PodTemplateSpec, dict[str, Any]]
-"""A template, and fields of the pod's metadata."""
 
 
 def surplus(job: Job, active: Sequence[Pod], tally: Tally, wanted: int) -> list[Pod]:
-    """The pods to delete: second ones of an index, indexes that are done, and those beyond the wanted number."""
+    """Return the pods to delete: duplicates of an index, of finished indexes, and beyond the wanted number."""
     if not is_indexed(job):
         ordered = sorted(active, key=lambda pod: (states.is_ready(pod), _newest_first(pod)))
         return ordered[: max(0, len(active) - wanted)]
@@ -53,7 +52,7 @@ def _newest_first(pod: Pod) -> float:
 
 
 def missing(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Made], float | None]:
-    """Templates for the pods to make now, and in how many seconds more can be made."""
+    """Return templates of pods to create now, and in how many seconds more can be created."""
     if not is_indexed(job):
         wait = _pause(job, tally.ended, now)
         return ([], wait) if wait else ([(job.spec.template, {})] * number, None)
@@ -75,32 +74,31 @@ def missing(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Ma
             gone = failed[index]
             wait = _pause(job, gone, now)
             if wait:
-                later = soonest(later, wait)
+                later = min_wait(later, wait)
                 continue
             failures = max((index_failures(pod) + 1 for pod in gone if not _ignored(job, pod)), default=0)
-        made.append(indexed(job, index, failures))
+        made.append(template_with_index(job, index, failures))
     return made, later
 
 
 def _pause(job: Job, ended: Sequence[Pod], now: datetime) -> float:
     failed = [pod for pod in ended if is_failed(job, pod) and not _ignored(job, pod)]
-    return job_policies.pause_after(failed, [pod for pod in ended if pod.status.phase == "Succeeded"], now)
+    return job_policies.backoff_after(failed, [pod for pod in ended if pod.status.phase == "Succeeded"], now)
 
 
 def _ignored(job: Job, pod: Pod) -> bool:
-    return job_policies.judge_failure(job, pod).action == "Ignore"
+    return job_policies.failure_action(job, pod).action == "Ignore"
 
 
 def _vacant(job: Job, tally: Tally) -> Iterator[int]:
-    """Yield the indexes without a pod that are not done yet, lowest first."""
     there = [*tally.active, *(tally.terminating if replaces_only_failed(job) else [])]
     taken = {index_of(pod) for pod in there}
     done = tally.completed | tally.failed_indexes
     return (index for index in done.vacant(job.spec.completions or 0) if index not in taken)
 
 
-def indexed(job: Job, index: int, failures: int) -> Made:
-    """The template of a pod with an index, which stands in labels, annotations, environment and host name."""
+def template_with_index(job: Job, index: int, failures: int) -> Made:
+    """Return the template of a pod with an index in its labels, annotations, environment and host name."""
     template = job.spec.template
     annotations = {**template.metadata.annotations, INDEX: str(index)}
     if job.spec.backoff_limit_per_index is not None:

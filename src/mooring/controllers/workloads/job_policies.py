@@ -1,4 +1,4 @@
-"""What Jobs decide by: pod failure policies, success policies, and how long to wait after failures. Plain functions."""
+"""Evaluate pod failure policies, success policies and backoff of Jobs. Pure functions."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -13,11 +13,10 @@ from mooring.controllers.workloads import pod_states
 from mooring.controllers.workloads.job_indexes import IndexSet
 
 POD_BACKOFF = Backoff(initial=10.0, maximum=600.0)
-"""How long a failed pod is waited for before it is replaced, longer with each further failure."""
 
 
 class FailureDecision(msgspec.Struct, frozen=True):
-    """What a failure policy says about a failed pod."""
+    """The action of a failure policy for a failed pod."""
 
     action: str = "Count"
     message: str = ""
@@ -26,8 +25,8 @@ class FailureDecision(msgspec.Struct, frozen=True):
 COUNTS = FailureDecision()
 
 
-def judge_failure(job: Job, pod: Pod) -> FailureDecision:
-    """What the first rule that matches a failed pod says; without any, the failure counts."""
+def failure_action(job: Job, pod: Pod) -> FailureDecision:
+    """Return the action of the first matching rule; without one the failure counts."""
     policy = job.spec.pod_failure_policy
     if policy is None or pod.status.phase != "Failed":
         return COUNTS
@@ -59,7 +58,6 @@ def _statuses(pod: Pod) -> Iterator[ContainerStatus]:
 
 
 def _failed_with(wanted: PodFailurePolicyOnExitCodesRequirement, status: ContainerStatus) -> int | None:
-    """The exit code that a rule is about; success is never a failure."""
     ended = status.state.terminated
     if ended is None or ended.exit_code == 0:
         return None
@@ -68,8 +66,8 @@ def _failed_with(wanted: PodFailurePolicyOnExitCodesRequirement, status: Contain
     return ended.exit_code if (ended.exit_code in wanted.values) is (wanted.operator == "In") else None
 
 
-def met_success_rule(job: Job, completed: IndexSet) -> str | None:
-    """The words for the first rule of the success policy that the completed indexes meet."""
+def find_met_success_rule(job: Job, completed: IndexSet) -> str | None:
+    """Return the message of the first success rule that the completed indexes meet."""
     policy = job.spec.success_policy
     for index, rule in enumerate(policy.rules if policy is not None else ()):
         chosen = completed
@@ -84,7 +82,7 @@ def met_success_rule(job: Job, completed: IndexSet) -> str | None:
 
 
 def finish_time(pod: Pod) -> datetime | None:
-    """When a pod ended: when its last container did, or when it stopped being ready, or when it was deleted."""
+    """Return when a pod ended: its last container, else when it became unready, else its deletion."""
     ended = [
         status.state.terminated.finished_at
         for status in pod.status.container_statuses
@@ -99,20 +97,20 @@ def finish_time(pod: Pod) -> datetime | None:
     return times.parse(stamp) if stamp else None
 
 
-def pause_after(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datetime) -> float:
-    """For how many seconds no new pod is made: it depends on the failures since the last success."""
+def backoff_after(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datetime) -> float:
+    """Return for how many seconds no pod is created, by the failures since the last success."""
     last_success = max(filter(None, map(finish_time, succeeded)), default=None)
     failures = [
         time for time in map(finish_time, failed) if time is not None and (last_success is None or time > last_success)
     ]
     if not failures:
         return 0.0
-    until = times.later(max(failures), POD_BACKOFF.delay(len(failures)))
+    until = times.add_seconds(max(failures), POD_BACKOFF.delay(len(failures)))
     return max(0.0, (until - now).total_seconds())
 
 
-def restarted_too_often(job: Job, active: Iterable[Pod]) -> bool:
-    """Whether containers that are restarted in their pods have used up the backoff limit."""
+def exceeds_restart_limit(job: Job, active: Iterable[Pod]) -> bool:
+    """Return whether container restarts have used up the backoff limit."""
     if job.spec.template.spec.restart_policy != "OnFailure" or job.spec.backoff_limit is None:
         return False
     restarts = sum(

@@ -1,9 +1,8 @@
-"""How a Job stands: its pods, counted so that none is forgotten or counted twice, whatever is restarted when.
+"""Count the pods of a Job so that none is lost or counted twice, whatever crashes when.
 
-Each pod has a finalizer until it is counted. A pod that has ended is counted in three steps: (1) its uid goes into
-`status.uncountedTerminatedPods`; (2) its finalizer is removed, so that it may be deleted; (3) the uid gives way to the
-counter. Whoever continues after a crash sees which step comes next. Completed indexes need no uid: an index that is
-in the set already changes nothing. Plain functions of a Job and its pods; ``job.py`` does the steps.
+Each pod has a finalizer until it is counted, in three steps: (1) its uid is added to `status.uncountedTerminatedPods`;
+(2) its finalizer is removed; (3) the uid is replaced by the counter. After a crash the status shows which step is next.
+Completed indexes need no uid: adding one twice changes nothing. Pure functions; ``job.py`` writes.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 
 class Tally(msgspec.Struct):
-    """What became of a Job's pods. Counters include what was counted before."""
+    """The counted pods of a Job, including those counted before."""
 
     active: list[Pod] = msgspec.field(default_factory=list)
     terminating: list[Pod] = msgspec.field(default_factory=list)
@@ -34,9 +33,8 @@ class Tally(msgspec.Struct):
     completed: IndexSet = msgspec.field(default_factory=IndexSet)
     failed_indexes: IndexSet = msgspec.field(default_factory=IndexSet)
     to_release: list[Pod] = msgspec.field(default_factory=list)
-    """Pods that are counted when the status is written: then their finalizers can go."""
+    """Pods that are counted once the status is written: then their finalizers are removed."""
     failure: str = ""
-    """Why the failure policy wants the Job to fail."""
 
     @property
     def all_succeeded(self) -> int:
@@ -52,18 +50,18 @@ def is_indexed(job: Job) -> bool:
 
 
 def replaces_only_failed(job: Job) -> bool:
-    """Whether a pod that is being deleted is only replaced when it has ended."""
+    """Return whether a terminating pod is replaced only when it has ended."""
     return job.spec.pod_replacement_policy == "Failed"
 
 
 def index_of(pod: Pod) -> int:
-    """The index of a pod; -1 if it has none."""
+    """Return the index of a pod, -1 if it has none."""
     text = pod.metadata.annotations.get(INDEX, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
 
 
 def index_failures(pod: Pod) -> int:
-    """How often the index had failed before this pod."""
+    """Return how often the index failed before this pod."""
     text = pod.metadata.annotations.get(INDEX_FAILURES, "0")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
@@ -73,15 +71,15 @@ def is_tracked(pod: Pod) -> bool:
 
 
 def is_failed(job: Job, pod: Pod) -> bool:
-    """Whether a pod counts as failed: also when it is being deleted, unless the Job waits for its end."""
+    """Return whether a pod counts as failed: also a terminating one, unless the Job waits for its end."""
     if pod.status.phase == "Failed":
         return True
     deleted = pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"
     return deleted and not replaces_only_failed(job)
 
 
-def take_stock(job: Job, pods: Sequence[Pod]) -> Tally:
-    """Step 3 for pods whose finalizers are gone, step 1 for pods that have ended since."""
+def count_pods(job: Job, pods: Sequence[Pod]) -> Tally:
+    """Do step 3 for pods without finalizers, and step 1 for pods that have ended since."""
     before = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {pod.metadata.uid for pod in pods if is_tracked(pod)}
     completions = job.spec.completions or 0
@@ -123,7 +121,7 @@ def _count(job: Job, pod: Pod, tally: Tally) -> None:
 
 
 def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
-    decision = job_policies.judge_failure(job, pod)
+    decision = job_policies.failure_action(job, pod)
     if decision.action == "Ignore":
         tally.to_release.append(pod)
         return
@@ -140,7 +138,7 @@ def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
 
 
 def _release_failed(job: Job, pod: Pod, tally: Tally) -> None:
-    """With a limit per index, the last failed pod of an index stays: its successor takes over the failures."""
+    """With a limit per index the last failed pod of an index is kept: its successor reads the failures."""
     if job.spec.backoff_limit_per_index is not None and is_indexed(job):
         index = index_of(pod)
         settled = index in tally.completed or index in tally.failed_indexes

@@ -1,4 +1,4 @@
-"""Deletes finished Jobs when their `ttlSecondsAfterFinished` have passed, with all that belongs to them."""
+"""Delete finished Jobs after `ttlSecondsAfterFinished`, with their dependents."""
 
 from mooring.api import errors, times
 from mooring.api.batch_v1 import Job
@@ -7,7 +7,7 @@ from mooring.controllers.workloads import job
 
 
 class JobTTLController(Controller):
-    """Watches finished Jobs."""
+    """Reconcile finished Jobs."""
 
     name = "ttl-after-finished"
 
@@ -21,13 +21,12 @@ class JobTTLController(Controller):
             self.enqueue(obj)
 
     def _expires_in(self, obj: Job) -> float | None:
-        """In how many seconds the Job's time is over; None if it has none, or has not ended."""
         ttl = obj.spec.ttl_seconds_after_finished
         if ttl is None or obj.metadata.deletion_timestamp is not None:
             return None
         for each in obj.status.conditions:
             if each.type in (job.COMPLETE, job.FAILED) and each.status == "True" and each.last_transition_time:
-                until = times.later(times.parse(each.last_transition_time), ttl)
+                until = times.add_seconds(times.parse(each.last_transition_time), ttl)
                 return (until - self.clock.now()).total_seconds()
         return None
 
@@ -39,7 +38,7 @@ class JobTTLController(Controller):
         meta = found.metadata
         try:
             fresh = await self.client.get(Job, meta.name, meta.namespace)
-            left = self._expires_in(fresh)  # somebody may have given it more time
+            left = self._expires_in(fresh)  # its TTL may have been changed
             if fresh.metadata.uid != meta.uid or left is None or left > 0:
                 return left
             await self.client.delete(Job, meta.name, meta.namespace, uid=meta.uid, propagation_policy="Foreground")

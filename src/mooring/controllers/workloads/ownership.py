@@ -1,8 +1,8 @@
-"""Which objects belong to a workload: those whose controller it is, after it has adopted and released some.
+"""Determine which objects a workload controls, by adopting and releasing.
 
-An object that the selector finds and that nobody controls is adopted; one that the selector no longer finds is
-released. Both are patches that name the uid, so that a stale cache does no harm; before adopting, the workload is read
-from the server itself, because one that is being deleted must not adopt.
+An object without a controller that the selector matches is adopted; one that it no longer matches is released. Both
+patches name the uid, so that a stale cache is harmless; before adopting, the workload is read from the server, because
+a terminating one must not adopt.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Resource)
 
 
 def controller_reference(client: Client, owner: Resource) -> OwnerReference:
-    """How an object says that `owner` controls it."""
+    """Return the owner reference of a controlling `owner`."""
     kind = client.kind(type(owner))
     return OwnerReference(
         api_version=kind.api_version,
@@ -31,13 +31,12 @@ def controller_reference(client: Client, owner: Resource) -> OwnerReference:
 
 
 def _controllers(obj: Resource) -> list[str]:
-    """What the index is by: the controller's uid, or the namespace for objects that nobody controls."""
     owner = controller_of(obj.metadata)
     return [owner.uid if owner else f"{obj.metadata.namespace}/"]
 
 
 class Children(Generic[T]):
-    """All objects of a kind, by the workload that controls them."""
+    """All objects of a kind, by controlling workload."""
 
     def __init__(self, informers: Informers, cls: type[T]) -> None:
         self._client = informers.client
@@ -46,14 +45,13 @@ class Children(Generic[T]):
         self._index = self.informer.index("controller", _controllers)
 
     def of(self, owner: Resource) -> list[T]:
-        """Those that the workload controls, without a look at its selector."""
+        """Return the objects that the workload controls, whatever its selector."""
         return self.of_uid(owner.metadata.uid)
 
     def of_uid(self, uid: str) -> list[T]:
         return self._index.get(uid)
 
     def count(self, owner: Resource) -> int:
-        """How many the workload controls."""
         return self._index.count(owner.metadata.uid)
 
     def orphans(self, namespace: str) -> list[T]:
@@ -66,11 +64,13 @@ class Children(Generic[T]):
         is_adoptable: Callable[[T], bool] = lambda _: True,
         finalizer: str = "",
     ) -> list[T]:
-        """Those that belong to the workload. `finalizer` is put on what is adopted and taken off what is released."""
+        """Adopt, release and return the workload's objects; `finalizer` is added and removed with that."""
         deleting = owner.metadata.deletion_timestamp is not None
         claimed = []
         children = self.of(owner)
-        labels = {id(worn): worn for worn in (child.metadata.labels for child in children)}  # like objects share theirs
+        labels = {
+            id(worn): worn for worn in (child.metadata.labels for child in children)
+        }  # objects from the same template share theirs
         chosen = {number for number, worn in labels.items() if selector.matches(worn)}
         for child in children:
             if id(child.metadata.labels) in chosen:
@@ -123,7 +123,6 @@ class Children(Generic[T]):
         return found
 
     async def _patch(self, child: T, metadata: dict[str, Any]) -> T | None:
-        """The child as it is now; None if it is gone or another has its name."""
         meta = child.metadata
         try:
             return await self._client.patch(
@@ -134,7 +133,7 @@ class Children(Generic[T]):
 
 
 class OwnerFeed(Generic[T]):
-    """Tells a queue of workloads that something about their children changed."""
+    """Enqueue workloads when their children change."""
 
     def __init__(
         self, kind: str, add: Callable[[str], None], may_want: Callable[[T], Iterable[str]] = lambda _: ()
@@ -142,27 +141,26 @@ class OwnerFeed(Generic[T]):
         self._kind = kind
         self._add = add
         self._may_want = may_want
-        """The keys of workloads that would adopt an object that nobody controls."""
+        """Returns the keys of workloads that would adopt an object."""
 
     def __call__(self, changes: Iterable[Change[T]]) -> None:
-        told = ""
+        last_key = ""
         for change in changes:
             old, new = change
             now = controller_of(new.metadata) if new is not None else None
             before = controller_of(old.metadata) if old is not None else None
-            for owner in (now,) if before is now else (before, now):  # caches share the owners of like objects
+            for owner in (now,) if before is now else (before, now):  # caches share owner references
                 if owner is not None and owner.kind == self._kind:
                     key = f"{change.object.metadata.namespace}/{owner.name}"
-                    if key != told:  # pods of one workload come together
+                    if key != last_key:  # pods of one workload arrive in a row
                         self._add(key)
-                        told = key
+                        last_key = key
             if new is not None and now is None and _is_news(old, new):
                 for key in self._may_want(new):
                     self._add(key)
 
 
 def _is_news(old: Resource | None, new: Resource) -> bool:
-    """Whether an object without a controller might be adopted now and was not before."""
     if old is None:
         return True
     before, after = old.metadata, new.metadata

@@ -1,7 +1,7 @@
-"""Making and deleting the pods of a workload, and leaving the server alone when it refuses them (``refusals.py``).
+"""Create and delete the pods of a workload, with backoff when the server rejects them (``refusals.py``).
 
-Pods are created in growing batches (1, 2, 4, …), so that a template which the server refuses costs one request. One
-`FailedCreate` event tells of it and counts.
+Pods are created in growing batches (1, 2, 4, …), so that a rejected template costs one request. One `FailedCreate`
+event records it.
 """
 
 import asyncio
@@ -22,20 +22,18 @@ from mooring.controllers.workloads.refusals import Refusals
 
 T = TypeVar("T")
 LARGEST_BATCH = 500
-"""Kubernetes' own burst; several groups of writes, so that the server need not wait for the next one."""
+"""Kubernetes' burst; several batch writes, so that the server is never idle."""
 
 
 class Creation(msgspec.Struct):
-    """What became of pods that were to be created."""
+    """The result of creating pods."""
 
     error: Exception | None = None
-    """Why the rest was not created."""
     wait: float | None = None
-    """The server refuses the template: in how many seconds to try again."""
 
 
 class PodControl:
-    """The pods of the workloads of one controller."""
+    """The pods of one controller's workloads."""
 
     def __init__(
         self,
@@ -52,7 +50,7 @@ class PodControl:
         self.refusals = Refusals(context, controller)
 
     def pod(self, owner: Resource, template: PodTemplateSpec, name: str = "", **changes: Any) -> Pod:
-        """A pod as the template has it; `changes` are other fields of its metadata."""
+        """Build a pod from a template; `changes` are other fields of its metadata."""
         meta = ObjectMeta(
             name=name,
             generate_name="" if name else f"{owner.metadata.name}-",
@@ -67,12 +65,12 @@ class PodControl:
         return Pod(metadata=meta, spec=template.spec)
 
     async def create(self, key: str, owner: Resource, template: PodTemplateSpec, pods: Sequence[Pod]) -> Creation:
-        """Create pods of a template, unless the server has just refused others of it."""
+        """Create pods of a template, unless it was rejected recently."""
         held = self.refusals.held(owner, template)
         if held is not None:
             return Creation(error=held[0], wait=held[1])
         outcome = Creation()
-        for batch in growing(pods):
+        for batch in growing_batches(pods):
             for answer in await asyncio.gather(*map(self._client.create_briefly, batch), return_exceptions=True):
                 self._take(key, owner, answer, outcome)
             if outcome.error is not None:
@@ -93,14 +91,14 @@ class PodControl:
             raise answer
 
     def _refused(self, owner: Resource, template: PodTemplateSpec, error: StatusError, outcome: Creation) -> None:
-        if is_namespace_going(error):  # nothing will ever be created here, and everybody knows
+        if is_namespace_terminating(error):  # no event: nothing can be created here
             outcome.error, outcome.wait = None, self.refusals.longest
             return
-        self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {told(error, owner)}")
+        self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {rejection_message(error, owner)}")
         outcome.wait = self.refusals.refused(owner, template, error)
 
     async def delete(self, key: str, owner: Resource, pods: Sequence[Pod]) -> None:
-        """Delete pods; raises the first error, when all have been tried."""
+        """Delete pods; raise the first error after all were tried."""
         answers = await asyncio.gather(*(self._delete(key, owner, pod) for pod in pods), return_exceptions=True)
         for answer in answers:
             if answer is not None:
@@ -110,7 +108,7 @@ class PodControl:
         meta = pod.metadata
         try:
             await self._client.delete_unread(Pod, meta.name, meta.namespace, uid=meta.uid)
-        except (errors.NotFound, errors.Conflict):  # gone, or another one has its name by now
+        except (errors.NotFound, errors.Conflict):  # gone, or replaced
             return
         except StatusError as error:
             self._recorder.event(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
@@ -119,14 +117,14 @@ class PodControl:
         self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta.name}")
 
     def forget(self, owner: Resource) -> None:
-        """The workload is gone."""
+        """Drop a deleted workload."""
         self.refusals.forget(owner)
 
 
-def growing(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items in batches of 1, 2, 4, …
+def growing_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield batches of 1, 2, 4, … items.
 
-    >>> [len(batch) for batch in growing(range(10))]
+    >>> [len(batch) for batch in growing_batches(range(10))]
     [1, 2, 4, 3]
     """
     start, size = 0, 1
@@ -135,8 +133,8 @@ def growing(items: Sequence[T]) -> Iterator[Sequence[T]]:
         start, size = start + size, min(size * 2, LARGEST_BATCH)
 
 
-def told(error: Exception, owner: Resource) -> str:
-    """The server's words without the name that it made up for the pod, so that the same refusal reads the same."""
+def rejection_message(error: Exception, owner: Resource) -> str:
+    """Return the server's message without the generated name, so that equal rejections have equal messages."""
     details = error.status.details if isinstance(error, StatusError) else None
     prefix = f"{owner.metadata.name}-"
     if details is not None and details.name.startswith(prefix):
@@ -144,7 +142,7 @@ def told(error: Exception, owner: Resource) -> str:
     return str(error)
 
 
-def is_namespace_going(error: Exception) -> bool:
-    """Whether something was refused because its namespace is being deleted."""
+def is_namespace_terminating(error: Exception) -> bool:
+    """Return whether a write was rejected because its namespace is terminating."""
     details = error.status.details if isinstance(error, errors.Forbidden) else None
     return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)

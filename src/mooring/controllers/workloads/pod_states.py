@@ -1,4 +1,4 @@
-"""What state a pod is in, in the words of Kubernetes' workload controllers. Plain functions of pods and times."""
+"""The states of a pod, as Kubernetes' workload controllers define them. Pure functions."""
 
 import math
 from collections.abc import Iterable
@@ -7,19 +7,19 @@ from datetime import datetime
 from mooring.api import times
 from mooring.api.core_v1 import Pod, PodCondition
 from mooring.api.states import has_ended, is_ready
-from mooring.constraints.integers import canonical_int64
+from mooring.constraints.integers import parse_canonical_int64
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def is_terminating(pod: Pod) -> bool:
-    """Whether the pod is being deleted and has not ended yet."""
+    """Return whether the pod is terminating and has not ended."""
     return pod.metadata.deletion_timestamp is not None and not has_ended(pod)
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether the pod runs or will: neither ended nor being deleted."""
+    """Return whether the pod has neither ended nor is terminating."""
     return not has_ended(pod) and pod.metadata.deletion_timestamp is None
 
 
@@ -28,7 +28,7 @@ def condition(pod: Pod, kind: str) -> PodCondition | None:
 
 
 def ready_since(pod: Pod) -> datetime | None:
-    """When the pod became ready; None if it is not."""
+    """Return when the pod became ready; None if it is not."""
     ready = condition(pod, "Ready")
     if ready is None or ready.status != "True" or not ready.last_transition_time:
         return None
@@ -36,7 +36,7 @@ def ready_since(pod: Pod) -> datetime | None:
 
 
 def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
-    """In how many seconds the pod is available if nothing happens: 0 when it is already, None when it is not ready."""
+    """Return in how many seconds the pod becomes available: 0 if it is, None if it is not ready."""
     if not is_ready(pod):
         return None
     if min_ready_seconds == 0:
@@ -48,12 +48,12 @@ def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | Non
 
 
 def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
-    """Whether the pod has been ready for long enough."""
+    """Return whether the pod has been ready for long enough."""
     return available_in(pod, min_ready_seconds, now) == 0.0
 
 
 def next_availability(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> float | None:
-    """In how many seconds the next of these pods becomes available; None if none is about to."""
+    """Return in how many seconds the next pod becomes available; None if none will."""
     if min_ready_seconds == 0:
         return None
     waits = (available_in(pod, min_ready_seconds, now) for pod in pods)
@@ -65,18 +65,18 @@ def restarts(pod: Pod) -> int:
 
 
 def deletion_order(pod: Pod, neighbours: int, now: datetime) -> tuple[object, ...]:
-    """Sorts pods so that those come first that are missed least.
+    """Return a sort key: pods to delete first come first.
 
-    Without a node before with one, pending before running, not ready before ready, cheap before dear, with more
-    `neighbours` (pods of the same workload on the node) before with fewer, and younger before older, where ages count
-    as equal that are of the same order of magnitude: not always the newest node shall lose its pods.
+    Unassigned before assigned, pending before running, not ready before ready, lower before higher deletion cost, more
+    `neighbours` (pods of the workload on the node) before fewer, younger before older; ages compare by order of
+    magnitude, so that not always the newest node loses its pods.
     """
     cost = pod.metadata.annotations.get(DELETION_COST, "0")
     return (
         bool(pod.spec.node_name),
         _PHASES.get(pod.status.phase, 0),
         is_ready(pod),
-        canonical_int64(cost) or 0,
+        parse_canonical_int64(cost) or 0,
         -neighbours,
         _magnitude(ready_since(pod), now),
         -restarts(pod),

@@ -1,8 +1,7 @@
-"""What the server has refused to create of a template, and until when it is left alone (5471.12).
+"""Back off from templates that the server rejects (5471.12).
 
-A template is that of pods, Jobs, ReplicaSets or ResourceClaims, and its owner whoever has it. After a refusal nothing
-of that template is tried for a while, twice as long each time up to five minutes, whatever else happens to the
-workload; another template is tried at once.
+Templates of pods, Jobs, ReplicaSets or ResourceClaims. After a rejection nothing of that template is created for a
+while, doubling up to five minutes, whatever else happens to the workload; another template is tried at once.
 """
 
 import msgspec
@@ -17,7 +16,7 @@ _NOT_THE_TEMPLATE = errors.Unauthorized | errors.AlreadyExists | errors.Conflict
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The last refusal of a template."""
+    """The last rejection of a template."""
 
     template: Struct
     error: StatusError
@@ -26,7 +25,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Refusals:
-    """The refusals that the workloads of one controller have met."""
+    """The rejections of one controller's workloads."""
 
     def __init__(self, context: Context, controller: str) -> None:
         self._clock = context.clock
@@ -36,7 +35,7 @@ class Refusals:
         self._held = context.metrics.held_creates.labels(controller)
 
     def held(self, owner: Resource, template: Struct) -> tuple[StatusError, float] | None:
-        """Why the template is not to be tried now, and for how many seconds; None if it may be."""
+        """Return why, and for how many seconds, the template must wait; None if it need not."""
         found = self._found.get(owner.metadata.uid)
         left = found.until - self._clock.monotonic() if found is not None else 0.0
         if found is None or left <= 0 or found.template != template:
@@ -45,7 +44,7 @@ class Refusals:
         return found.error, left
 
     def refused(self, owner: Resource, template: Struct, error: StatusError) -> float | None:
-        """The server said no. In how many seconds to try again; None if that has nothing to do with the template."""
+        """Record a rejection; return in how many seconds to retry, None if the template is not the cause."""
         if error.status.code >= 500 or isinstance(error, _NOT_THE_TEMPLATE):
             return None
         self._rejected.inc()
@@ -58,7 +57,7 @@ class Refusals:
         return wait
 
     def forget(self, owner: Resource) -> None:
-        """Something was created, or the workload is gone."""
+        """Clear after a success, or when the workload is gone."""
         self._found.pop(owner.metadata.uid, None)
 
     @property

@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods of a template as asked for. How that is done is in ``replicas.py``."""
+"""ReplicaSets: keep the number of pods of a template (``replicas.py``)."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from mooring.controllers.workloads.replicas import Counts, Failure, Replicas, co
 
 
 class ReplicaSetController(Replicas[ReplicaSet]):
-    """Keeps ReplicaSets at their size."""
+    """Reconcile ReplicaSets."""
 
     name = "replicaset"
     component = "replicaset-controller"
@@ -28,7 +28,7 @@ class ReplicaSetController(Replicas[ReplicaSet]):
         return owner.spec.selector
 
     def related(self, owner: ReplicaSet) -> Sequence[ReplicaSet]:
-        """The ReplicaSets of the same Deployment."""
+        """Return the ReplicaSets of the same Deployment."""
         parent = controller_of(owner.metadata)
         return [owner] if parent is None else self._siblings.of_uid(parent.uid)
 

@@ -1,8 +1,8 @@
-"""As many pods of a template as asked for: what ReplicaSets and ReplicationControllers have in common.
+"""Keep the number of pods of a template: the base of ReplicaSet and ReplicationController.
 
-A pod that is missing is created, one too many deleted, beginning with those that are missed least. The status says how
-many there are, ready and available; the condition ReplicaFailure says that pods could not be created or deleted.
-Subclassed by ``replica_set.py`` and ``replication_controller.py``.
+Missing pods are created; of surplus pods the least useful are deleted. The status has counts of all, ready and
+available pods; the condition ReplicaFailure reports failed creates and deletes. Subclassed by ``replica_set.py`` and
+``replication_controller.py``.
 """
 
 from abc import abstractmethod
@@ -19,12 +19,12 @@ from mooring.api.core_v1 import Pod, PodTemplateSpec, ReplicationController, Rep
 from mooring.api.errors import StatusError
 from mooring.client import ClientError
 from mooring.controllers.workloads import pod_states
-from mooring.controllers.workloads.pod_control import Creation, told
-from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
+from mooring.controllers.workloads.pod_control import Creation, rejection_message
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
 
 REPLICA_FAILURE = "ReplicaFailure"
 _MOST_AT_A_TIME = 2500
-"""So many pods are created before the status tells of them, so that people see how far a large workload has come."""
+"""Pods created before the status is written, so that users see progress."""
 R = TypeVar("R", ReplicaSet, ReplicationController)
 C = TypeVar("C", ReplicaSetCondition, ReplicationControllerCondition)
 
@@ -37,7 +37,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many pods there are, by what they are."""
+    """Pods by state."""
 
     replicas: int
     fully_labeled: int
@@ -47,15 +47,15 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Replicas(Workload[R], Generic[R]):
-    """Keeps workloads of one kind at their size."""
+    """Reconcile workloads of one kind."""
 
     @abstractmethod
     def with_status(self, owner: R, counts: Counts, failure: Failure | None, now: datetime) -> R:
-        """The workload with the status that these numbers make; its status is equal if nothing changed."""
+        """Return the workload with the new status; an equal one if nothing changed."""
 
     @abstractmethod
     def related(self, owner: R) -> Sequence[R]:
-        """The workloads whose pods are neighbours of the owner's, itself among them."""
+        """Return the workloads whose pods count as neighbours, the owner included."""
 
     def template_of(self, owner: R) -> PodTemplateSpec:
         template: PodTemplateSpec | None = owner.spec.template
@@ -73,10 +73,10 @@ class Replicas(Workload[R], Generic[R]):
         missing = wanted - len(active)
         if missing > 0:
             template = self.template_of(owner)
-            new = [self.pod_control.pod(owner, template)] * min(missing, _MOST_AT_A_TIME)  # they differ in nothing
+            new = [self.pod_control.pod(owner, template)] * min(missing, _MOST_AT_A_TIME)  # identical
             outcome = await self.pod_control.create(key, owner, template, new)
             if outcome.error is not None:
-                failure = Failure("FailedCreate", told(outcome.error, owner))
+                failure = Failure("FailedCreate", rejection_message(outcome.error, owner))
             elif missing > _MOST_AT_A_TIME and outcome.wait is None:
                 self.unfinished.add(key)
         elif len(active) > wanted:
@@ -85,7 +85,7 @@ class Replicas(Workload[R], Generic[R]):
             except (StatusError, ClientError) as problem:
                 outcome.error, failure = problem, Failure("FailedDelete", str(problem))
         if failure is None and missing and key not in self.unfinished:
-            # The status counts what the cache shows: it follows when that has caught up.
+            # The status is computed from the cache, and updated when that has caught up.
             return outcome.wait or LOOK_AGAIN_SECONDS
         now = self.clock.now()
         counts = count(pods, self.template_of(owner), owner.spec.min_ready_seconds, now)
@@ -93,10 +93,9 @@ class Replicas(Workload[R], Generic[R]):
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error
         again = LOOK_AGAIN_SECONDS if key in self.unfinished else None
-        return soonest(outcome.wait, again, pod_states.next_availability(active, owner.spec.min_ready_seconds, now))
+        return min_wait(outcome.wait, again, pod_states.next_availability(active, owner.spec.min_ready_seconds, now))
 
     def _least_missed(self, owner: R, active: Sequence[Pod], number: int) -> list[Pod]:
-        """The pods to delete: see `pod_states.deletion_order`."""
         if number >= len(active):
             return list(active)
         on_node = Counter(pod.spec.node_name for related in self.related(owner) for pod in self.pods.of(related))
@@ -111,14 +110,14 @@ class Replicas(Workload[R], Generic[R]):
 
 
 def count(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int, now: datetime) -> Counts:
-    """What there is of a workload's pods; those that have ended or are going count as little as in Kubernetes."""
+    """Count a workload's pods; finished and terminating ones as Kubernetes does."""
     active = [pod for pod in pods if pod_states.is_active(pod)]
     labels = template.metadata.labels.items()
     worn: dict[str, str] | None = None
     is_labeled, fully_labeled = False, 0
     ready: list[Pod] = []
     for pod in active:
-        if pod.metadata.labels is not worn:  # like pods share theirs
+        if pod.metadata.labels is not worn:  # pods from the same template share theirs
             worn = pod.metadata.labels
             is_labeled = labels <= worn.items()
         fully_labeled += is_labeled
@@ -137,7 +136,7 @@ def count(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int
 
 
 def conditions(cls: type[C], old: Sequence[C], failure: Failure | None, now: datetime) -> list[C]:
-    """The conditions with the one that tells of a failure, or without it; the same ones if nothing changed."""
+    """Set or remove the failure condition; return the same list if nothing changed."""
     others: list[C] = [each for each in old if each.type != REPLICA_FAILURE]
     if failure is None:
         return others

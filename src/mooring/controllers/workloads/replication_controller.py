@@ -1,22 +1,18 @@
-"""ReplicationControllers: the predecessors of ReplicaSets, kept at their size in the same way (``replicas.py``)."""
+"""ReplicationControllers: the predecessor of ReplicaSets, reconciled in the same way (``replicas.py``)."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import structs
 
-from mooring.api.core_v1 import (
-    ReplicationController,
-    ReplicationControllerCondition,
-    ReplicationControllerStatus,
-)
+from mooring.api.core_v1 import ReplicationController, ReplicationControllerCondition, ReplicationControllerStatus
 from mooring.api.meta_v1 import LabelSelector
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads.replicas import Counts, Failure, Replicas, conditions
 
 
 class ReplicationControllers(Replicas[ReplicationController]):
-    """Keeps ReplicationControllers at their size."""
+    """Reconcile ReplicationControllers."""
 
     name = "replicationcontroller"
     component = "replication-controller"

@@ -1,7 +1,7 @@
-"""ControllerRevisions: the templates that a StatefulSet or DaemonSet has had, for updates in steps and rollbacks.
+"""ControllerRevisions: past templates of a StatefulSet or DaemonSet, for staged updates and rollback.
 
-A revision holds the template as a patch, so that `kubectl rollout undo` can apply it to the workload as it stands. The
-highest number is the current template; going back to an old one gives that revision the highest number again.
+A revision holds the template as a patch, which `kubectl rollout undo` applies to the workload. The highest number is
+the current template; a rollback gives the old revision the highest number.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,12 +17,11 @@ from mooring.api.label_selector import Selector
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import controller_of
 from mooring.client import Client, Informers
-from mooring.controllers.workloads.deployment_replica_sets import collision_suffix, fnv1a, safe_encoded
+from mooring.controllers.workloads.deployment_replica_sets import collision_suffix, fnv1a, safe_encode
 from mooring.controllers.workloads.expectations import Expectations
 from mooring.controllers.workloads.ownership import Children, controller_reference
 
 POD_LABEL = "controller-revision-hash"
-"""On pods: the revision from which they were made."""
 HASH_LABEL = "controller.kubernetes.io/hash"
 _COLLISIONS = 10
 
@@ -33,7 +32,7 @@ class HasTemplate(Protocol):
 
 
 class History(msgspec.Struct, frozen=True):
-    """The revisions of a workload, oldest first, and the one of its current template."""
+    """The revisions of a workload, oldest first, and the current one."""
 
     revisions: list[ControllerRevision]
     update: ControllerRevision
@@ -41,10 +40,9 @@ class History(msgspec.Struct, frozen=True):
 
 
 def data_of(template: PodTemplateSpec) -> dict[str, Any]:
-    """A template as a patch of the workload that replaces whatever template it has.
+    """Return a template as a patch that replaces the workload's template.
 
-    Its keys are sorted, as Go sorts them: clients of Kubernetes compare the bytes of a revision with what they make
-    of the workload themselves.
+    Keys are sorted as Go sorts them: clients compare the bytes of a revision with their own.
     """
     tree = msgspec.json.decode(codec.encode(template))
     patch = {"spec": {"template": {**tree, "$patch": "replace"}}}
@@ -53,7 +51,7 @@ def data_of(template: PodTemplateSpec) -> dict[str, Any]:
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec:
-    """The template that a revision holds."""
+    """Return the template of a revision."""
     tree = dict((revision.data or {}).get("spec", {}).get("template", {}))
     tree.pop("$patch", None)
     return codec.decode_own(msgspec.json.encode(tree), PodTemplateSpec)
@@ -64,7 +62,7 @@ def hash_of(revision: ControllerRevision) -> str:
 
 
 class Revisions:
-    """Keeps the revisions of the workloads of one controller."""
+    """The ControllerRevisions of one controller's workloads."""
 
     def __init__(self, informers: Informers, expectations: Expectations) -> None:
         self._client: Client = informers.client
@@ -74,7 +72,7 @@ class Revisions:
     async def history(
         self, key: str, owner: Resource, spec: HasTemplate, selector: Selector, collisions: int | None
     ) -> History:
-        """The revisions of a workload; one for its current template is made, or becomes the newest again."""
+        """Return a workload's revisions; create one for the current template, or make it the newest again."""
         found = sorted(await self.children.claim(owner, selector), key=_age)
         wanted = data_of(spec.template)
         number = found[-1].revision + 1 if found else 1
@@ -96,7 +94,7 @@ class Revisions:
         data = data_of(template)
         for _ in range(_COLLISIONS):
             text = msgspec.json.encode(data, order="deterministic")
-            hashed = safe_encoded(str(fnv1a(text + collision_suffix(collisions))))
+            hashed = safe_encode(str(fnv1a(text + collision_suffix(collisions))))
             meta = ObjectMeta(
                 name=f"{owner.metadata.name}-{hashed}",
                 namespace=owner.metadata.namespace,
@@ -117,7 +115,7 @@ class Revisions:
         raise errors.already_exists("controllerrevisions", owner.metadata.name, group="apps")
 
     async def truncate(self, key: str, spec: HasTemplate, history: History, in_use: Collection[str]) -> None:
-        """Delete the oldest revisions beyond the limit, apart from those whose names or hashes are in use."""
+        """Delete the oldest revisions beyond the limit, except those in use."""
         limit = 10 if spec.revision_history_limit is None else spec.revision_history_limit
         unused = [
             each

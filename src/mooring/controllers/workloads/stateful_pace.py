@@ -1,7 +1,6 @@
-"""Which pods of a StatefulSet a rolling update replaces next. Plain functions, for the controller and for simulations.
+"""Choose the pods that a rolling update of a StatefulSet replaces next. Pure functions.
 
-The counterpart of ``deployment_pace.py``. Pods are whatever the caller knows them as; it says which are of an old
-template and which of them work.
+The counterpart of ``deployment_pace.py``, also for simulations: the caller says which pods are old and which work.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,12 +14,12 @@ P = TypeVar("P")
 
 
 def is_ordered(owner: StatefulSet) -> bool:
-    """Whether one thing happens at a time, and nothing while a pod does not work."""
+    """Return whether pods are handled one at a time, waiting for each."""
     return owner.spec.pod_management_policy != "Parallel"
 
 
 def first_updated(owner: StatefulSet) -> int:
-    """The lowest number that an update reaches."""
+    """Return the lowest ordinal that an update reaches."""
     strategy = owner.spec.update_strategy
     partition = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
     rolling = strategy.type == "RollingUpdate"
@@ -28,16 +27,11 @@ def first_updated(owner: StatefulSet) -> int:
 
 
 def to_replace(
-    owner: StatefulSet,
-    pods: Mapping[int, P],
-    *,
-    is_old: Callable[[P], bool],
-    works: Callable[[P], bool],
-    at_once: bool,
+    owner: StatefulSet, pods: Mapping[int, P], *, is_old: Callable[[P], bool], works: Callable[[P], bool], at_once: bool
 ) -> list[P]:
-    """Of the wanted pods, by number, those to delete now, from the highest number down.
+    """Return the pods to delete now, highest ordinal first.
 
-    `at_once` is whether `maxUnavailable` counts (MaxUnavailableStatefulSet), else one is replaced after the other.
+    `at_once` is whether `maxUnavailable` applies (MaxUnavailableStatefulSet), else one at a time.
     """
     reached = range(first_updated(owner), stateful_pods.ordinals(owner).stop)
     if not at_once:
@@ -45,7 +39,7 @@ def to_replace(
     old = [pods[number] for number in sorted(pods, reverse=True) if number in reached and is_old(pods[number])]
     if not old:
         return old
-    # Those that do not work have nothing to lose, and waiting for them could take for ever.
+    # Pods that do not work are replaced first: waiting for them could take for ever.
     idle = [pod for pod in old if not works(pod)]
     missing = len(stateful_pods.ordinals(owner)) - sum(map(works, pods.values()))
     room = max(0, _most_missing(owner) - missing)
@@ -59,7 +53,7 @@ def _most_missing(owner: StatefulSet) -> int:
 
 
 def _next_old(downwards: Iterable[P | None], is_old: Callable[[P], bool], works: Callable[[P], bool]) -> list[P]:
-    """As before Kubernetes 1.37: the highest old one, when those above it work."""
+    """Before Kubernetes 1.37: the highest old one, if all above it work."""
     for pod in downwards:
         if pod is not None and is_old(pod):
             return [pod]

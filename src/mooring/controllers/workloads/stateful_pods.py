@@ -1,19 +1,13 @@
-"""The pods and volume claims of a StatefulSet: their names, labels, volumes and owners. Plain functions.
+"""Build the pods and volume claims of a StatefulSet: names, labels, volumes and owners. Pure functions.
 
-Pod `web-2` is the third pod of the StatefulSet `web`, wherever it runs and however often it is made anew; its claim of
-the template `data` is `data-web-2`.
+Pod `web-2` has ordinal 2 of the StatefulSet `web`, however often it is recreated; its claim of the template `data` is
+`data-web-2`.
 """
 
 from msgspec import structs
 
 from mooring.api.apps_v1 import StatefulSet
-from mooring.api.core_v1 import (
-    PersistentVolumeClaim,
-    PersistentVolumeClaimVolumeSource,
-    Pod,
-    PodTemplateSpec,
-    Volume,
-)
+from mooring.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.controllers.workloads.revisions import POD_LABEL
 
@@ -26,13 +20,13 @@ def start_ordinal(owner: StatefulSet) -> int:
 
 
 def ordinals(owner: StatefulSet) -> range:
-    """The numbers that the pods should have."""
+    """Return the wanted ordinals."""
     start = start_ordinal(owner)
     return range(start, start + (1 if owner.spec.replicas is None else owner.spec.replicas))
 
 
 def ordinal_of(pod: Pod) -> int:
-    """The number in a pod's name; -1 if there is none."""
+    """Return the ordinal in a pod's name, -1 if there is none."""
     number = pod.metadata.name.rpartition("-")[2]
     return int(number) if number.isascii() and number.isdigit() and len(number) <= 10 else -1
 
@@ -42,18 +36,17 @@ def pod_name(owner: StatefulSet, ordinal: int) -> str:
 
 
 def is_member(owner: StatefulSet, pod: Pod) -> bool:
-    """Whether the pod has a name that the StatefulSet gives: only such pods are adopted."""
+    """Return whether the pod has a name of the StatefulSet: only such pods are adopted."""
     ordinal = ordinal_of(pod)
     return ordinal >= 0 and pod.metadata.name == pod_name(owner, ordinal)
 
 
 def identity_labels(owner: StatefulSet, ordinal: int) -> dict[str, str]:
-    """How a pod says which of the set it is."""
+    """Return the labels with a pod's name and ordinal."""
     return {POD_NAME_LABEL: pod_name(owner, ordinal), POD_INDEX_LABEL: str(ordinal)}
 
 
 def has_identity(owner: StatefulSet, ordinal: int, pod: Pod) -> bool:
-    """Whether a pod has these labels."""
     labels = pod.metadata.labels
     return labels.get(POD_NAME_LABEL) == pod_name(owner, ordinal) and labels.get(POD_INDEX_LABEL) == str(ordinal)
 
@@ -63,7 +56,7 @@ def revision_of(pod: Pod) -> str:
 
 
 def new_pod(owner: StatefulSet, ordinal: int, template: PodTemplateSpec, revision: str, ref: OwnerReference) -> Pod:
-    """The pod of a number, as the template of a revision has it."""
+    """Return the pod of an ordinal from the template of a revision."""
     name = pod_name(owner, ordinal)
     labels = {**template.metadata.labels, **identity_labels(owner, ordinal), POD_LABEL: revision}
     claims = {claim.metadata.name: claim_name(owner, claim, ordinal) for claim in owner.spec.volume_claim_templates}
@@ -89,7 +82,7 @@ def claim_name(owner: StatefulSet, template: PersistentVolumeClaim, ordinal: int
 
 
 def claims(owner: StatefulSet, ordinal: int, ref: OwnerReference) -> list[PersistentVolumeClaim]:
-    """The claims of the pod of a number."""
+    """Return the claims of an ordinal's pod."""
     selected = owner.spec.selector.match_labels if owner.spec.selector is not None else {}
     refs = [structs.replace(ref, controller=None, block_owner_deletion=None)] if owns_claims(owner) else []
     made = []
@@ -107,13 +100,13 @@ def claims(owner: StatefulSet, ordinal: int, ref: OwnerReference) -> list[Persis
 
 
 def owns_claims(owner: StatefulSet) -> bool:
-    """Whether claims go when the StatefulSet goes."""
+    """Return whether claims are deleted with the StatefulSet."""
     policy = owner.spec.persistent_volume_claim_retention_policy
     return policy is not None and policy.when_deleted == "Delete"
 
 
 def pods_own_claims(owner: StatefulSet) -> bool:
-    """Whether claims go with the pods that scaling down removes."""
+    """Return whether claims are deleted with pods that scaling removes."""
     policy = owner.spec.persistent_volume_claim_retention_policy
     return policy is not None and policy.when_scaled == "Delete"
 
@@ -121,7 +114,7 @@ def pods_own_claims(owner: StatefulSet) -> bool:
 def claim_owners(
     owner: StatefulSet, ref: OwnerReference, pod: Pod, claim: PersistentVolumeClaim, *, condemned: bool
 ) -> list[OwnerReference]:
-    """Who should own a claim: the pod while it is removed by scaling, else the StatefulSet, each as the policy says."""
+    """Return a claim's owners by the retention policy: the pod while scaling removes it, else the StatefulSet."""
     mine = {owner.metadata.uid, pod.metadata.uid}
     others = [each for each in claim.metadata.owner_references if each.uid not in mine]
     if condemned and pods_own_claims(owner):

@@ -1,10 +1,9 @@
-"""StatefulSets: pods that each keep their name, number and storage.
+"""StatefulSets: pods with a stable name, ordinal and storage.
 
-With OrderedReady one thing happens at a time: pods are made from the lowest number up, each when the one before is
-ready and available, and removed from the highest down. With Parallel all are made and removed at once. A rolling
-update replaces pods from the highest number down to the partition, at most `maxUnavailable` at a time (one while the
-gate MaxUnavailableStatefulSet is off). Each pass does what can be done now; the pods that it changes call for the
-next. Names and volumes are in ``stateful_pods.py``, which pods an update replaces next in ``stateful_pace.py``.
+OrderedReady handles one pod at a time: they are created from the lowest ordinal up, each when the one before is
+available, and removed from the highest down. Parallel handles all at once. A rolling update replaces pods from the
+highest ordinal down to the partition, at most `maxUnavailable` at a time (one while MaxUnavailableStatefulSet is off).
+Each pass does what is possible now. Names and volumes: ``stateful_pods.py``; update order: ``stateful_pace.py``.
 """
 
 import asyncio
@@ -24,23 +23,20 @@ from mooring.client import PatchType
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import pod_states, revisions, stateful_pace, stateful_pods
 from mooring.controllers.workloads.ownership import controller_reference
-from mooring.controllers.workloads.pod_control import LARGEST_BATCH, growing
+from mooring.controllers.workloads.pod_control import LARGEST_BATCH, growing_batches
 from mooring.controllers.workloads.revisions import History, Revisions
-from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
 
 
 class _Pass(msgspec.Struct):
-    """One look at a StatefulSet."""
-
     key: str
     owner: StatefulSet
     ref: OwnerReference
     current: ControllerRevision
     update: ControllerRevision
     pods: dict[int, Pod]
-    """By number, the wanted ones."""
     condemned: list[Pod]
-    """The others, highest number first."""
+    """All others, highest ordinal first."""
     now: datetime
 
     @property
@@ -56,13 +52,12 @@ class _Pass(msgspec.Struct):
         return self.is_ready(pod) and (not seconds or pod_states.is_available(pod, seconds, self.now))
 
     def is_old(self, pod: Pod) -> bool:
-        """Whether a pod is of another revision than the newest, and nobody deletes it yet."""
         newest = self.update.metadata.name
         return pod.metadata.deletion_timestamp is None and stateful_pods.revision_of(pod) != newest
 
 
 class StatefulSetController(Workload[StatefulSet]):
-    """Runs StatefulSets."""
+    """Reconcile StatefulSets."""
 
     name = "statefulset"
     component = "statefulset-controller"
@@ -97,7 +92,7 @@ class StatefulSetController(Workload[StatefulSet]):
         if problem is not None:
             raise problem
         again = LOOK_AGAIN_SECONDS if key in self.unfinished else None
-        return soonest(wait, again, pod_states.next_availability(pods, owner.spec.min_ready_seconds, look.now))
+        return min_wait(wait, again, pod_states.next_availability(pods, owner.spec.min_ready_seconds, look.now))
 
     def _look(self, key: str, owner: StatefulSet, pods: Sequence[Pod], history: History) -> _Pass:
         wanted = stateful_pods.ordinals(owner)
@@ -114,10 +109,10 @@ class StatefulSetController(Workload[StatefulSet]):
             now=self.clock.now(),
         )
 
-    # -- what is done
+    # -- reconciling
 
     async def _act(self, look: _Pass) -> float | None:
-        """Make, remove and replace pods as far as that is possible now. Returns when to try refused ones again."""
+        """Create, remove and replace pods as far as possible now; return when to retry rejected ones."""
         await self._settle_claims(look)
         await self._repair(look)
         vacant = (ordinal for ordinal in stateful_pods.ordinals(look.owner) if ordinal not in look.pods)
@@ -133,9 +128,9 @@ class StatefulSetController(Workload[StatefulSet]):
             if look.one_by_one and missing and missing[0] < ordinal:
                 return await self._create(look, missing)
             if states.has_ended(pod) and pod.metadata.deletion_timestamp is None:
-                told = "Failed" if pod.status.phase == "Failed" else "Terminated"
-                text = f"StatefulSet {look.key} is recreating {told.lower()} Pod {pod.metadata.name}"
-                self.recorder.event(look.owner, "Warning", f"Recreating{told}Pod", text)
+                state = "Failed" if pod.status.phase == "Failed" else "Terminated"
+                text = f"StatefulSet {look.key} is recreating {state.lower()} Pod {pod.metadata.name}"
+                self.recorder.event(look.owner, "Warning", f"Recreating{state}Pod", text)
                 await self.pod_control.delete(look.key, look.owner, [pod])
                 if look.one_by_one:
                     return None
@@ -150,7 +145,6 @@ class StatefulSetController(Workload[StatefulSet]):
         return None
 
     async def _repair(self, look: _Pass) -> None:
-        """Give pods back the labels that tell which of the set they are."""
         for ordinal, pod in look.pods.items():
             meta = pod.metadata
             if meta.deletion_timestamp is None and not stateful_pods.has_identity(look.owner, ordinal, pod):
@@ -160,7 +154,6 @@ class StatefulSetController(Workload[StatefulSet]):
                 self.expectations.wrote(look.key, self.pods.informer, written)
 
     async def _create(self, look: _Pass, ordinals: Sequence[int]) -> float | None:
-        """Make pods, those of a revision together. Returns when to try refused ones again."""
         owner, first = look.owner, stateful_pace.first_updated(look.owner)
         old = [ordinal for ordinal in ordinals if ordinal < first]
         new = [ordinal for ordinal in ordinals if ordinal >= first]
@@ -178,7 +171,7 @@ class StatefulSetController(Workload[StatefulSet]):
         return None
 
     async def _remove_condemned(self, look: _Pass) -> bool:
-        """Remove the pods that are too many, the highest first; False while one has to be waited for."""
+        """Remove surplus pods, highest first; return False while one must be waited for."""
         if not look.one_by_one:
             going = [pod for pod in look.condemned if pod.metadata.deletion_timestamp is None]
             await self.pod_control.delete(look.key, look.owner, going)
@@ -194,7 +187,6 @@ class StatefulSetController(Workload[StatefulSet]):
         return True
 
     async def _replace_old(self, look: _Pass) -> None:
-        """Delete pods of old revisions from the highest number down; they are made anew in another pass."""
         doomed = stateful_pace.to_replace(
             look.owner, look.pods, is_old=look.is_old, works=look.is_available, at_once=self._at_once
         )
@@ -203,7 +195,6 @@ class StatefulSetController(Workload[StatefulSet]):
     # -- claims
 
     async def _create_claims(self, look: _Pass, ordinals: Sequence[int]) -> None:
-        """Make the claims that pods lack, in growing batches; raises the first refusal."""
         if not look.owner.spec.volume_claim_templates:
             return
         missing = [
@@ -212,7 +203,7 @@ class StatefulSetController(Workload[StatefulSet]):
             for claim in stateful_pods.claims(look.owner, ordinal, look.ref)
             if self._claims.get(claim.metadata.name, claim.metadata.namespace) is None
         ]
-        for batch in growing(missing):
+        for batch in growing_batches(missing):
             answers = await asyncio.gather(*(self._create_claim(look, *each) for each in batch), return_exceptions=True)
             for answer in answers:
                 if answer is not None:
@@ -224,17 +215,17 @@ class StatefulSetController(Workload[StatefulSet]):
         except errors.AlreadyExists:
             return
         except StatusError as error:
-            told = f"create Claim {claim.metadata.name} in StatefulSet {look.owner.metadata.name} failed: {error}"
-            self.recorder.event(look.owner, "Warning", "FailedCreate", told)
+            message = f"create Claim {claim.metadata.name} in StatefulSet {look.owner.metadata.name} failed: {error}"
+            self.recorder.event(look.owner, "Warning", "FailedCreate", message)
             raise
-        told = (
+        message = (
             f"create Claim {claim.metadata.name} Pod {stateful_pods.pod_name(look.owner, ordinal)} "
             f"in StatefulSet {look.owner.metadata.name} success"
         )
-        self.recorder.event(look.owner, "Normal", "SuccessfulCreate", told)
+        self.recorder.event(look.owner, "Normal", "SuccessfulCreate", message)
 
     async def _settle_claims(self, look: _Pass) -> None:
-        """See that claims have the owners that the retention policy gives them, before a pod is removed."""
+        """Set claims' owners by the retention policy, before a pod is removed."""
         if not look.owner.spec.volume_claim_templates:
             return
         for pod in (*look.pods.values(), *look.condemned):
@@ -262,7 +253,7 @@ class StatefulSetController(Workload[StatefulSet]):
 
 
 def new_status(look: _Pass, collisions: int | None) -> StatefulSetStatus:
-    """The status that the pods make. An update whose pods are all there and ready becomes the current revision."""
+    """Return the status. An update whose pods are all ready becomes the current revision."""
     pods = [*look.pods.values(), *look.condemned]
     made = [stateful_pods.revision_of(pod) for pod in pods if pod.metadata.deletion_timestamp is None]
     ready = [pod for pod in pods if look.is_ready(pod)]

@@ -1,4 +1,4 @@
-"""What the controllers of workloads have in common: a queue of workloads, fed by them and by their pods.
+"""The base of workload controllers: a queue fed by workloads and their pods.
 
 Read next: ``replicas.py``, the simplest of them.
 """
@@ -19,19 +19,18 @@ from mooring.controllers.workloads.pod_control import PodControl
 W = TypeVar("W", bound=Resource)
 
 LOOK_AGAIN_SECONDS = 1.0
-"""Caches that are behind tell of it when they catch up; this is for the case that they do not."""
+"""In case that a stale cache does not report when it catches up."""
 
 
 _MANY_PODS = 200
 _PAUSE_SECONDS = 0.02 / 1000
-"""A workload with many pods looks at all of them each time, so it rests for so long a pod in between."""
+"""Pause per pod between two passes over a workload, since each pass reads all of its pods."""
 
 
 class Workload(Controller, Generic[W]):
     """A controller of one kind of workloads."""
 
     component: ClassVar[str]
-    """Who says so in events, as kube-controller-manager has it."""
 
     def __init__(self, context: Context, cls: type[W]) -> None:
         super().__init__(context)
@@ -45,12 +44,12 @@ class Workload(Controller, Generic[W]):
         self.recorder = context.recorder(self.component)
         self.expectations = Expectations(self.clock)
         self.unfinished: set[str] = set()
-        """Workloads that have more to do than they do at a time: they do not rest in between."""
+        """Workloads with more work than one pass does: they do not pause."""
         self._rests_until: dict[str, float] = {}
         self.pod_control = PodControl(context, self.name, self.recorder, self.pods.informer, self.expectations)
 
     def follow_pods(self) -> None:
-        """Have workloads looked at when their pods change."""
+        """Enqueue workloads when their pods change."""
         feed: OwnerFeed[Pod] = OwnerFeed(self.owner_kind, self.queue.add, self.would_adopt)
         self.pods.informer.add_batch_handler(feed)
 
@@ -75,14 +74,14 @@ class Workload(Controller, Generic[W]):
 
     @abstractmethod
     async def sync(self, key: str, owner: W) -> float | None:
-        """As `reconcile`, for a workload that exists and whose caches are up to date."""
+        """Reconcile a workload that exists and whose caches are current."""
 
     @abstractmethod
     def selector_of(self, owner: W) -> LabelSelector | None:
-        """How the workload finds its pods."""
+        """Return the selector of the workload's pods."""
 
     def would_adopt(self, obj: Resource) -> Iterator[str]:
-        """The workloads whose selector finds an object that nobody controls."""
+        """Return the workloads whose selector matches an object without a controller."""
         for owner in self._by_namespace.get(obj.metadata.namespace):
             selector = self.selector_of(owner)
             if selector is not None and label_selector.from_label_selector(selector).matches(obj.metadata.labels):
@@ -93,6 +92,6 @@ class Workload(Controller, Generic[W]):
         self.enqueue(owner)
 
 
-def soonest(*waits: float | None) -> float | None:
-    """The shortest of some waits; None if there is none."""
+def min_wait(*waits: float | None) -> float | None:
+    """Return the shortest wait; None if there is none."""
     return min((wait for wait in waits if wait is not None), default=None)

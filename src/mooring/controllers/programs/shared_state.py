@@ -1,4 +1,4 @@
-"""What all pods that run programs share: the file, a client, the time, and where the server is."""
+"""What all pods that run programs share."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,8 @@ from mooring.controllers.programs.volumes import FromServer
 
 
 @dataclass
-class World:
-    """Made by ``pods.py``."""
+class SharedState:
+    """Constructed by ``pods.py``."""
 
     programs: Programs
     client: Client
@@ -31,7 +31,7 @@ class World:
         return pod_folder(self.programs.folder, pod.metadata.uid)
 
     def server(self) -> str:
-        """The URL of the API server, as its own kubeconfig says; from another network it has this machine's address."""
+        """Return the API server's URL from its kubeconfig; for other networks with this machine's address."""
         url = load(self.programs.kubeconfig).server
         return url.replace("//127.0.0.1:", f"//{self.programs.address}:") if self.programs.own_networks else url
 
