@@ -15,11 +15,11 @@ from mooring.cel.tracing import trace
 from mooring.cel.types import BOOL
 from mooring.cel.values import Timestamp
 from mooring.constraints.celenv import COST_LIMIT
-from mooring.constraints.time_added import time_added
+from mooring.constraints.time_added import parse_time_added
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What came of it on things that look alike to the expression."""
+    """The result of an expression for a group of inputs."""
 
     matches: bool
     why: str
@@ -51,9 +51,9 @@ def on_taints(program: Program, nodes: Iterable[Node]) -> list[Outcome]:
 
 
 def bound(taint: Taint) -> dict[str, Any]:
-    """A taint as expressions see it."""
+    """Return a taint as CEL input."""
     values: dict[str, Any] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    added = time_added(taint)
+    added = parse_time_added(taint)
     return values if added is None else {**values, "timeAdded": Timestamp.from_datetime(added)}
 
 
@@ -62,7 +62,7 @@ def shown(taint: Taint) -> str:
 
 
 def _read_keys(program: Program) -> frozenset[str] | None:
-    """The labels that an expression looks at; None when it may be all of them."""
+    """Return the labels that an expression reads; None if it may read all of them."""
     found: frozenset[str] = frozenset()
     for path, keys in program.reads.items():
         if path != ("node", "labels") or keys is None:
@@ -74,13 +74,13 @@ def _read_keys(program: Program) -> frozenset[str] | None:
 def _tried(
     program: Program, variable: str, inputs: Iterable[tuple[str, Mapping[str, Any]]], keys: frozenset[str] | None
 ) -> list[Outcome]:
-    alike: dict[object, tuple[Mapping[str, Any], list[str]]] = {}
+    by_input: dict[object, tuple[Mapping[str, Any], list[str]]] = {}
     for name, value in inputs:
         given = value["labels"] if variable == "node" else value
         seen = tuple(sorted((str(k), str(v)) for k, v in given.items() if keys is None or k in keys))
-        alike.setdefault(seen, (value, []))[1].append(name)
+        by_input.setdefault(seen, (value, []))[1].append(name)
     grouped: dict[tuple[bool, str, int | None], list[str]] = {}
-    for value, names in alike.values():
+    for value, names in by_input.values():
         grouped.setdefault(_outcome(program, {variable: value}), []).extend(names)
     made = [
         Outcome(matches=matches, why=why, cost=cost, count=len(names), names=names)

@@ -90,10 +90,7 @@ class AdvisorApi:
                 missing = errors.not_found(route.resource, route.name, group=GROUP)
                 missing.status.message = f"{missing.status.message}: {error}"
                 raise missing from error
-            settings = self.settings
-            return explain(
-                snapshot, subject, profiles=settings.profiles, features=settings.features, registry=settings.registry
-            )
+            return explain(snapshot, subject, self.settings)
 
         return await self.answer(request, route, work)
 
@@ -145,7 +142,7 @@ class AdvisorApi:
     # -- how
 
     async def answer(self, request: Request, route: ResourceRoute, work: Work, status: int = 200) -> Response:
-        """What some work finds, in a thread and within the limits."""
+        """Run work in a thread, within the limits."""
         user = request.user.username
         if user in self._busy:
             raise errors.too_many_requests("you have asked the advisor already: wait for that answer")
@@ -187,7 +184,7 @@ class AdvisorApi:
 
 
 def _named(result: Any, route: ResourceRoute) -> dict[str, Any]:
-    """A result as an object of the API: with the name that was asked for."""
+    """Return a result as an API object with the requested name."""
     tree: dict[str, Any] = msgspec.to_builtins(result)
     metadata = {"name": route.name, "namespace": route.namespace}
     kind = {"apiVersion": route.kind.api_version, "kind": route.kind.kind}
@@ -209,7 +206,7 @@ _COLUMNS: Mapping[str, Mapping[str, Callable[[dict[str, Any]], Any]]] = {
 
 
 def _table(tree: dict[str, Any]) -> Table | dict[str, Any]:
-    """A result as `kubectl get` prints it."""
+    """Return a result as a Table for `kubectl get`."""
     columns = _COLUMNS.get(tree["kind"])
     if columns is None:
         return tree
@@ -232,7 +229,7 @@ def _table(tree: dict[str, Any]) -> Table | dict[str, Any]:
 
 
 def _words(request: Request, name: str) -> list[str]:
-    """A query parameter that may be repeated, or have several values with commas between."""
+    """Return the values of a query parameter, repeated or comma-separated."""
     return [word.strip() for value in request.query.get(name, ()) for word in value.split(",") if word.strip()]
 
 

@@ -7,7 +7,7 @@ what the command prints. `mooring dashboard` and `mooring up --dashboard` run it
 |---|---|
 | ``access.py`` | where a cluster is read from, and how it decides |
 | ``options.py`` | its versions and gates |
-| ``standing.py``, ``history.py`` | the cluster as it stands, kept up to date change by change; what happened lately |
+| ``live_snapshot.py``, ``history.py`` | the current objects of the cluster; what happened lately |
 | ``watching.py`` | follows a live cluster, and lets pages ask in a thread of its own |
 | ``changing.py`` | the few changes that pages offer with `--allow-changes`, kept to what was shown |
 | ``gate.py`` | who may ask: token, host, origin, and the headers that keep a browser from doing more |

@@ -20,17 +20,24 @@ class Access:
     origin: str
     """For people: `the dump cluster.yaml`."""
     settings: Settings
-    """How its scheduler and its API server decide."""
+    """How its scheduler and API server decide, where `settings_for` is not given."""
+    settings_for: Callable[[Running], Settings] | None = None
+    """Returns the settings for other versions and gates; not given where flags have named them."""
     running: Running | None = None
-    """Its versions and gates, where somebody has named them; otherwise a live server is asked."""
+    """Its versions and gates, as far as flags name them or nothing better is known."""
     connect: Connect | None = None
     namespace: str = ""
     """What is looked at of a live cluster where its whole may not be: the namespace of the kubeconfig."""
     read: Callable[[], Snapshot] | None = None
     allow_changes: bool = False
-    """Whether pages offer to change the cluster: only where it is live, and somebody has asked for it."""
+    """Whether pages offer to change the cluster: only for a live cluster, and with --allow-changes."""
     has_stored_versions: bool = False
-    """Whether objects are read as they are stored, so that an audit can judge that too."""
+    """Whether objects are read as they are stored, so that an audit can check that too."""
+
+    @property
+    def follows_server(self) -> bool:
+        """Whether the versions and gates of the cluster's server count, live or recorded in a dump."""
+        return self.settings_for is not None or self.running is None
 
     @property
     def is_live(self) -> bool:

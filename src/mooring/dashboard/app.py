@@ -10,7 +10,7 @@ Read next: ``gate.py`` for who may ask, ``views/`` for what they see, ``layout.p
 
 import asyncio
 import mimetypes
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -20,6 +20,15 @@ from urllib.parse import parse_qs, unquote
 import msgspec
 
 from mooring.advisor.simulate.html.style import CSS
+from mooring.apiserver.edge.sending import (
+    BodyTooLargeError,
+    ClientGoneError,
+    Receive,
+    Send,
+    receive_body,
+    respond,
+    send_stream,
+)
 from mooring.base import logs
 from mooring.dashboard import layout
 from mooring.dashboard.asking import Answer, Asked, BadRequestError, File, Links, NotFoundError, Page, View
@@ -62,6 +71,9 @@ class App:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("latin-1")
+        if path == "/favicon.ico":  # browsers ask for it beside fragments, which name no icon
+            await _send(send, receive, _static("icon.svg"))
+            return
         try:
             rest = self._gate.check(scope["method"], path, headers)
             reply = await self._reply(scope, rest, headers, receive)
@@ -73,7 +85,7 @@ class App:
         except Exception:
             log.exception("a page could not be made")
             reply = self._wrapped(layout.problem(_DEFECT, self._cluster, self._links), 500)
-        await _send(send, receive, reply, with_body=scope["method"] != "HEAD")
+        await _send(send, receive, reply)
 
     async def _reply(self, scope: Any, rest: str, headers: Mapping[str, str], receive: Any) -> _Reply:
         parts = tuple(unquote(part) for part in rest.split("/"))
@@ -128,16 +140,15 @@ class App:
         return _Reply(200, self._news(), "text/event-stream", {})
 
     async def _news(self) -> AsyncIterator[bytes]:
-        """The revision now, and whenever it is another one."""
         self._streams += 1
         stopping = asyncio.create_task(self.stopping.wait())
         try:
-            told = -1
+            label = -1
             while not stopping.done():
                 state = "behind" if self._cluster.is_behind else "live" if self._cluster.access.is_live else "still"
                 yield f"data: {self._cluster.revision} {state}\n\n".encode()
-                told = self._cluster.revision
-                change = asyncio.create_task(self._cluster.changed(told))
+                label = self._cluster.revision
+                change = asyncio.create_task(self._cluster.changed(label))
                 try:
                     await asyncio.wait({change, stopping}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 finally:
@@ -172,19 +183,14 @@ def _values(text: bytes) -> dict[str, list[str]]:
         raise BadRequestError(f"the request cannot be read: {error}") from error
 
 
-async def _body(receive: Callable[[], Any]) -> bytes:
-    body = bytearray()
+async def _body(receive: Receive) -> bytes:
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise BadRequestError("the request has ended too early")
-                body += message.get("body", b"")
-                if len(body) > _MOST_BYTES:
-                    raise RefusedError(413, f"this is larger than {_MOST_BYTES} bytes")
-                if not message.get("more_body"):
-                    return bytes(body)
+            return await receive_body(receive, _MOST_BYTES)
+    except BodyTooLargeError:
+        raise RefusedError(413, f"this is larger than {_MOST_BYTES} bytes") from None
+    except ClientGoneError:
+        raise BadRequestError("the request has ended too early") from None
     except TimeoutError:
         raise RefusedError(408, "the request did not arrive in time") from None
 
@@ -214,37 +220,17 @@ def _text(status: int, message: str) -> _Reply:
     return _Reply(status, f"{message}\n".encode(), "text/plain; charset=utf-8", {})
 
 
-async def _send(send: Any, receive: Any, reply: _Reply, *, with_body: bool) -> None:
-    headers = {**HEADERS, "content-type": reply.content_type, **reply.headers}
+async def _send(send: Send, receive: Receive, reply: _Reply) -> None:
+    given = {**HEADERS, **reply.headers}
+    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in given.items()]
     if isinstance(reply.body, bytes):
-        headers["content-length"] = str(len(reply.body))
-    start = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": reply.status, "headers": start})
-    if isinstance(reply.body, bytes):
-        await send({"type": "http.response.body", "body": reply.body if with_body else b""})
+        await respond(send, reply.status, reply.body, reply.content_type, headers)
         return
-    await _stream(send, receive, reply.body)
-
-
-async def _stream(send: Any, receive: Any, body: AsyncIterator[bytes]) -> None:
-    """Send pieces until there are no more, or nobody listens."""
-
-    async def gone() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    async def pieces() -> None:
-        async for piece in body:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-
-    tasks = {asyncio.create_task(gone()), asyncio.create_task(pieces())}
+    start = [(b"content-type", reply.content_type.encode()), *headers]
+    await send({"type": "http.response.start", "status": reply.status, "headers": start})
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await send_stream(reply.body, receive, send)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        close = getattr(body, "aclose", None)
+        close = getattr(reply.body, "aclose", None)
         if close is not None:
             await close()
-    await send({"type": "http.response.body", "body": b""})

@@ -25,8 +25,8 @@ class Links:
     """What a page says when it changes the cluster; empty where it may not."""
 
     def to(self, *path: str, **query: object) -> str:
-        told = {name: value for name, value in query.items() if value not in ("", None)}
-        return self.base + "/".join(quote(part, safe="") for part in path) + (f"?{urlencode(told)}" if told else "")
+        label = {name: value for name, value in query.items() if value not in ("", None)}
+        return self.base + "/".join(quote(part, safe="") for part in path) + (f"?{urlencode(label)}" if label else "")
 
     def node(self, name: str) -> str:
         return self.to("nodes", name)

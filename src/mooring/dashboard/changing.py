@@ -1,8 +1,8 @@
-"""Changes of the cluster from a page, where `--allow-changes` was given: first told in full, then made.
+"""Changes of the cluster from a page, where `--allow-changes` was given: first shown in full, then made.
 
 A page never says what to write. It names one of a few changes; the dashboard makes a `Proposal` of it, shows the
-commands that do the same, and remembers it under a random name. Whoever confirms that name gets exactly what was shown,
-once, with their own credentials: an object that somebody has changed since is left alone. Made by ``views/changes.py``.
+commands that do the same, and remembers it under a random name. The user who confirms that name gets exactly what was
+shown, once, with their own credentials: an object that has changed since is left alone. Made by ``views/changes.py``.
 """
 
 import secrets
@@ -67,7 +67,7 @@ class Proposals:
         return name
 
     def take(self, name: str) -> Proposal | None:
-        """A proposal, which nobody can take again."""
+        """Return a proposal and remove it."""
         return self._open.pop(name, None)
 
 
@@ -99,7 +99,7 @@ def _found(snapshot: Snapshot, target: Target) -> Resource | None:
 def _type_of(target: Target) -> type[Resource]:
     kind = scheme().kind(target.api_version, target.kind)
     if kind is None:
-        raise LookupError(f"nobody here knows {target.kind} of {target.api_version}")
+        raise LookupError(f"unknown kind: {target.kind} of {target.api_version}")
     return scheme().hub(kind).type
 
 
@@ -159,7 +159,7 @@ def delete_pod(pod: Pod) -> Proposal:
     caveat = (
         f"{owner.kind} {owner.name} makes another one"
         if owner is not None
-        else "nobody makes it again: it is gone for good"
+        else "no controller creates it again: it is gone for good"
     )
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     return Proposal(summary=f"delete pod {name}", changes=(patches.deletion(pod),), befores=(pod,), caveat=caveat)
@@ -188,7 +188,7 @@ async def _make(client: Client, change: Change, before: Resource | None) -> None
         return
     now = await client.get(cls, target.name, target.namespace)
     if before is None or _meant(newest_of(now)) != _meant(before):
-        raise ChangedMeanwhileError(f"{target} has changed since this was shown: look again, and decide anew")
+        raise ChangedMeanwhileError(f"{target} has changed since this was shown: look again, and decide then")
     meta = now.metadata
     if change.action == "delete":
         await client.delete(cls, target.name, target.namespace, uid=meta.uid)
@@ -199,6 +199,5 @@ async def _make(client: Client, change: Change, before: Resource | None) -> None
 
 
 def _meant(obj: Resource) -> tuple[Any, ...]:
-    """What people and controllers want of an object; its status may change at any time."""
     meta = obj.metadata
     return meta.uid, meta.labels, meta.annotations, getattr(obj, "spec", None)

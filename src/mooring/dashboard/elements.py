@@ -1,7 +1,9 @@
 """Parts of pages that only the dashboard has: links, commands to copy, forms, pages of long lists."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
+from mooring.advisor.explain.causes.running import ago
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.dashboard.asking import Asked, Links
 
@@ -29,12 +31,12 @@ def command(text: str) -> Markup:
     return tag("div", tag("code", text), button, class_="command")
 
 
-def change_form(links: Links, text: str, told: str, **fields: str) -> Markup:
+def change_form(links: Links, text: str, label: str, **fields: str) -> Markup:
     """A button that asks for a change of the cluster; nothing where pages may not change it."""
     if not links.changing:
         return Markup("")
     hidden = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
-    return tag("form", *hidden, tag("button", text, type="submit", aria_label=told), class_="change", method="post",
+    return tag("form", *hidden, tag("button", text, type="submit", aria_label=label), class_="change", method="post",
                action=links.to("changes"), data_into=CONFIRMATION)  # fmt: skip
 
 
@@ -49,6 +51,12 @@ def change_button(links: Links, text: str, what: str) -> Markup:
 def badge(text: object, mood: str = "") -> Markup:
     """A word in a frame; `mood` is `good`, `bad`, `warn` or nothing."""
     return tag("span", text, class_=f"badge {mood}".strip())
+
+
+def time_ago(text: str, now: datetime) -> Markup:
+    """Return how long ago a timestamp was, with the timestamp itself as a tooltip."""
+    since = ago(text, now)
+    return tag("time", f"{since} ago", datetime=text, title=text) if since else Markup("-")
 
 
 def soft(*text: object) -> Markup:
@@ -120,8 +128,8 @@ def pager(asked: Asked, path: Sequence[str], number: int, kept: Mapping[str, str
         for each in wanted
     ]
     first = (at - 1) * PER_PAGE + 1
-    told = f"{first:,} to {min(at * PER_PAGE, number):,} of {number:,}"
-    return tag("nav", tag("span", told, class_="soft"), *made, class_="pager", aria_label="Pages")
+    label = f"{first:,} to {min(at * PER_PAGE, number):,} of {number:,}"
+    return tag("nav", tag("span", label, class_="soft"), *made, class_="pager", aria_label="Pages")
 
 
 def of_page(asked: Asked, found: Sequence[object]) -> slice:

@@ -1,11 +1,11 @@
-"""Who may see the dashboard: whoever has the address, from a browser of this machine, and no page of anybody else.
+"""Who may see the dashboard: browsers of this machine with the address, and no page of another site.
 
 - The address has a random token; it is compared in constant time, and nothing is served without it.
 - The `Host` header must name the loopback address, or a page whose name was pointed there (DNS rebinding) could read.
 - A request that a page of another site has made (`Origin`, `Sec-Fetch-Site`) is refused, whatever it knows.
 - What is sent needs POST and an own `Origin`; what changes the cluster needs a header, too, with a second token that
   only own pages have in them. Without `--allow-changes` there is none, and such addresses do not exist.
-- Pages may load scripts and styles from here alone, nothing inline, and nobody may put them into a frame.
+- Pages may load scripts and styles from here alone, nothing inline, and no site may put them into a frame.
 """
 
 import hmac
@@ -18,7 +18,7 @@ HEADERS: Mapping[str, str] = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    "referrer-policy": "same-origin",  # the address is the key: nobody else is told of it
+    "referrer-policy": "same-origin",  # the address is the key: it is sent to no other site
     "x-content-type-options": "nosniff",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -28,11 +28,11 @@ CHANGING = "x-mooring-changes"
 """The header of requests that change the cluster."""
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 _OWN_SITES = frozenset({"same-origin", "none"})
-"""`none`: somebody has typed or opened the address."""
+"""`none`: the address was typed or opened."""
 
 
 class RefusedError(Exception):
-    """A request that is not answered; the message may be shown to whoever made it."""
+    """A request that is not answered; the message may be shown to the client."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

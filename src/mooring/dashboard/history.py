@@ -1,7 +1,7 @@
 """What happened lately: pods and nodes that came, went and changed, how long pods waited, and counts over time.
 
-A snapshot tells the past by the timestamps of its objects; from then on every change is noted as it comes. Of a crowd
-of pods that fare alike within a second one line is kept, and of everything only the last.
+The timestamps of a snapshot's objects show the past; from then on every change is noted as it comes. Of a crowd
+of identical changes within a second one line is kept, and of everything only the last.
 """
 
 import heapq
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from mooring.advisor.explain.reasons.nodes import shown_taint
+from mooring.advisor.node_facts import shown_taint
 from mooring.advisor.simulate.results import Moment
 from mooring.advisor.simulate.utilisation import part_of
 from mooring.advisor.snapshot import Snapshot
@@ -94,12 +94,12 @@ class History:
                 examples[key] = f"{obj.metadata.namespace}/{obj.metadata.name}"
         for (what, owner), number in crowds.items():
             example = examples[what, owner]
-            subject = example if number == 1 else f"{number} pods of {owner or 'nobody'}"
+            subject = example if number == 1 else f"{number} pods of {owner or 'no owner'}"
             gone = what == "deleted"
             self.lines.append(Line(at, f"{subject}: {what}", "" if gone else "pod", example))
 
     def tell(self, text: str, kind: str, name: str, now: datetime) -> None:
-        """Add a line that no change of an object tells."""
+        """Add a line that no change of an object shows."""
         self.lines.append(Line(times.to_seconds(now), text, kind, name))
 
     def _pod_news(self, old: Pod | None, new: Pod | None) -> str:
@@ -124,7 +124,6 @@ def _owner(pod: Pod) -> str:
 
 
 def _is_evicted(pod: Pod) -> bool:
-    """Whether somebody other than its owner wants a pod gone, as the API marks it."""
     return pod.status.reason == "Evicted" or any(
         entry.type == "DisruptionTarget" and entry.status == "True" for entry in pod.status.conditions
     )
@@ -153,7 +152,6 @@ def _node_news(old: Node | None, new: Node | None) -> Iterator[tuple[str, str]]:
 
 
 def _past(snapshot: Snapshot) -> list[Line]:
-    """The last things that timestamps tell, the newest last."""
     found = heapq.nlargest(_LINES, (*_pod_past(snapshot.all(Pod)), *_node_past(snapshot.all(Node))))
     return found[::-1]
 
@@ -192,7 +190,6 @@ def _scheduled(pod: Pod) -> PodCondition | None:
 
 
 def _past_waits(pods: Iterable[Pod]) -> list[Wait]:
-    """How long the last pods waited that have a node."""
     placed = (
         (entry.last_transition_time, pod.metadata.creation_timestamp)
         for pod in pods

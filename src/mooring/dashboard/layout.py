@@ -14,6 +14,7 @@ MENU = (
     ("pods", "Pod", ("pods",)),
     ("nodes", "Node", ("nodes",)),
     ("what-if", "What if", ("what-if",)),
+    ("upgrade", "Upgrade", ("upgrade",)),
     ("versions", "Versions and gates", ("versions",)),
     ("expressions", "Expressions", ("expressions",)),
 )
@@ -40,19 +41,19 @@ def _forbidden(missing: Mapping[str, str]) -> Markup:
     named = ", ".join(f"{plural}{where[plural]}" for plural in order[:_NAMED]) + (
         f" and {len(order) - _NAMED} other kinds" if len(order) > _NAMED else ""
     )
-    told = f"With your rights not all of this cluster can be read, so answers may be incomplete: {named}."
+    label = f"With your rights not all of this cluster can be read, so answers may be incomplete: {named}."
     lines = [tag("li", f"{plural} are left out: {missing[plural]}") for plural in order]
-    return tag("details", tag("summary", told), tag("ul", *lines), class_="notice")
+    return tag("details", tag("summary", label), tag("ul", *lines), class_="notice")
 
 
 def waiting(cluster: Watching, links: Links) -> str:
     """While the cluster is read, or when it cannot be."""
     if cluster.problem:
         return _document("The cluster cannot be read", "", notice(cluster.problem), cluster, links)
-    told = (
+    label = (
         f"Reading {cluster.access.origin}: {cluster.read_so_far():,} objects so far. The page shows it when it is done."
     )
-    body = tag("p", told, class_="soft", data_waiting="", id="waiting", role="status")
+    body = tag("p", label, class_="soft", data_waiting="", id="waiting", role="status")
     return _document("Reading the cluster", "", body, cluster, links)
 
 
@@ -71,14 +72,14 @@ def _document(title: str, view: str, body: Markup, cluster: Watching, links: Lin
         tag("script", type="module", src=links.to("static", "dashboard.js")),
     )
     state = "live" if cluster.access.is_live else "still"
-    told = {"live": "live", "still": "one moment, read once"}[state]
+    label = {"live": "live", "still": "one moment, read once"}[state]
     top = tag(
         "header",
         tag("a", "To the content", href="#content", class_="skip"),
         tag("span", "Mooring", class_="brand"),
         _menu(view, cluster, links),
         tag("span", cluster.access.origin, class_="origin"),
-        tag("span", told, id="state", class_=f"state {state}", role="status"),
+        tag("span", label, id="state", class_=f"state {state}", role="status"),
         class_="top",
     )
     main = tag("main", tag("h1", title), body, id="content", tabindex="-1")
@@ -93,7 +94,6 @@ def _document(title: str, view: str, body: Markup, cluster: Watching, links: Lin
 
 
 def _confirmation(links: Links) -> Markup:
-    """Where a change of the cluster is shown before it is made."""
     if not links.changing:
         return Markup("")
     close = tag(

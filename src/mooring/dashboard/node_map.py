@@ -17,8 +17,8 @@ class Square(NamedTuple):
     name: str
     shade: str
     """A class of the style sheet."""
-    told: str
-    """What a pointer is told."""
+    label: str
+    """The tooltip."""
     is_crossed: bool
     is_dotted: bool
 

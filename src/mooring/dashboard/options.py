@@ -1,4 +1,4 @@
-"""The versions and gates of the cluster that is shown: given on the command line, or told by its server.
+"""The versions and gates of the cluster that is shown: given on the command line, or reported by its server.
 
 The only place of the dashboard that reads them. Called by ``watching.py``, and by ``views/versions.py`` for what they
 were at which version.
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mooring.advisor.audit import live
-from mooring.advisor.audit.options import PROPOSALS, component_of
+from mooring.advisor.audit.options import PROPOSALS, component_of_snapshot
+from mooring.advisor.snapshot import Snapshot
 from mooring.base import known_gates
 from mooring.base.component import Component, resolve
 from mooring.base.version import BINARY, OLDEST_EMULATION, OLDEST_MIN_COMPATIBILITY, Version
 from mooring.cel import Program
-from mooring.client import Client
 from mooring.constraints.celenv import Environments
 
 
@@ -27,9 +26,10 @@ class Running:
     """What is only assumed."""
 
 
-async def told_by(client: Client) -> Running:
-    """As a live server shows it. Raises what the client does, and `QuestionError`."""
-    return Running(*component_of(*await live.shown_by(client)))
+def running_of(snapshot: Snapshot) -> Running | None:
+    """Return how the server of a snapshot runs; None for manifests. Raises `QuestionError`."""
+    found = component_of_snapshot(snapshot)
+    return None if found is None else Running(*found)
 
 
 class GateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -83,5 +83,5 @@ def gate_rows(running: Running) -> list[GateRow]:
 
 
 def compile_new(running: Running, environments: Environments, expression: str) -> Program:
-    """An expression as the cluster's server would judge a new one."""
+    """An expression as the cluster's server would validate a new one."""
     return environments.new_expressions(running.component.versions.min_compatibility).compile(expression)

@@ -1,10 +1,10 @@
 """Follows a cluster for the dashboard, and answers questions about it in one thread.
 
     async with Watching(access) as cluster:
-        page = await cluster.ask(lambda standing: overview(standing))
+        page = await cluster.ask(lambda live: overview(live))
 
-Changes of a live cluster are gathered and taken in once a second, so that a busy cluster costs little; whoever waits in
-`changed` is told. All that touches the `Standing` runs in the same thread, one thing after the other: nothing needs
+Changes of a live cluster are gathered and taken in once a second, so that a busy cluster costs little;
+`changed` then returns. All that touches the `LiveSnapshot` runs in one thread, so that nothing needs
 a lock, and the event loop goes on meanwhile. What takes seconds and needs only the snapshot (`simulate`, `audit`) has
 another thread.
 """
@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -23,6 +24,7 @@ from mooring.advisor.simulate import Simulation
 from mooring.advisor.snapshot import Snapshot, SnapshotError, live
 from mooring.advisor.snapshot.following import readable
 from mooring.advisor.snapshot.objects import Note
+from mooring.advisor.snapshot.server_info import server_of
 from mooring.api.errors import StatusError
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
@@ -30,8 +32,8 @@ from mooring.client import Change, Client, ClientError, Informer, Informers
 from mooring.dashboard import options
 from mooring.dashboard.access import Access
 from mooring.dashboard.changing import Proposals
+from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.options import Running
-from mooring.dashboard.standing import Standing
 
 T = TypeVar("T")
 PAUSE = 1.0
@@ -48,7 +50,7 @@ class Watching:
         """Why there is nothing to see, in a sentence."""
         self.client: Client | None = None
         self._clock = clock or SystemClock()
-        self._standing: Standing | None = None
+        self._live: LiveSnapshot | None = None
         self._waiting: list[Change[Any]] = []
         self._news = asyncio.Condition()
         self._informers: list[Informer[Any]] = []
@@ -57,9 +59,11 @@ class Watching:
         self._stack = AsyncExitStack()
         self._task: asyncio.Task[None] | None = None
         self.simulations: OrderedDict[str, Simulation] = OrderedDict()
-        """The last ones, by a name, for those who want their report."""
+        """The last ones by name, for their reports."""
         self.proposals = Proposals()
-        self._settled: asyncio.Task[Running] | None = None
+        self.settings = access.settings
+        """How the scheduler and the API server of the cluster decide."""
+        self._running = access.running
 
     async def __aenter__(self) -> Self:
         """Raises `SnapshotError` for a dump or a data directory that cannot be read, ClientError for no cluster."""
@@ -82,11 +86,11 @@ class Watching:
 
     @property
     def is_ready(self) -> bool:
-        return self._standing is not None
+        return self._live is not None
 
     @property
     def revision(self) -> int:
-        return 0 if self._standing is None else self._standing.revision
+        return 0 if self._live is None else self._live.revision
 
     @property
     def is_behind(self) -> bool:
@@ -96,16 +100,19 @@ class Watching:
     @property
     def forbidden(self) -> Mapping[str, str]:
         """What the user may not read, and why: it is missing from every page."""
-        return self._standing.snapshot.forbidden if self._standing is not None else {}
+        return self._live.snapshot.forbidden if self._live is not None else {}
 
     @property
     def notes(self) -> Sequence[Note]:
         """What could not be read for other reasons."""
-        return self._standing.snapshot.notes if self._standing is not None else ()
+        return self._live.snapshot.notes if self._live is not None else ()
 
     @property
     def pending(self) -> int:
-        return 0 if self._standing is None else len(self._standing.waiting)
+        return 0 if self._live is None else len(self._live.waiting)
+
+    def now(self) -> datetime:
+        return self._clock.now()
 
     def read_so_far(self) -> int:
         """How many objects were read, while that goes on."""
@@ -114,8 +121,8 @@ class Watching:
     async def ready(self) -> bool:
         """Wait until there is something to see, or a `problem`: whether there is."""
         async with self._news:
-            await self._news.wait_for(lambda: self._standing is not None or self.problem)
-        return self._standing is not None
+            await self._news.wait_for(lambda: self._live is not None or self.problem)
+        return self._live is not None
 
     async def changed(self, after: int) -> int:
         """Wait until the revision is another one than `after`."""
@@ -123,44 +130,37 @@ class Watching:
             await self._news.wait_for(lambda: self.revision != after)
         return self.revision
 
-    async def ask(self, question: Callable[[Standing], T]) -> T:
-        """What a question finds, in the thread of the standing. Ask `ready` first."""
-        standing = self._standing
-        if standing is None:
+    async def ask(self, question: Callable[[LiveSnapshot], T]) -> T:
+        """What a question finds, in the thread of the live. Ask `ready` first."""
+        live = self._live
+        if live is None:
             raise RuntimeError("nothing is known yet: wait for `ready`")
-        return await asyncio.get_running_loop().run_in_executor(self._asking, question, standing)
+        return await asyncio.get_running_loop().run_in_executor(self._asking, question, live)
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """What takes seconds, in a thread of its own. It must not touch the standing."""
+        """What takes seconds, in a thread of its own. It must not touch the live."""
         return await asyncio.get_running_loop().run_in_executor(self._computing, work)
 
     async def tell(self, text: str, kind: str, name: str) -> None:
         """Add to what changed lately."""
         now = self._clock.now()
-        await self.ask(lambda standing: standing.tell(text, kind, name, now))
+        await self.ask(lambda live: live.record(text, kind, name, now))
         async with self._news:
             self._news.notify_all()
 
-    async def running(self) -> Running:
-        """The versions and gates of the cluster. Raises `QuestionError`, and what clients do."""
-        if self._settled is None or (self._settled.done() and self._settled.exception() is not None):
-            self._settled = asyncio.create_task(self._running())
-        return await asyncio.shield(self._settled)
+    def running(self) -> Running:
+        """Return the versions and gates of the cluster. Raises `QuestionError` where they are not known."""
+        if self._running is None:
+            raise QuestionError("neither flags nor the cluster say which release it runs: give --emulation-version")
+        return self._running
 
     async def whole(self) -> Snapshot:
         """All objects as they were given, for an audit. Raises `SnapshotError`."""
         if self.client is not None:
             return await live(self.client, self.access.origin, namespace=self.access.namespace)
-        return await self.ask(lambda standing: standing.snapshot)
+        return await self.ask(lambda live: live.snapshot)
 
     # -- following
-
-    async def _running(self) -> Running:
-        if self.access.running is not None:
-            return self.access.running
-        if self.client is not None:
-            return await options.told_by(self.client)
-        raise QuestionError("nobody has said with which versions this cluster runs")
 
     async def _keep(self) -> None:
         try:
@@ -168,7 +168,7 @@ class Watching:
                 await self._begin(await self.compute(self._read))
             else:
                 await self._follow(self.client)
-        except (SnapshotError, ClientError, StatusError) as error:
+        except (SnapshotError, ClientError, StatusError, QuestionError) as error:
             await self._fail(str(error))
         except Exception as error:
             log.exception("the dashboard cannot follow the cluster")
@@ -184,11 +184,14 @@ class Watching:
         return self.access.read()
 
     async def _begin(self, snapshot: Snapshot) -> None:
-        now, settings = self._clock.now(), self.access.settings
+        if self.access.follows_server and (found := options.running_of(snapshot)) is not None:
+            self._running = found
+            self.settings = self.access.settings_for(found) if self.access.settings_for else self.settings
+        now, settings = self._clock.now(), self.settings
         loop = asyncio.get_running_loop()
-        made = await loop.run_in_executor(self._asking, Standing, snapshot, settings, now)
+        made = await loop.run_in_executor(self._asking, LiveSnapshot, snapshot, settings, now)
         async with self._news:
-            self._standing = made
+            self._live = made
             self._news.notify_all()
 
     async def _follow(self, client: Client) -> None:
@@ -202,7 +205,8 @@ class Watching:
             await informers.wait_for_sync()
             self._waiting.clear()
             found = [obj for informer in self._informers for obj in informer.objects()]
-            await self._begin(Snapshot(self.access.origin, found, missing=missing))
+            server = await server_of(client)
+            await self._begin(Snapshot(self.access.origin, found, missing=missing, server=server))
             while True:
                 await self._clock.sleep(PAUSE)
                 await self._take_in()
@@ -214,8 +218,8 @@ class Watching:
             await self.take_in(changes)
 
     async def take_in(self, changes: Sequence[Change[Any]]) -> None:
-        """Apply changes, and tell whoever waits for some."""
+        """Apply changes and notify waiters."""
         now = self._clock.now()
-        await self.ask(lambda standing: standing.apply(changes, now))
+        await self.ask(lambda live: live.apply(changes, now))
         async with self._news:
             self._news.notify_all()

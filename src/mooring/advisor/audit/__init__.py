@@ -1,9 +1,9 @@
-"""`mooring audit`: what breaks when versions or gates change, and what to do about it, in order.
+"""`mooring audit`: find what breaks when versions or gates change, and the steps to take, in order.
 
     auditor      an audit from end to end            options              the question, read into options
-    uses         what an object uses                 judging              what admission says about it
+    uses         gated uses of an object             admission_checks     the result of admission
     outcomes     what would happen to it             pods, served, made   evictions, placements, API versions, templates
-    steps        what to do                          rewriting            the same pods in words that stay
+    steps        what to do                          rewriting            the same pods without gated features
     results      the typed answer                    reports              how it is written
     rehearsal    what really happens on a copy
 

@@ -1,10 +1,10 @@
-"""An audit from end to end: every object of a snapshot, what it uses, what would happen, and what to do about it.
+"""An audit from end to end: the uses of every object in a snapshot, their effects, and the steps to take.
 
     question = ask(component.resolve(), disable=["TaintTolerationComparisonOperators"])
     audit(snapshot, question).findings
 
-Nothing is changed and nothing is asked of a server: the answers are those of admission, the scheduler's engine and the
-eviction rules as they would be. ``rehearsal.py`` compares them with what really happens on a copy.
+Nothing is changed and no server is called: effects are computed with admission, the scheduler's engine and the eviction
+rules under the target options. ``rehearsal.py`` compares them with what happens on a copy.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mooring.advisor.audit import bridged, judging, scheduler_config
+from mooring.advisor.audit import admission_checks, bridged, scheduler_config
 from mooring.advisor.audit import options as audit_options
 from mooring.advisor.audit.options import Options, Question
 from mooring.advisor.audit.outcomes import Outcomes, Subject
@@ -23,7 +23,7 @@ from mooring.advisor.audit.served import Served
 from mooring.advisor.audit.steps import Steps
 from mooring.advisor.audit.uses import Uses
 from mooring.advisor.lint.linter import without_logs
-from mooring.advisor.policies import judge_of
+from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.api import codec
@@ -33,7 +33,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.scheduler.facade import ProfileSpec
 
 _DEFAULT_NAMESPACE = "default"
-_MOST_REFUSED = 50
+_MAX_REFUSED = 50
 
 
 def audit(
@@ -45,7 +45,7 @@ def audit(
     has_stored_versions: bool = False,
     now: datetime | None = None,
 ) -> Audit:
-    """What would break. `has_stored_versions`: the snapshot's objects say the version in which they are stored."""
+    """Find what would break. `has_stored_versions`: the snapshot's objects have their storage versions."""
     with without_logs():
         return _Auditor(snapshot, question, profiles, now or datetime.now(UTC)).run(
             str(scheduler_config_file or ""), has_stored_versions=has_stored_versions
@@ -75,7 +75,7 @@ class _Auditor:
             obj = _decoded(each, self._options)
             if obj is not None:
                 subjects[reference] = Subject(obj, reference)
-                findings += self._judged(subjects[reference])
+                findings += self._evaluate(subjects[reference])
         self._notes += _refused_by_policies(self._snapshot, subjects.values())
         self._notes += _refused_by_quotas(self._snapshot, subjects.values())
         findings += self._suffering(findings, subjects)
@@ -93,7 +93,7 @@ class _Auditor:
             unread=sorted(self._snapshot.forbidden),
         )
 
-    def _judged(self, subject: Subject) -> list[Finding]:
+    def _evaluate(self, subject: Subject) -> list[Finding]:
         try:
             return [*self._outcomes.of(subject), *bridged.findings(subject, self._uses)]
         except Exception as error:  # one object that Mooring fails on must not hide what happens to others
@@ -102,13 +102,12 @@ class _Auditor:
             return []
 
     def _suffering(self, findings: Iterable[Finding], subjects: dict[ObjectReference, Subject]) -> Iterator[Finding]:
-        """Pods that are worse off although they use nothing themselves: their volume or claim does."""
-        told = {finding.object for finding in findings if finding.object.kind == "Pod"}
+        text = {finding.object for finding in findings if finding.object.kind == "Pod"}
         gone = next((change for change in self._options.changes if not change.enabled), None)
         by_name = {(r.namespace, r.name): r for r in subjects if r.kind == "Pod" and r.stored}
         for pod, fate in self._pods.suffering():
             reference = by_name.get((pod.metadata.namespace, pod.metadata.name))
-            if reference is not None and reference not in told and gone is not None:
+            if reference is not None and reference not in text and gone is not None:
                 yield Finding(
                     object=reference,
                     feature=gone.gate,
@@ -120,45 +119,42 @@ class _Auditor:
 
 
 def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[Subject]) -> list[str]:
-    """What the cluster's own policies would refuse if it were written anew: a rollout or restore does that."""
-    judge = judge_of(snapshot)
-    if judge.is_idle:
+    policies = policies_of(snapshot)
+    if policies.is_idle:
         return []
-    told = [(subject.reference, judge.verdict(subject.object)) for subject in subjects]
+    shown = [(subject.reference, policies.verdict(subject.object)) for subject in subjects]
     refused = [
         f"{reference}: would be refused if it were created anew: {verdict.refused}"
-        for reference, verdict in told
+        for reference, verdict in shown
         if verdict.refused
     ]
-    asked = Counter(text for _, verdict in told for text in verdict.webhooks)
+    asked = Counter(text for _, verdict in shown for text in verdict.webhooks)
     webhooks = [f"the {text} is asked when {count} of these objects are created anew" for text, count in asked.items()]
     return _most(refused, "policies") + webhooks
 
 
 def _refused_by_quotas(snapshot: Snapshot, subjects: Iterable[Subject]) -> list[str]:
-    """The same for quotas: those whose limits were lowered below what is used let nothing come again."""
     if not snapshot.all(ResourceQuota):
         return []
     rules = NamespaceRules.of(snapshot)
-    told = ((subject.reference, rules.refusal_anew(subject.object)) for subject in subjects)
-    refused = [f"{reference}: would be refused if it were created anew: {why}" for reference, why in told if why]
+    text = ((subject.reference, rules.refusal_if_recreated(subject.object)) for subject in subjects)
+    refused = [f"{reference}: would be refused if it were created anew: {why}" for reference, why in text if why]
     return _most(refused, "quotas")
 
 
 def _most(refused: list[str], who: str) -> list[str]:
-    more = len(refused) - _MOST_REFUSED
-    return refused if more <= 0 else [*refused[:_MOST_REFUSED], f"{who} would refuse {more} more objects"]
+    more = len(refused) - _MAX_REFUSED
+    return refused if more <= 0 else [*refused[:_MAX_REFUSED], f"{who} would refuse {more} more objects"]
 
 
 def subjects_of(snapshot: Snapshot, question: Question) -> list[Subject]:
-    """The objects that an audit looks at, for a rehearsal with the same ones."""
+    """Return the audited objects, for a rehearsal with the same ones."""
     options = audit_options.build(question)
     found = ((_decoded(raw, options), reference_of(raw, _is_namespaced(raw, options))) for raw in snapshot.raw())
     return [Subject(obj, reference) for obj, reference in found if obj is not None and obj.metadata.name]
 
 
 def _decoded(raw: RawObject, options: Options) -> Resource | None:
-    """An object in the newest version of its kind; the snapshot has noted those that cannot be read."""
     scheme = options.now.scheme
     kind = scheme.kind(raw.api_version, raw.kind)
     if kind is None:
@@ -170,7 +166,7 @@ def _decoded(raw: RawObject, options: Options) -> Resource | None:
     obj = scheme.convert(found, scheme.hub(kind))
     if kind.namespaced and not obj.metadata.namespace:
         obj.metadata.namespace = _DEFAULT_NAMESPACE
-    judging.default(obj)
+    admission_checks.default(obj)
     return obj
 
 
@@ -180,7 +176,7 @@ def _is_namespaced(raw: RawObject, options: Options) -> bool:
 
 
 def reference_of(raw: RawObject, namespaced: bool) -> ObjectReference:
-    """What to call an object."""
+    """Return the reference of an object."""
     metadata = raw.tree.get("metadata") if isinstance(raw.tree, dict) else None
     stored = isinstance(metadata, dict) and bool(metadata.get("uid"))
     name = raw.name

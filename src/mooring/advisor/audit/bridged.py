@@ -1,8 +1,5 @@
-"""Constraints that the bridge has still to say in stock words: listed as uses, which no gate or version breaks.
-
-They stand in the annotations of templates, and of pods that wait for the bridge. What it has released is judged by its
-spec, as all pods are. Called by ``auditor.py``; see ``mooring.constraints.annotations``.
-"""
+"""Find constraints in annotations that the bridge has not lowered yet: listed as uses that no gate or version
+breaks."""
 
 from collections.abc import Iterator
 
@@ -24,9 +21,9 @@ _PLACES = {
 
 
 def findings(subject: Subject, uses: Uses) -> Iterator[Finding]:
-    """What the annotations of a pod or template use, at their paths; `mooring lint` tells of those that are wrong."""
+    """Yield the constraints in annotations of a pod or template; `mooring lint` reports invalid ones."""
     at = specs.pod_spec(subject.object)
-    if at is None or not annotations.are_in(at.annotations) or not _waits(subject, at):
+    if at is None or not annotations.has_constraints(at.annotations) or not _waits(subject, at):
         return
     try:
         said = annotations.read(at.annotations)
@@ -51,7 +48,6 @@ def findings(subject: Subject, uses: Uses) -> Iterator[Finding]:
 
 
 def _waits(subject: Subject, at: PodSpecAt) -> bool:
-    """Whether the bridge has yet to come: a template's pods get the gate, if not from it then from the webhook."""
     return not isinstance(subject.object, Pod) or any(
         gate.name == annotations.GATE for gate in at.spec.scheduling_gates
     )

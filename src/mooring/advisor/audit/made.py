@@ -26,12 +26,12 @@ class Made(NamedTuple):
     """What people call what is made: `pods`."""
 
     def path(self, field: str) -> str:
-        """A path in what is made as a path in what it is made from."""
+        """Translate a path in the created object to the path in its source."""
         return f"{self.there}{field[len(self.here) :]}" if field.startswith(self.here) else field
 
 
 def made_from(obj: Resource) -> Made | None:
-    """What a controller makes from an object; None for objects that nothing is made from."""
+    """Return what a controller creates from an object; None if nothing."""
     namespace, name = obj.metadata.namespace, obj.metadata.name
     if isinstance(obj, batch_v1.CronJob):
         template = obj.spec.job_template

@@ -1,8 +1,8 @@
-"""The question of an audit: what runs now and what is to run, as the options that follow from both, read once.
+"""The question of an audit: the current and the target flags, and the options that follow from both.
 
-`ask` judges the flags together; `Options` is what the rest of the audit goes by: admission as it is now and as it would
-be, and a `Switch` for each gate and version that something may depend on. A switch is admission with everything on but
-that one thing, so that a use of it is whatever admission then refuses or drops. Nobody keeps a table of uses.
+`ask` validates the flags together; `Options` is used by the rest of the audit: current and target admission, and a
+`Switch` for each gate and version that something may depend on. A switch is admission with everything on except that
+one thing, so a use of it is whatever admission then rejects or drops; there is no table of uses.
 """
 
 import re
@@ -10,12 +10,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import msgspec
 from msgspec.structs import replace
 
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.audit.results import Flags, GateChange
 from mooring.advisor.lint.removed_apis import removal_of
+from mooring.advisor.snapshot.objects import Snapshot
+from mooring.advisor.snapshot.server_info import ServerInfo
+from mooring.api.core_v1 import Node
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
 from mooring.base import component as components
@@ -40,6 +44,8 @@ PROPOSALS: Mapping[str, str] = {
     COMPATIBILITY: "KEP-4330",
     API: "KEP-4330",
 }
+_SIMULATED = "Simulated Linux"
+"""The operating system of simulated nodes."""
 NONE_SET: Mapping[str, bool] = MappingProxyType({})
 
 
@@ -70,7 +76,7 @@ def ask(
     runtime_config: Mapping[str, bool] = NONE_SET,
     to_runtime_config: Mapping[str, bool] | None = None,
 ) -> Question:
-    """The question that the flags ask. Raises `QuestionError`."""
+    """Build the question from the flags. Raise `QuestionError`."""
     if to_runtime_config is None:
         to_runtime_config = runtime_config
     asked = to_emulation or to_min_compatibility or disable or enable or to_runtime_config != runtime_config
@@ -130,7 +136,7 @@ def _text(wanted: Mapping[str, bool]) -> str:
 
 
 def flags_of(component: Component, runtime_config: Mapping[str, bool]) -> Flags:
-    """The flags that start such a component."""
+    """Return the flags that start such a component."""
     return Flags(
         emulation_version=str(component.versions.emulation),
         min_compatibility_version=str(component.versions.min_compatibility),
@@ -140,10 +146,10 @@ def flags_of(component: Component, runtime_config: Mapping[str, bool]) -> Flags:
 
 
 def component_of(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple[Component, tuple[str, ...]]:
-    """What a live server runs with, by its `/version` and the gates that its metrics show, and what is only assumed.
+    """Return the component of a live server, by its `/version` and exposed gates, and notes about assumptions.
 
-    A server that is older or newer than what can be emulated is taken as the nearest that can. A gate that it does not
-    show is off, unless nobody could switch it off.
+    A server outside the emulated range is treated as the nearest release. A gate that it does not expose is off, unless
+    it is locked.
     """
     found, notes = _nearest(version)
     if gates:
@@ -157,8 +163,28 @@ def component_of(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple
     return _without(found, hidden, gates, notes)
 
 
+def component_of_snapshot(snapshot: Snapshot) -> tuple[Component, tuple[str, ...]] | None:
+    """Return the versions and gates of a snapshot's server, and what is only assumed.
+
+    They are as the server reported them, or as the kubelets of the nodes let us assume; None for manifests, which
+    belong to no server. Raises `QuestionError`.
+    """
+    if snapshot.server is not None:
+        try:
+            info = msgspec.convert(snapshot.server, ServerInfo)
+        except msgspec.ValidationError as error:
+            raise QuestionError(f"{snapshot.origin} does not record how its server ran: {error}") from error
+        return component_of(info.version, info.gates)
+    nodes = [node.status.node_info for node in snapshot.all(Node)]
+    is_real = any(
+        node.metadata.uid and node.status.node_info.kubelet_version and node.status.node_info.os_image != _SIMULATED
+        for node in snapshot.all(Node)
+    )
+    return component_of_dump(info.kubelet_version for info in nodes) if is_real else None
+
+
 def component_of_dump(kubelets: Iterable[str]) -> tuple[Component, tuple[str, ...]]:
-    """What the server of a dump may run with: the version of its newest kubelet, and the gates of Kubernetes."""
+    """Return the component of a dump's server: the version of its newest kubelet, and Kubernetes' gates."""
     parts = [re.match(r"v?(\d+)\.(\d+)", text) for text in kubelets]
     newest = max((Version(int(part[1]), int(part[2])) for part in parts if part), default=None)
     version = {"major": str(newest.major), "minor": str(newest.minor)} if newest else {}
@@ -171,7 +197,6 @@ def component_of_dump(kubelets: Iterable[str]) -> tuple[Component, tuple[str, ..
 
 
 def _nearest(version: Mapping[str, str]) -> tuple[Component, list[str]]:
-    """The nearest version that can be emulated, with its default gates, and what is to be said about it."""
     emulation = _shown(version, "emulation") or _shown(version, "") or BINARY
     nearest = min(max(emulation, OLDEST_EMULATION), BINARY)
     notes = []
@@ -188,7 +213,6 @@ def _nearest(version: Mapping[str, str]) -> tuple[Component, list[str]]:
 def _without(
     found: Component, hidden: Collection[str], shown: Mapping[str, bool], notes: list[str]
 ) -> tuple[Component, tuple[str, ...]]:
-    """The component with the gates that are shown as they are, and those that are hidden off."""
     states = found.gates.states
     counted = [name for name, state in states.items() if name in hidden and state.enabled]
     if counted:
@@ -202,9 +226,6 @@ def _shown(version: Mapping[str, str], prefix: str) -> Version | None:
     names = (f"{prefix}Major", f"{prefix}Minor") if prefix else ("major", "minor")
     major, minor = (version.get(name, "").rstrip("+") for name in names)
     return Version(int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
-
-
-# -- what follows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,16 +269,16 @@ class Options:
     """Gates that are on below the minimum compatibility version that they need."""
     is_inventory: bool
     _target: Version
-    _judges_stored: bool
+    _checks_stored: bool
     _from: Version
     _to: Version
 
     def reads(self, kind: Kind) -> bool:
         """Whether a server of the minimum compatibility version that is aimed at knows a version of a kind."""
-        return not self._judges_stored or kind.lifecycle.known_at(self._target)
+        return not self._checks_stored or kind.lifecycle.known_at(self._target)
 
     def removal(self, api_version: str, kind: str) -> str | None:
-        """The release between now and then that removes a kind which Mooring does not have, and its replacement."""
+        """Return the release in between that removes a kind unknown to Mooring, and its replacement."""
         found = removal_of(api_version, kind)
         if found is None or not self._from < Version.parse(found.release) <= self._to:
             return None
@@ -268,9 +289,9 @@ class Options:
         return str(self._target)
 
     @property
-    def judges_stored(self) -> bool:
+    def checks_stored(self) -> bool:
         """Whether servers of the minimum compatibility version are to read what is stored."""
-        return self._judges_stored
+        return self._checks_stored
 
 
 def build(question: Question) -> Options:
@@ -288,7 +309,7 @@ def build(question: Question) -> Options:
         forced=frozenset(name for name, state in target.gates.states.items() if state.is_forced),
         is_inventory=question.target is None,
         _target=target.versions.min_compatibility,
-        _judges_stored=question.asks_for_rollback_of_binaries,
+        _checks_stored=question.asks_for_rollback_of_binaries,
         _from=question.current.versions.emulation,
         _to=target.versions.emulation,
     )
@@ -314,7 +335,6 @@ def _admission(gates: FeatureGates, min_compatibility: Version) -> AdmissionOpti
 
 
 def _switches(everything: AdmissionOptions, oldest: Version) -> Iterator[Switch]:
-    """One for each gate, and one for each release down to the oldest that may have to read what is stored."""
     for gate in known_gates.KNOWN:
         if gate.name == LABEL_KEYS_IN_SPREAD_MERGE:
             continue  # it decides who reads `matchLabelKeys`, not whether anybody does

@@ -2,15 +2,15 @@
 
 `Outcomes.of` gives the findings about one object. A stored object is also asked whether it may still be updated
 (ratcheting); for a template the question is about what controllers make from it. Called by ``auditor.py``; read next:
-``judging.py`` and ``pods.py``.
+``admission_checks.py`` and ``pods.py``.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from mooring.advisor.audit import judging
-from mooring.advisor.audit.judging import Judgement
+from mooring.advisor.audit import admission_checks
+from mooring.advisor.audit.admission_checks import AdmissionResult
 from mooring.advisor.audit.made import Made, is_over, made_from
 from mooring.advisor.audit.options import COMPATIBILITY, Options
 from mooring.advisor.audit.pods import Pods
@@ -36,19 +36,19 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What admission says about one object."""
+    """The results of admission for one object."""
 
     made: Made | None
-    anew: Judgement
+    create: AdmissionResult
     """About creating it, or what is made from it, that it does not say now; by fields of the object."""
-    already: Judgement
+    already: AdmissionResult
     """The same, of now."""
-    update: Judgement
+    update: AdmissionResult
     """About writing it back, that it does not say now."""
 
 
 class Outcomes:
-    """Finds out what would happen."""
+    """Find the effects."""
 
     def __init__(self, snapshot: Snapshot, options: Options, uses: Uses, pods: Pods, now: datetime) -> None:
         self._snapshot = snapshot
@@ -58,7 +58,7 @@ class Outcomes:
         self._now = now
 
     def of(self, subject: Subject) -> Iterator[Finding]:
-        """The findings about an object: one a use, and one more if it can no longer be updated."""
+        """Yield the findings about an object: one per use, and one more if it can no longer be updated."""
         uses = self._uses.of(subject.object)
         if not uses:
             return
@@ -88,18 +88,18 @@ class Outcomes:
         now, then = self._options.now.admission, self._options.then.admission
         made = made_from(obj) if subject.reference.stored else None
         asked = made.object if made else obj
-        before = judging.create(asked, now, self._now)
-        after = judging.create(asked, then, self._now)
+        before = admission_checks.create(asked, now, self._now)
+        after = admission_checks.create(asked, then, self._now)
         if made is not None:
             before, after = _renamed(before, made), _renamed(after, made)
-        update = Judgement({})
+        update = AdmissionResult({})
         if subject.reference.stored:
-            update = judging.update(obj, then, self._now).beyond(judging.update(obj, now, self._now))
+            update = admission_checks.update(obj, then, self._now).beyond(admission_checks.update(obj, now, self._now))
         return _Answers(made, after.beyond(before), before, update)
 
     def _effect(self, subject: Subject, use: Use, answers: _Answers) -> tuple[Effect, str]:
-        refusal = answers.anew.refused.get(use.field, "")
-        dropped = use.field in answers.anew.dropped
+        refusal = answers.create.refused.get(use.field, "")
+        dropped = use.field in answers.create.dropped
         already = answers.already.refused.get(use.field) or next(iter(answers.already.refused.values()), "")
         if subject.reference.stored and answers.made is None and (refusal or dropped or self._goes_off(use)):
             return self._stored(subject.object, use)
@@ -107,7 +107,7 @@ class Outcomes:
             return Effect.ALREADY_OFF, f"a new one is {f'refused now as well: {already}' if already else 'changed now'}"
         if not refusal and not dropped:
             unreadable = self._unreadable(use)
-            is_stuck = unreadable and subject.reference.stored and self._options.judges_stored
+            is_stuck = unreadable and subject.reference.stored and self._options.checks_stored
             return Effect.STORED_UNREADABLE if is_stuck else Effect.UNAFFECTED, unreadable
         over = is_over(subject.object)
         if over:
@@ -122,7 +122,6 @@ class Outcomes:
         return Effect.CREATE_REJECTED, f"{what} refused: {refusal}{loop}"
 
     def _unreadable(self, use: Use) -> str:
-        """What is to be said of a gate that is on although servers one could go back to do not know it."""
         if use.feature not in self._options.forced:
             return ""
         return f"the gate is forced on: servers of {self._options.oldest_reader} cannot read this"
@@ -131,7 +130,6 @@ class Outcomes:
         return any(change.gate == use.feature and not change.enabled for change in self._options.changes)
 
     def _stored(self, obj: Resource, use: Use) -> tuple[Effect, str]:
-        """About an object that is there and that nothing is made from."""
         if use.feature == COMPATIBILITY and not isinstance(obj, Pod):
             return Effect.KEPT, "it stays as it is and may be updated; another one like it is refused"
         if isinstance(obj, Pod):
@@ -150,9 +148,8 @@ class Outcomes:
         return sum(node_selector.volume_matches(volume, node.metadata.labels, options) for node in nodes)
 
 
-def _renamed(judgement: Judgement, made: Made) -> Judgement:
-    """A judgement of what is made, by the fields of what it is made from."""
-    return Judgement(
+def _renamed(judgement: AdmissionResult, made: Made) -> AdmissionResult:
+    return AdmissionResult(
         {made.path(field): text for field, text in judgement.refused.items()},
         frozenset(map(made.path, judgement.dropped)),
     )

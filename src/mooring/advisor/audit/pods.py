@@ -49,7 +49,7 @@ class Pods:
         self._is_same = options.now.features == options.then.features
 
     def fate(self, pod: Pod) -> Fate:
-        """What becomes of one pod."""
+        """Return what happens to one pod."""
         if has_ended(pod) or pod.metadata.deletion_timestamp is not None:
             return Fate(Effect.FINISHED, "the pod has ended, or is about to go")
         if pod.spec.node_name:
@@ -66,8 +66,6 @@ class Pods:
                 if fate.effect in (Effect.EVICTED, Effect.STUCK_PENDING):
                     yield pod, fate
 
-    # -- running
-
     def _running(self, pod: Pod) -> Fate:
         before, after = (self._due(pod, side.constraints) for side in (self._options.now, self._options.then))
         if before is not None and before <= self._now:
@@ -80,7 +78,6 @@ class Pods:
         return Fate(Effect.EVICTED, f"it no longer tolerates the NoExecute taint{what} and is evicted {when}")
 
     def _due(self, pod: Pod, options: ConstraintOptions) -> datetime | None:
-        """When a pod has to leave its node, or the devices that it uses."""
         moments = []
         node = self._snapshot.find(Node, "", pod.spec.node_name)
         bound = bound_at(pod)
@@ -118,8 +115,6 @@ class Pods:
                     taints.append(rule.spec.taint)
         return found
 
-    # -- waiting
-
     def _waiting(self, pod: Pod) -> Fate:
         if pod.spec.scheduling_gates:
             return Fate(Effect.ALREADY_PENDING, "it waits for its scheduling gates")
@@ -137,7 +132,6 @@ class Pods:
 
     @cached_property
     def _places(self) -> tuple[dict[Key, str], dict[Key, str]]:
-        """Why each pending pod gets no node, now and then; empty texts for those that get one."""
         before = self._schedule(self._options.now)
         return before, before if self._is_same else self._schedule(self._options.then)
 
@@ -163,7 +157,6 @@ class Pods:
         return outcomes
 
     def _eligible(self, pod: Pod, side: Side) -> bool:
-        """Whether there is a node that node affinity and taints leave, room or no room."""
         required = node_selector.required_affinity(pod.spec, side.constraints)
         return any(
             required.matches(node.metadata.labels, node.metadata.name)

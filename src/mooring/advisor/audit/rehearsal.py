@@ -19,19 +19,20 @@ from typing import Protocol
 
 from msgspec import structs
 
-from mooring.advisor.audit.judging import dropped
+from mooring.advisor.audit.admission_checks import dropped
 from mooring.advisor.audit.made import is_over, made_from
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference, Observation, Rehearsal
 from mooring.advisor.snapshot.engines import waits
+from mooring.advisor.snapshot.to_store import is_written, missing_namespaces, write_objects
 from mooring.api import codec, errors
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import Event, Namespace, Pod
+from mooring.api.core_v1 import Event, Pod
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
-from mooring.apiserver.registry.stored import ROOT, Stored
+from mooring.apiserver.registry.stored import ROOT
 from mooring.client import Client
 from mooring.scheduler.facade import DEFAULT_SCHEDULER
-from mooring.store.kv import Put, Store
+from mooring.store.kv import Store
 
 _POLL_SECONDS = 0.1
 _QUIET_SECONDS = 1.0
@@ -70,7 +71,7 @@ class Copy:
     stored: list[Subject] = field(default_factory=list)
     manifests: list[Subject] = field(default_factory=list)
     schedulers: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
-    """The schedulers whose pods get a node, or are told why not."""
+    """The schedulers whose pods are scheduled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ _HARMLESS = frozenset({"accepted", "served", "scheduled", "works"})
 
 
 async def rehearse(audit: Audit, copy: Copy, start: Start, folder: Path, seconds: float) -> Audit:
-    """The same audit with what happened on a copy in `folder`, whose planes have `seconds` to come to rest."""
+    """Return the audit with the results of a rehearsal in `folder`, whose planes have `seconds` to settle."""
     began = time.monotonic()
     notes: list[str] = []
     first, second = folder / "now", folder / "then"
@@ -129,25 +130,12 @@ async def rehearse(audit: Audit, copy: Copy, start: Start, folder: Path, seconds
     return structs.replace(audit, rehearsal=report)
 
 
-# -- the copy
-
-
 async def _load(plane: Plane, copy: Copy, notes: list[str]) -> list[Subject]:
-    """Put stored objects into the store as they are; create the rest, as somebody would have."""
     scheme = plane.client.scheme
-    taken: list[Subject] = []
-    writes: list[Put] = []
-    ways: dict[Kind, Stored] = {}
-    for obj, reference in [*_namespaces(copy), *copy.stored]:
-        kind = scheme.kind_of(obj)
-        if not kind.stored or kind.group == _RBAC:
-            continue
-        stored = ways.get(kind) or ways.setdefault(kind, Stored(scheme, kind))
-        writes.append(Put(stored.key(obj.metadata.namespace, obj.metadata.name), stored.encode(copy_of(obj))))
-        if reference.kind:
-            taken.append((obj, reference))
-    for begin in range(0, len(writes), _BATCH):
-        await plane.store.write_all(writes[begin : begin + _BATCH])
+    objects = [obj for obj, _ in (*copy.stored, *copy.manifests)]
+    stored = [obj for obj, _ in copy.stored]
+    await write_objects(plane.store, scheme, [*missing_namespaces(objects), *stored])
+    taken = [(obj, reference) for obj, reference in copy.stored if is_written(scheme, obj)]
     for obj, reference in sorted(copy.manifests, key=lambda each: each[1].kind not in _FIRST):
         try:
             made = copy_of(obj)
@@ -160,27 +148,7 @@ async def _load(plane: Plane, copy: Copy, notes: list[str]) -> list[Subject]:
     return taken
 
 
-def _namespaces(copy: Copy) -> list[Subject]:
-    """The namespaces that objects are in and that are not among them."""
-    objects = [obj for obj, _ in (*copy.stored, *copy.manifests)]
-    there = {obj.metadata.name for obj in objects if isinstance(obj, Namespace)} | {"default"}
-    names = sorted({obj.metadata.namespace for obj in objects} - there - {""})
-    nobody = ObjectReference(api_version="", kind="")
-    return [
-        (_identified(Namespace(metadata=ObjectMeta(name=name), api_version="v1", kind="Namespace")), nobody)
-        for name in names
-    ]
-
-
-def _identified(namespace: Namespace) -> Namespace:
-    namespace.metadata.uid = f"rehearsal-{namespace.metadata.name}"
-    namespace.metadata.creation_timestamp = "2020-01-01T00:00:00Z"
-    namespace.status.phase = "Active"
-    return namespace
-
-
 async def _until_at_rest(plane: Plane, waiting: Sequence[Pod], seconds: float) -> None:
-    """Wait until nothing is written any more and the scheduler has judged all pods, or for as long as is given."""
     deadline = time.monotonic() + seconds
     revision, since = -1, time.monotonic()
     while time.monotonic() < deadline:
@@ -188,19 +156,16 @@ async def _until_at_rest(plane: Plane, waiting: Sequence[Pod], seconds: float) -
         current = (await plane.store.range(_PODS, limit=1)).revision
         if current != revision:
             revision, since = current, time.monotonic()
-        elif time.monotonic() - since > _QUIET_SECONDS and await _all_judged(plane, waiting):
+        elif time.monotonic() - since > _QUIET_SECONDS and await _all_evaluated(plane, waiting):
             return
 
 
-async def _all_judged(plane: Plane, waiting: Sequence[Pod]) -> bool:
+async def _all_evaluated(plane: Plane, waiting: Sequence[Pod]) -> bool:
     found = {(pod.metadata.namespace, pod.metadata.name): pod for pod in (await plane.client.list(Pod)).items}
     return all(
         pod is None or pod.spec.node_name or any(c.type == "PodScheduled" for c in pod.status.conditions)
         for pod in (found.get((each.metadata.namespace, each.metadata.name)) for each in waiting)
     )
-
-
-# -- what is seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +175,7 @@ class _Probe:
     plane: Plane
 
     async def look_at(self, taken: Sequence[Subject]) -> dict[_Key, _Seen]:
-        """What there is to see, by object and by what was tried."""
+        """Return the observations by object and attempt."""
         seen: dict[_Key, _Seen] = {}
         failing = await self._failing()
         for obj, reference in taken:
@@ -229,7 +194,6 @@ class _Probe:
         return seen
 
     async def _read(self, obj: Resource, reference: ObjectReference) -> bytes | None:
-        """The object in its own version; empty if it has gone, None if the version is not served."""
         try:
             return (await self.plane.client.raw("GET", _path(self._kind(reference), obj))).body
         except errors.NotFound as missing:
@@ -253,7 +217,6 @@ class _Probe:
         return _Seen("accepted")
 
     async def _create(self, obj: Resource, *, stored: bool) -> _Seen:
-        """Whether what is made from a stored object, or another one like a manifest, may be created."""
         made = made_from(obj) if stored else None
         wanted = copy_of(made.object if made else obj)
         if made is None:
@@ -288,7 +251,6 @@ class _Probe:
         return _Seen("pending", next((c.message for c in found.status.conditions if c.type == "PodScheduled"), ""))
 
     async def _failing(self) -> dict[tuple[str, str, str], str]:
-        """The controllers' complaints, by the object that they are about and by its owner."""
         found: dict[tuple[str, str, str], str] = {}
         owners = {
             (each.kind, obj.metadata.namespace, obj.metadata.name): (owner.kind, obj.metadata.namespace, owner.name)
@@ -311,11 +273,7 @@ def _path(kind: Kind, obj: Resource) -> str:
     return f"{base}{namespace}/{kind.plural}/{obj.metadata.name}"
 
 
-# -- what it comes to
-
-
 def _broken(now: _View, then: _View) -> Iterator[Observation]:
-    """What is worse than it is without the change."""
     for (reference, subject), after in then.items():
         before = now.get((reference, subject))
         if before is not None and before.outcome != after.outcome and after.outcome not in _HARMLESS:
@@ -329,7 +287,6 @@ def _broken(now: _View, then: _View) -> Iterator[Observation]:
 
 
 def _differences(findings: Sequence[Finding], now: _View, then: _View) -> Iterator[Observation]:
-    """Where a prediction did not come true, and what happened that nobody foretold."""
     predicted = _predicted(findings)
     for (reference, subject), after in then.items():
         before, wanted = now.get((reference, subject)), predicted.get((reference, subject))
@@ -349,7 +306,6 @@ def _differences(findings: Sequence[Finding], now: _View, then: _View) -> Iterat
 
 
 def _predicted(findings: Sequence[Finding]) -> dict[_Key, str]:
-    """What the findings say will be seen; of several about one thing the worst."""
     predicted: dict[_Key, str] = {}
     for finding in sorted(findings, key=lambda each: each.breaks):
         if finding.effect in EXPECTED:

@@ -79,7 +79,7 @@ def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
 
 
 def summary(audit: Audit) -> str:
-    """The last line."""
+    """Return the last line."""
     using = len({f.object for f in audit.findings if f.feature})
     unread = f"; not looked at, for want of rights: {', '.join(audit.unread)}" if audit.unread else ""
     if audit.target is None:
@@ -119,7 +119,6 @@ def _mark(finding: Finding, paint: Paint) -> str:
 
 
 def _subjects(group: Sequence[Finding]) -> str:
-    """What findings that share a line are about."""
     first = group[0].object
     more = f" and {len(group) - 1} more" if len(group) > 1 else ""
     owner = f" of {first.owner}" if first.owner else ""
@@ -130,14 +129,13 @@ def _subjects(group: Sequence[Finding]) -> str:
 def _groups(found: Sequence[Finding], *, wide: bool) -> list[list[Finding]]:
     groups: dict[object, list[Finding]] = {}
     for index, finding in enumerate(found):
-        alike = finding.object.owner or (finding.field == "apiVersion" and not finding.object.file)
+        same = finding.object.owner or (finding.field == "apiVersion" and not finding.object.file)
         own = (finding.object.kind, finding.object.owner, finding.field, finding.value, finding.effect)
-        groups.setdefault(own if alike and not wide else index, []).append(finding)
+        groups.setdefault(own if same and not wide else index, []).append(finding)
     return list(groups.values())
 
 
 def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
-    """What to do, for people."""
     yield ""
     yield paint("What to do, in this order", "title")
     for number, step in enumerate(steps, 1):
@@ -153,7 +151,6 @@ def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
 
 
 def rehearsal_lines(rehearsal: Rehearsal, paint: Paint, *, wide: bool) -> Iterator[str]:
-    """What happened on a copy, for people."""
     yield ""
     title = f"Rehearsal on a copy of {rehearsal.objects} objects, {rehearsal.seconds:.1f} s"
     yield paint(title, "title")

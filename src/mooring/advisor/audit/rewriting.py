@@ -39,15 +39,15 @@ class Rewriter:
     then: ConstraintOptions
 
     def tolerations(self, given: Sequence[Toleration]) -> list[Toleration]:
-        """Tolerations of the same taints, as far as there are any today."""
+        """Return tolerations of the same current taints."""
         return [made for each in given for made in self._toleration(each)]
 
     def equals(self, toleration: Toleration) -> list[Toleration]:
-        """What stands for a toleration that stops working; nothing for one that goes on."""
+        """Return the replacement of a toleration that stops working; nothing if it keeps working."""
         return self._toleration(toleration) if self._stops(toleration) else []
 
     def node_affinity(self, given: NodeAffinity) -> NodeAffinity:
-        """Node affinity for the same nodes."""
+        """Return node affinity for the same nodes."""
         required = given.required_during_scheduling_ignored_during_execution
         preferred = given.preferred_during_scheduling_ignored_during_execution
         return structs.replace(
@@ -60,8 +60,6 @@ class Rewriter:
 
     def selector(self, given: NodeSelector) -> NodeSelector:
         return structs.replace(given, node_selector_terms=[self._term(each) for each in given.node_selector_terms])
-
-    # -- tolerations
 
     def _stops(self, given: Toleration) -> bool:
         if given.expression:
@@ -87,8 +85,6 @@ class Rewriter:
         for node in self.nodes:
             yield from node.spec.taints
 
-    # -- node affinity
-
     def _term(self, given: NodeSelectorTerm) -> NodeSelectorTerm:
         wanted = [self._requirement(each) for each in given.match_expressions]
         stops = bool(given.match_cel_expressions) and self.now.cel and not self.then.cel
@@ -102,7 +98,7 @@ class Rewriter:
     def _requirement(self, given: NodeSelectorRequirement) -> NodeSelectorRequirement:
         if given.operator not in semver.OPERATORS or not self.now.semver_operators or self.then.semver_operators:
             return given
-        asked = node_selector.requirement(given, self.now)
+        asked = node_selector.compile_requirement(given, self.now)
         values = {
             node.metadata.labels[given.key]
             for node in self.nodes
@@ -112,7 +108,7 @@ class Rewriter:
 
 
 def _all_true(texts: Iterable[str], node: Node) -> bool:
-    conditions = [expressions.node_expression(text) for text in texts]
+    conditions = [expressions.compile_node_expression(text) for text in texts]
     return all(condition is not None and condition.matches(node.metadata.labels) for condition in conditions)
 
 

@@ -22,7 +22,7 @@ _IN_POD = "spec.affinity.nodeAffinity"
 def findings(
     profiles: Sequence[ProfileSpec], file: str, snapshot: Snapshot, options: Options, uses: Uses
 ) -> Iterator[Finding]:
-    """What the profiles use, and what it comes to."""
+    """Yield the gated uses of the profiles, and their effects."""
     for index, profile in enumerate(profiles):
         added = added_affinity(profile)
         if added is None:

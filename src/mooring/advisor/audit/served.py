@@ -17,13 +17,13 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Served:
-    """Answers for the API versions of both sides."""
+    """Compare the API versions of both sides."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def of(self, raw: RawObject, reference: ObjectReference, *, as_stored: bool) -> Iterator[Finding]:
-        """What would happen to an object because of API versions. `as_stored`: its version is the one in the store."""
+        """Yield effects of API versions on an object. `as_stored`: its version is the storage version."""
         options = self._options
         if options.is_inventory:
             return
@@ -41,7 +41,6 @@ class Served:
             yield self._unreadable(stored, reference)
 
     def _unknown(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
-        """A kind that Mooring does not have, and that Kubernetes removes on the way."""
         removal = self._options.removal(raw.api_version, raw.kind)
         if removal is not None:
             yield Finding(
@@ -61,7 +60,6 @@ class Served:
             yield self._lost(kind, reference, "apiVersion")
 
     def _written_by_clients(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
-        """The version of the manifest that was applied, which lies somewhere and will be applied again."""
         version = _applied_version(raw.tree)
         scheme = self._options.now.scheme
         kind = scheme.kind(version, raw.kind) if version and version != raw.api_version else None
@@ -69,7 +67,6 @@ class Served:
             yield self._lost(kind, reference, f"metadata.annotations[{_APPLIED}]")
 
     def _served(self, kind: Kind) -> list[Kind]:
-        """The versions of a kind that are served afterwards, if any was before."""
         now, then = self._options.now.scheme, self._options.then.scheme
         family = then.family(kind)
         if not any(now.is_served(each) for each in family):

@@ -20,6 +20,7 @@ from mooring.advisor.audit.results import Command, Effect, Finding, ObjectRefere
 from mooring.advisor.audit.rewriting import Rewriter
 from mooring.advisor.lint import specs
 from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.owners import owners_of
 from mooring.api import apps_v1, batch_v1, codec
 from mooring.api.core_v1 import Node, PersistentVolume, Pod, ReplicationController
 from mooring.api.kinds import GroupVersion
@@ -88,10 +89,7 @@ class Steps:
             *self._stored(breaking),
         ]
 
-    # -- objects
-
     def _manifests(self, breaking: Sequence[Finding]) -> Iterator[Step]:
-        """Files that cannot be applied any more."""
         places = {(f.object.file, f.object.line): f for f in breaking if not f.object.stored and f.object.file}
         files = dict.fromkeys(file for file, _ in places)
         if files:
@@ -145,7 +143,6 @@ class Steps:
         yield _patch(_plural(reference), reference, operations)
 
     def _operations(self, spec: Any, path: str) -> list[dict[str, Any]]:
-        """The JSON patch that takes what stops working out of a PodSpec; empty if there is none that does all of it."""
         rewriter = self._rewriter()
         made = structs.replace(spec, tolerations=rewriter.tolerations(spec.tolerations))
         base = "/" + path.replace(".", "/")
@@ -161,7 +158,7 @@ class Steps:
         return Rewriter(self.snapshot.all(Node), self.options.now.constraints, self.options.then.constraints)
 
     def _pods(self, breaking: Sequence[Finding]) -> Iterator[Step]:
-        found = [f for f in breaking if f.object.kind == "Pod" and f.object.stored]
+        found = [f for f in breaking if f.object.kind == "Pod" and f.object.stored and not self._is_rolled(f, breaking)]
         evicted = dict.fromkeys(f.object for f in found if f.effect is Effect.EVICTED)
         commands = [command for reference in evicted for command in self._stay(reference)]
         if commands:
@@ -175,11 +172,24 @@ class Steps:
                 title="Delete the pending pods that would be stuck; their controllers make new ones",
                 because=DELETE_PENDING.get(proposal, ""),
                 proposal=proposal,
-                commands=[Command(run=f"{_kubectl('delete', 'pod', each)} {force}") for each in references],
+                commands=[
+                    Command(run=f"{_kubectl('delete', 'pod', each)} --ignore-not-found {force}") for each in references
+                ],
             )
 
+    def _is_rolled(self, finding: Finding, breaking: Sequence[Finding]) -> bool:
+        """Whether the rollout of a workload that was patched before replaces the pod."""
+        subject = self.subjects.get(finding.object)
+        owner = owners_of(self.snapshot).top_of(subject.object) if subject is not None else None
+        if not isinstance(owner, apps_v1.Deployment | apps_v1.StatefulSet | apps_v1.DaemonSet):
+            return False
+        if not isinstance(owner, apps_v1.Deployment) and owner.spec.update_strategy.type == "OnDelete":
+            return False
+        meta = owner.metadata
+        templates = (each.object for each in breaking if each.object.stored)
+        return any(_is(each, owner.kind, meta.namespace, meta.name) for each in templates)
+
     def _stay(self, reference: ObjectReference) -> Iterator[Command]:
-        """A pod may be given more tolerations while it runs."""
         subject = self.subjects.get(reference)
         if subject is None or not isinstance(subject.object, Pod):
             return
@@ -227,8 +237,6 @@ class Steps:
         unserved = sorted({f.value for f in lost})
         return Step(title=f"{title} (not {', '.join(unserved)})", proposal="KEP-4330", commands=commands)
 
-    # -- components
-
     def _restarts(self) -> Iterator[Step]:
         now, then = self.options.now.flags, self.options.then.flags
         goes_up = any(change.enabled for change in self.options.changes) and not any(
@@ -255,7 +263,6 @@ class Steps:
             )
 
     def _stored(self, breaking: Sequence[Finding]) -> Iterator[Step]:
-        """What is stored in a version that older servers cannot read, once the server writes another one."""
         unreadable = [f for f in breaking if f.effect is Effect.STORED_UNREADABLE]
         if not unreadable:
             return
@@ -307,7 +314,6 @@ def _patch(resource: str, reference: ObjectReference, operations: list[dict[str,
 
 
 def _replaced(path: str, old: Any, new: Any) -> list[dict[str, Any]]:
-    """A patch that puts `new` in the place of `old`, and nothing if that is gone by then."""
     before, after = codec.to_tree(old), codec.to_tree(new)
     if before == after:
         return []
@@ -318,7 +324,6 @@ def _replaced(path: str, old: Any, new: Any) -> list[dict[str, Any]]:
 
 
 def _by_proposal(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    """Findings by proposal; an object that several speak of goes with the first."""
     groups: dict[str, list[Finding]] = {}
     seen: dict[ObjectReference, str] = {}
     for finding in findings:
@@ -328,7 +333,6 @@ def _by_proposal(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 
 def _changed_arguments(now: Any, then: Any) -> str:
-    """The flags that are different, as the command line has them."""
     old = set(now.arguments().split())
     gates = {name for name in now.feature_gates if name not in then.feature_gates}
     words = [word for word in then.arguments().split() if word not in old]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from mooring.advisor.audit import judging
+from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit.options import COMPATIBILITY, Options, Switch
 from mooring.api import codec
 from mooring.api.core_v1 import Pod
@@ -33,7 +33,7 @@ class Use(NamedTuple):
 
 
 class Uses:
-    """Finds uses, and remembers."""
+    """Find uses, with a cache."""
 
     def __init__(self, options: Options, now: datetime) -> None:
         self._options = options
@@ -41,8 +41,8 @@ class Uses:
         self._remembered: dict[tuple[type, bytes], tuple[Use, ...]] = {}
 
     def of(self, obj: Resource) -> tuple[Use, ...]:
-        """What an object uses, in the order of the switches and fields."""
-        if not judging.has_rules(obj):
+        """Return the gated uses of an object, in order of switches and fields."""
+        if not admission_checks.has_rules(obj):
             return ()
         key = (type(obj), hashlib.blake2b(content(obj), digest_size=16).digest())
         found = self._remembered.get(key)
@@ -52,17 +52,17 @@ class Uses:
 
     def _find(self, obj: Resource) -> tuple[Use, ...]:
         options = self._options
-        clean = judging.create(obj, options.everything, self._now)
-        if judging.create(obj, options.nothing, self._now).beyond(clean).is_clean:
+        clean = admission_checks.create(obj, options.everything, self._now)
+        if admission_checks.create(obj, options.nothing, self._now).beyond(clean).is_clean:
             return ()
         by_gate: dict[str, Use] = {}
         by_version: dict[str, Use] = {}
         for switch in options.switches:
-            more = judging.create(obj, switch.off, self._now).beyond(clean)
+            more = admission_checks.create(obj, switch.off, self._now).beyond(clean)
             known = by_version if switch.feature == COMPATIBILITY else by_gate
             for field in sorted({*more.refused, *more.dropped}):
                 known.setdefault(field, Use(switch, field))
-        # Whoever uses a gate needs its versions too; only what needs more than the gate is worth a word.
+        # A use of a gate implies its versions; report only uses that need more than the gate.
         newer = (use for field, use in by_version.items() if field not in by_gate or _is_newer(use, by_gate[field]))
         return (*by_gate.values(), *newer)
 
@@ -82,7 +82,7 @@ def content(obj: Resource) -> bytes:
 
 
 def value_at(tree: Any, path: str) -> str:
-    """What stands at a path, for people: an operator together with what it compares."""
+    """Format the value at a path: an operator together with its operands."""
     steps = [name or index for name, index in _STEP.findall(path)]
     value, around = tree, None
     for step in steps:

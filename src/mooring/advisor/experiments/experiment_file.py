@@ -1,7 +1,4 @@
-"""Experiments from YAML, strictly read: an `Experiment` and the runs that it consists of.
-
-Paths are relative to the file and may have environment variables in them (`$OPENB/nodes.csv`).
-"""
+"""Parse experiments from YAML, strictly: an `Experiment` and its runs."""
 
 import os
 import re
@@ -22,7 +19,7 @@ _EXPECTED = f"expected an Experiment of {API_VERSION}, with clusters, workloads 
 
 
 class ExperimentError(ValueError):
-    """An experiment that cannot be run. The message names the file and the field."""
+    """An experiment cannot be run. The message names the file and the field."""
 
 
 class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -35,7 +32,7 @@ class FillWanted(_Strict, frozen=True):
 
 
 class Cluster(_Strict, frozen=True):
-    """Nodes from a trace, from a dump, or so many that are alike."""
+    """Nodes from a trace, from a dump, or a number of identical ones."""
 
     trace: tuple[str, ...] = ()
     dump: tuple[str, ...] = msgspec.field(default=(), name="from")
@@ -66,7 +63,7 @@ class Seeds(_Strict, frozen=True):
 
 
 class Asked(_Strict, frozen=True):
-    """Columns of the table: what is allocated of a resource when so many per cent have been asked for."""
+    """A column of the table: the allocation of a resource at a percentage of requests."""
 
     resource: str
     at: tuple[int, ...]
@@ -85,7 +82,7 @@ class _File(_Strict, frozen=True):
 
 
 class RunSpec(msgspec.Struct, frozen=True):
-    """One combination, all of which can be sent to another process or machine. Paths are whole."""
+    """One combination, which can be sent to another process or machine. Paths are absolute."""
 
     cluster_name: str
     workload_name: str
@@ -101,7 +98,7 @@ class RunSpec(msgspec.Struct, frozen=True):
         return f"{self.cluster_name}.{self.workload_name}.{self.scheduler_name}.{self.seed}"
 
     def without_folders(self) -> "RunSpec":
-        """The same words wherever the files are."""
+        """Return the spec without folders, which is equal wherever the files are."""
         return msgspec.structs.replace(
             self,
             cluster=_with_paths(self.cluster, _file_name),
@@ -126,7 +123,7 @@ class Experiment:
 
 
 def read(path: Path) -> Experiment:
-    """Raises ExperimentError."""
+    """Parse an experiment; raise ExperimentError."""
     try:
         documents = yaml_documents.read(path.read_bytes())
         tree: Any = documents[0].tree if documents else None
@@ -175,12 +172,10 @@ def _runs(found: _File, path: Path) -> Iterator[RunSpec]:
 
 
 def _placed(part: Any, path: Path, field: str) -> Any:
-    """A part of the file with whole paths."""
     return _with_paths(part, lambda text, name: _path(text, path, f"{field}.{name}"))
 
 
 def _with_paths(part: Any, change: Callable[[str, str], str]) -> Any:
-    """A part with its paths changed; `change` gets a path and the name of its field."""
     changed: dict[str, Any] = {}
     for name in ("trace", "dump"):
         if names := getattr(part, name, ()):

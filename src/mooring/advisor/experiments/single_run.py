@@ -1,7 +1,4 @@
-"""One run of an experiment: from paths and a seed to plain numbers. It needs nothing but its arguments.
-
-The seed decides everything that is left to chance: what is drawn from the trace, and who wins among equals.
-"""
+"""One run of an experiment: from paths and a seed to plain numbers, without other inputs."""
 
 import gc
 import resource
@@ -13,7 +10,7 @@ from mooring.advisor.experiments.experiment_file import Cluster, ExperimentError
 from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.manifests import nodes_like, read_nodes
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.traces.drawing import Fill, drawn
+from mooring.advisor.simulate.traces.drawing import Fill, draw
 from mooring.advisor.simulate.traces.events import NodeComes, TraceError
 from mooring.advisor.simulate.traces.opening import Trace, Workload
 from mooring.advisor.simulate.traces.replaying import Options, Replay
@@ -26,7 +23,7 @@ from mooring.scheduler.framework.registry import PluginError, from_entry_points,
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What another process or machine needs for a run."""
+    """The arguments of a run in another process or machine."""
 
     spec: RunSpec
     digest: str
@@ -35,7 +32,7 @@ class Job:
 
 
 def run(job: Job) -> Replayed:
-    """Raises ExperimentError."""
+    """Execute a run; raise ExperimentError."""
     spec = job.spec
     try:
         return _run(spec, job.digest, job.profiles)
@@ -53,7 +50,7 @@ def _run(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Repla
     if wanted.draw:
         pods = list(trace.pods())
         fill = Fill(wanted.fill.resource, wanted.fill.times) if wanted.fill is not None else None
-        events, nodes = drawn(pods, snapshot.all(Node), fill, spec.seed)
+        events, nodes = draw(pods, snapshot.all(Node), fill, spec.seed)
         snapshot, workload = snapshot.replace(remove=nodes, put=nodes), pods
     else:
         events, workload = trace.events(), Workload(trace)  # type: ignore[assignment] # both are pods, again and again
@@ -64,7 +61,7 @@ def _run(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Repla
     gc.freeze()
     replay = Replay(snapshot, settings, Options(spec.seed, wanted.give_up, wanted.until))
     replay.run(events)
-    result = result_of(replay, spec.cluster_name, spec.workload_name, spec.scheduler_name, trace.complaints.told())
+    result = result_of(replay, spec.cluster_name, spec.workload_name, spec.scheduler_name, trace.complaints.summary())
     result.digest, result.skipped = digest, trace.complaints.skipped
     result.cpu_seconds = round(time.process_time() - begun, 2)
     result.peak_mb = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)

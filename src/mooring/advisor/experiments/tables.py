@@ -1,4 +1,4 @@
-"""What an experiment came to: a line for each run, and means with standard deviations over the seeds."""
+"""The results of an experiment: a line for each run, and means with standard deviations over the seeds."""
 
 import csv
 import statistics
@@ -12,7 +12,7 @@ _KEYS = ("cluster", "workload", "scheduler")
 
 
 def row_of(result: Replayed, asked: Sequence[Asked]) -> dict[str, object]:
-    """A run as a line of the table."""
+    """Return a run as a line of the table."""
     row: dict[str, object] = {key: getattr(result, key) for key in _KEYS} | {"seed": result.seed}
     for wanted in asked:
         points = result.allocated.get(wanted.resource, {})
@@ -34,7 +34,7 @@ def write(path: Path, rows: Sequence[dict[str, object]]) -> None:
 
 
 def summary(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
-    """Means and standard deviations over the seeds, for each cluster, workload and scheduler."""
+    """Return means and standard deviations over the seeds, for each cluster, workload and scheduler."""
     groups: dict[tuple[object, ...], list[dict[str, object]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in _KEYS), []).append(row)

@@ -1,8 +1,4 @@
-"""Does the runs of an experiment, on all cores of this machine or on a Dask cluster (`mooring[dask]`); keeps results.
-
-A result is a file of its own, written whole or not at all. A run whose result is there, made from the same files, is
-not done again; so an experiment that was interrupted goes on where it was.
-"""
+"""Execute the runs of an experiment on all cores or on a Dask cluster (`mooring[dask]`); store results."""
 
 import hashlib
 import importlib
@@ -24,12 +20,12 @@ from mooring.advisor.simulate.traces.results import Replayed
 
 class Workers(Protocol):
     def results(self, jobs: Sequence[Job]) -> Iterator[Replayed]:
-        """The results of runs as they are done. Raises ExperimentError."""
+        """Yield the results of runs as they finish. Raise ExperimentError."""
         ...
 
 
 class LocalWorkers:
-    """Processes of this machine; without any other than this one, one run after the other."""
+    """Local processes; with one, runs are executed in this process."""
 
     def __init__(self, number: int | None = None) -> None:
         self._number = number or os.cpu_count() or 1
@@ -83,7 +79,7 @@ class Results:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def find(self, spec: RunSpec, digest: str) -> Replayed | None:
-        """What is there of a run, unless something that went into it has changed."""
+        """Return the result of a run, unless one of its inputs has changed."""
         try:
             found = msgspec.json.decode(self._place(spec.name).read_bytes(), type=Replayed)
         except (OSError, msgspec.DecodeError):
@@ -101,7 +97,7 @@ class Results:
 
 
 def digest_of(spec: RunSpec) -> str:
-    """Equal when a run would come to the same: the same words, and files with the same content, wherever they are."""
+    """Return a digest of parameters and file contents: equal for runs with the same result."""
     found = hashlib.blake2b(msgspec.json.encode((mooring.__version__, spec.without_folders())), digest_size=16)
     for path in spec.files():
         found.update(_content(str(path), path.stat().st_mtime_ns, path.stat().st_size))

@@ -55,7 +55,6 @@ def _ephemeral(pod: Pod) -> Iterator[PersistentVolumeClaim]:
 
 
 def _numbered(subject: Subject) -> list[PersistentVolumeClaim]:
-    """The claims that a StatefulSet makes for its next pod."""
     if not isinstance(subject.source, StatefulSet):
         return []
     reference = subject.pod.metadata.owner_references[0]

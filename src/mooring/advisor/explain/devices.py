@@ -39,7 +39,7 @@ class Found:
     tolerated: Sequence[PooledDevice]
     """... those without a taint in the way ..."""
     free: Sequence[PooledDevice]
-    """... and those that nobody has."""
+    """... and those that are free."""
     failing: tuple[str, str] = ("", "")
     """The first selector that chooses none, and why."""
 

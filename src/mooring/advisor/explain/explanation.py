@@ -1,17 +1,28 @@
-"""Putting an explanation together: what state the pod is in, who refuses which nodes, what would help, which node wins.
+"""Put an explanation together: the cause, the nodes that refuse the pod, what would help, and which node wins.
 
-`explain` is the whole of it. Read next: ``reasons/`` for the words, ``search.py`` for the suggestions.
+`explain` is the entry point. Read next: ``causes/`` for the cause, ``search.py`` for remedies and ``rehearsal.py`` for
+how they are verified.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace as dataclass_replace
+from datetime import datetime
 
 from msgspec.structs import replace
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain import subject as subjects
+from mooring.advisor.explain.causes import attempts
+from mooring.advisor.explain.causes.creation import Creation, creation, refusal_of, verdict_of
+from mooring.advisor.explain.causes.placement import Placement
+from mooring.advisor.explain.causes.running import not_running
+from mooring.advisor.explain.causes.storage import without_node
 from mooring.advisor.explain.companions import companions
 from mooring.advisor.explain.reasons import describe
+from mooring.advisor.explain.rehearsal import Rehearsal
+from mooring.advisor.explain.remedies.creation import creation_remedies
 from mooring.advisor.explain.results import (
+    Cause,
     NodeScore,
     NodeVerdict,
     PreemptionFound,
@@ -22,33 +33,35 @@ from mooring.advisor.explain.results import (
     Victim,
 )
 from mooring.advisor.explain.scores import scores
-from mooring.advisor.explain.search import Search, pod_change, targets
+from mooring.advisor.explain.search import Candidate, Search, candidate_of, targets
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View, full_name
-from mooring.advisor.policies.judging import POLICIES, judge_of
+from mooring.advisor.node_facts import NodeFacts
+from mooring.advisor.simulate.options import Settings
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.engines import load
+from mooring.advisor.snapshot.engines import load, waits
+from mooring.advisor.snapshot.moment import moment_of
+from mooring.advisor.snapshot.namespace_rules import RULES
 from mooring.api.core_v1 import Node, Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import has_ended, priority
-from mooring.base.natural import natural
+from mooring.base.natural_sort import natural_key
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.facade import (
     FEASIBLE,
     NO_NODES,
     NOTHING_DONE,
     OTHER_KINDS,
-    AskingEngine,
     Diagnosis,
-    Judgement,
+    ExplainEngine,
     NodeInfo,
     Outcome,
-    ProfileSpec,
+    PodEvaluation,
     fit_message,
 )
-from mooring.scheduler.framework import PostFilterResult, Registry, SchedulerFeatures, Status
+from mooring.scheduler.framework import PostFilterResult, SchedulerFeatures, Status
 
 KINDS: tuple[type[Resource], ...] = (
     Pod,
@@ -56,99 +69,157 @@ KINDS: tuple[type[Resource], ...] = (
     PriorityClass,
     ResourceClaimTemplate,
     *subjects.WORKLOADS,
+    *RULES,
     *OTHER_KINDS,
-    *POLICIES,
 )
-"""What an explanation looks at; a snapshot need not have more."""
+"""The kinds that an explanation reads; a snapshot need not have more."""
 SUGGESTIONS = 5
+_MORE_CANDIDATES = 3
+"""So many more remedies are tried than are wanted, since some help only one pod or hurt others."""
 _RIVALS = 4
-_EACH_DETAILED = 200
-"""Up to so many nodes each has a text of its own; beyond, that of its group."""
+MAX_NODES_DESCRIBED_INDIVIDUALLY = 200
 _PRIORITY_SIZE = 8
+_SYSTEM_CLASSES = "system-"
 
 
 def explain(
     snapshot: Snapshot,
     pod: Resource | Subject,
+    settings: Settings | None = None,
     *,
-    profiles: Sequence[ProfileSpec] = (ProfileSpec(),),
-    features: SchedulerFeatures | None = None,
-    registry: Registry | None = None,
     seed: int = 0,
     suggestions: int = SUGGESTIONS,
-    engine: AskingEngine | None = None,
+    engine: ExplainEngine | None = None,
+    events: Sequence[str] = (),
+    details: bool = True,
 ) -> SchedulingExplanation:
-    """Why a pod (or the pod of a workload's template) is where it is, or nowhere, and what would help.
+    """Explain why a pod or a workload does not run, or why it runs where it does, and what would help.
 
-    Who asks often gives an `engine` that has been loaded with the snapshot; it is left as it was.
+    A caller with many questions gives an `engine` that `loaded` has made from the snapshot; it is left unchanged.
+    `events` are the messages of the cluster's warnings about the pod, newest first. Without `details` nothing is said
+    about single nodes.
     """
-    subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod)
-    features = features or SchedulerFeatures()
+    settings = settings or Settings()
+    subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod, settings.admission)
+    explaining = _begin(snapshot, subject, settings, engine, wanted=suggestions, events=events)
+    explaining.details = details
+    explaining.engine.reseed(seed)
+    return explaining.result()
+
+
+def proposed(
+    snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: ExplainEngine | None = None
+) -> list[Candidate]:
+    """Return remedies that help one pod of a subject, the smallest first; the caller plays them for the workload."""
+    explaining = _begin(snapshot, subject, settings, engine, wanted=SUGGESTIONS, events=())
+    explaining.details, explaining.is_played = False, False
+    explaining.engine.reseed(0)
+    explaining.result()
+    return explaining.candidates
+
+
+def _begin(
+    snapshot: Snapshot,
+    subject: Subject,
+    settings: Settings,
+    engine: ExplainEngine | None,
+    *,
+    wanted: int,
+    events: Sequence[str],
+) -> "_Explaining":
+    features = settings.features
     if engine is None or not is_answered_by_any(subject):
-        engine, features = engine_for(snapshot, subject, profiles=profiles, features=features, registry=registry)
-    engine.reseed(seed)
-    return _Explaining(snapshot, subject, engine, features, suggestions).result()
+        engine, features = engine_for(snapshot, subject, settings)
+    settings = replace_features(settings, features)
+    return _Explaining(snapshot, subject, engine, settings, wanted=wanted, events=events)
+
+
+def replace_features(settings: Settings, features: SchedulerFeatures) -> Settings:
+    return settings if settings.features is features else dataclass_replace(settings, features=features)
 
 
 def is_answered_by_any(subject: Subject) -> bool:
-    """Whether an engine will do that was loaded for nobody in particular."""
+    """Whether an engine that was loaded from the snapshot alone can be asked about a subject."""
     return subject.exists and not subject.is_bridged
 
 
-def engine_for(
-    snapshot: Snapshot,
-    subject: Subject,
-    *,
-    profiles: Sequence[ProfileSpec],
-    features: SchedulerFeatures,
-    registry: Registry | None,
-) -> tuple[AskingEngine, SchedulerFeatures]:
-    """An engine for questions about one pod, and the features that it has then."""
+def engine_for(snapshot: Snapshot, subject: Subject, settings: Settings) -> tuple[ExplainEngine, SchedulerFeatures]:
+    """Return an engine for questions about one subject, and the features that it evaluates with."""
+    features = settings.features
     if subject.is_bridged:
         features = replace(features, constraints=ConstraintOptions())
-    engine = loaded(snapshot, profiles=profiles, features=features, registry=registry)
+    engine = loaded(snapshot, replace_features(settings, features))
     for obj in companions(snapshot, subject):
         engine.put(obj)
     return engine, features
 
 
-def loaded(
-    snapshot: Snapshot,
-    *,
-    profiles: Sequence[ProfileSpec] = (ProfileSpec(),),
-    features: SchedulerFeatures | None = None,
-    registry: Registry | None = None,
-) -> AskingEngine:
-    """An engine that knows all that explanations look at."""
-    engine = AskingEngine(profiles, features=features, registry=registry)
+def loaded(snapshot: Snapshot, settings: Settings | None = None) -> ExplainEngine:
+    """Return an engine with everything that explanations read of a snapshot."""
+    settings = settings or Settings()
+    engine = ExplainEngine(settings.profiles, features=settings.features, registry=settings.registry)
     load(engine, snapshot)
     for template in snapshot.all(ResourceClaimTemplate):
         engine.put(template)
     return engine
 
 
+def node_facts_of(snapshot: Snapshot) -> NodeFacts:
+    return NodeFacts.of(snapshot.all(Node))
+
+
 class _Explaining:
     def __init__(
-        self, snapshot: Snapshot, subject: Subject, engine: AskingEngine, features: SchedulerFeatures, wanted: int
+        self,
+        snapshot: Snapshot,
+        subject: Subject,
+        engine: ExplainEngine,
+        settings: Settings,
+        *,
+        wanted: int,
+        events: Sequence[str],
     ) -> None:
         self._snapshot = snapshot
         self._subject = subject
-        self._engine = engine
-        self._features = features
+        self.engine = self._engine = engine
+        self.details = self.is_played = True
+        self.candidates: list[Candidate] = []
+        self._settings = settings
         self._wanted = wanted
         self._facts = list(subject.facts)
+        self._words = list(events)
+        self._pods, self._wanted_pods = 1, 1
+        self._now: datetime = snapshot.derived(moment_of)
 
     @property
     def _pod(self) -> Pod:
         return self._subject.pod
 
     def result(self) -> SchedulingExplanation:
+        self._note_rights()
+        if self._subject.asked is not None:
+            found = self._of_workload(self._subject.asked)
+            if found is not None:
+                return found
+        elif not self._subject.exists:
+            refusal = refusal_of(self._snapshot, self._subject.stored_pod, self._settings.admission)
+            if refusal is not None:
+                return self._stated(
+                    "NotCreated", refusal, self._verified(creation_remedies(self._snapshot, self._subject, refusal, 1))
+                )
+        return self._of_pod()
+
+    def _of_pod(self) -> SchedulingExplanation:
         pod = self._pod
+        if pod.spec.node_name:
+            cause = not_running(self._snapshot, pod, self._now)
+            if cause is not None and cause.code != "NodeGone" and self._subject.exists:
+                return self._not_running(cause)
         if has_ended(pod):
-            return self._told("NotAttempted", f"the pod has ended ({pod.status.phase}): it needs no node")
+            return self._state("NotAttempted", f"the pod has ended ({pod.status.phase}): it needs no node")
         if pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
-            return self._told("NotAttempted", "the pod is being deleted: the scheduler leaves it alone")
-        self._note_what_is_missing()
+            return self._state("NotAttempted", "the pod is being deleted: the scheduler leaves it alone")
+        self._note_nomination()
         self._note_policies()
         if pod.spec.node_name:
             return self._placed()
@@ -156,33 +227,92 @@ class _Explaining:
             return self._of_another_scheduler()
         return self._waiting()
 
+    # -- workloads
+
+    def _of_workload(self, owner: Resource) -> SchedulingExplanation | None:
+        """Explain the problem that most pods of a workload have; None for the pod of the subject."""
+        made = creation(self._snapshot, owner, self._subject.stored_pod, self._settings.admission)
+        siblings = self._subject.siblings
+        waiting = [pod for pod in siblings if waits(pod)]
+        broken = [
+            (pod, cause)
+            for pod in siblings
+            if pod.spec.node_name and (cause := not_running(self._snapshot, pod, self._now)) is not None
+        ]
+        self._words += [made.words] if made.words else []
+        self._wanted_pods = max(made.wanted, 1)
+        problems = [(max(made.missing, 1), "creation")] if made.cause is not None else []
+        problems += [(len(waiting), "waiting")] if waiting else []
+        problems += [(len(broken), "running")] if broken else []
+        if not problems:
+            running = sum(bool(pod.spec.node_name) and not has_ended(pod) for pod in siblings)
+            if siblings:
+                self._facts.insert(0, f"{running} of {made.wanted} pods run")
+            return None
+        self._pods, worst = max(problems, key=lambda each: each[0])
+        self._note_others(worst, made, waiting, broken)
+        if worst == "creation" and made.cause is not None:
+            missing = self._pods = made.missing
+            found = creation_remedies(self._snapshot, self._subject, made.cause, max(missing, 1))
+            return self._stated("NotCreated", made.cause, self._verified(found))
+        if worst == "running":
+            pod, cause = broken[0]
+            self._subject = dataclass_replace(self._subject, pod=pod, exists=True)
+            return self._not_running(cause)
+        return None
+
+    def _note_others(
+        self, worst: str, made: Creation, waiting: Sequence[Pod], broken: Sequence[tuple[Pod, Cause]]
+    ) -> None:
+        if worst != "creation" and made.cause is not None:
+            self._facts.append(f"{made.missing} more do not exist: {made.cause.text}")
+        if worst != "waiting" and waiting:
+            self._facts.append(f"{len(waiting)} more have no node: `mooring explain pod {full_name(waiting[0])}`")
+        if worst != "running" and broken:
+            self._facts.append(f"{len(broken)} more have a node and do not run: {broken[0][1].text}")
+
+    def _not_running(self, cause: Cause) -> SchedulingExplanation:
+        found = self._stated(
+            "NotRunning", cause, self._verified(creation_remedies(self._snapshot, self._subject, cause, 1))
+        )
+        return replace(found, message="", node=self._pod.spec.node_name)
+
     def _note_policies(self) -> None:
-        """A pod that is not there yet may never come: the cluster's policies may refuse it."""
         if self._subject.exists:
             return
-        verdict = judge_of(self._snapshot).verdict(self._pod)
-        if verdict.refused:
-            self._facts.append(f"the API server would refuse the pod: {verdict.refused}")
+        verdict = verdict_of(self._snapshot, self._pod)
         self._facts += [f"the API server would warn: {text}" for text in verdict.warning_texts]
-        self._facts += [f"a policy could not be judged: {text}" for text in verdict.unknown]
-        self._facts += [f"the API server would ask the {text}" for text in verdict.webhooks]
+        self._facts += [f"a policy could not be evaluated: {text}" for text in verdict.unknown]
+        self._facts += [f"the API server would call the {text}" for text in verdict.webhooks]
 
-    # -- pods that the scheduler does not look at
+    # -- pods that no scheduler tries
 
-    def _told(self, state: State, summary: str, suggestions: Sequence[Suggestion] = ()) -> SchedulingExplanation:
+    def _stated(self, state: State, cause: Cause, suggestions: Sequence[Suggestion] = ()) -> SchedulingExplanation:
+        return self._state(state, cause.text, suggestions, cause=cause.code)
+
+    def _state(
+        self, state: State, summary: str, suggestions: Sequence[Suggestion] = (), *, cause: str = ""
+    ) -> SchedulingExplanation:
         return SchedulingExplanation(
-            subject=patches.target_of(self._subject.source),
+            subject=patches.target_of(
+                self._subject.asked or (self._subject.source if not self._subject.exists else self._pod)
+            ),
             origin=self._snapshot.origin,
             state=state,
             summary=summary,
+            cause=cause,
             node=self._pod.spec.node_name,
             total_nodes=len(self._engine.cluster),
             facts=self._facts,
             suggestions=list(suggestions),
+            pods=self._pods,
+            wanted=self._wanted_pods,
+            words=self._words,
+            release=self._settings.release,
         )
 
     def _of_another_scheduler(self) -> SchedulingExplanation:
-        name, known = self._pod.spec.scheduler_name, sorted(self._engine.profiles)
+        known = sorted(self._engine.profiles)
 
         def edit(spec: PodSpec) -> bool:
             spec.scheduler_name = known[0]
@@ -193,46 +323,35 @@ class _Explaining:
         if after is not None and self._engine.before_queue(after.pod).is_success:
             outcome = self._engine.schedule(after.pod)
             if outcome.node is not None:
-                found.append(
-                    Suggestion(
-                        summary=f"leave the pod to {known[0]} (spec.schedulerName)",
-                        size=2,
-                        plugins=[],
-                        changes=[pod_change(self._subject, after)],
-                        node=outcome.node,
-                        feasible_nodes=outcome.feasible,
-                    )
-                )
-        summary = (
-            f"the pod waits for the scheduler {name}; this is about {' and '.join(known)}, which never looks at it"
-        )
-        self._facts.append(f"is {name} running? `--scheduler-config` tells what it would do, if it is one of Mooring's")
-        return self._told("NotAttempted", summary, found)
+                summary = f"leave the pod to {known[0]} (spec.schedulerName)"
+                found.append(candidate_of(self._subject, after, summary, 2, outcome.node, feasible=outcome.feasible))
+        cause = attempts.of_another_scheduler(self._snapshot, self._pod)
+        return self._stated("NotAttempted", cause, self._verified(found))
 
-    def _note_what_is_missing(self) -> None:
-        for plural, why in self._snapshot.forbidden.items():
-            self._facts.append(f"{plural} could not be read ({why}), so the answer may be incomplete")
+    def _note_rights(self) -> None:
+        if self._snapshot.forbidden:
+            self._facts.append(self._snapshot.rights_note)
+
+    def _note_nomination(self) -> None:
         nominated = self._pod.status.nominated_node_name
         if nominated and not self._pod.spec.node_name:
-            self._facts.append(f"room on node {nominated} has been promised to it (nominatedNodeName)")
+            self._facts.append(f"room on node {nominated} is reserved for it (nominatedNodeName)")
 
     # -- pods with a node
 
     def _placed(self) -> SchedulingExplanation:
-        with self._engine.cluster.supposing(remove=[self._pod]):
+        with self._engine.cluster.trial(remove=[self._pod]):
             return self._without_it()
 
     def _without_it(self) -> SchedulingExplanation:
         pod = self._pod
         name = pod.spec.node_name
         if self._engine.cluster.node(name) is None:
-            if why := self._snapshot.unread("nodes"):
-                return self._told(
-                    "Scheduled", f"the pod is on node {name}; why cannot be said, for nodes could not be read ({why})"
-                )
-            found = Search(View(self._engine, self._subject, self._features)).run(self._wanted)
-            summary = f"the pod names the node {name}, which does not exist; the scheduler does not look at it any more"
-            return self._told("NotAttempted", summary, found)
+            if self._snapshot.unread("nodes"):
+                return self._state("Scheduled", f"the pod runs on node {name}; why there cannot be said without nodes")
+            found = Search(self._view(self._subject)).run(self._wanted)
+            summary = f"the pod names the node {name}, which does not exist; no scheduler tries it any more"
+            return self._state("NotAttempted", summary, self._verified(found), cause="NodeGone")
 
         def free(spec: PodSpec) -> bool:
             spec.node_name = ""
@@ -240,81 +359,111 @@ class _Explaining:
 
         scheduler = pod.spec.scheduler_name or "default-scheduler"
         if scheduler not in self._engine.profiles:
-            return self._told("Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there")
+            return self._state("Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there")
         open_pod = _with(pod, free)
         ranked = scores(self._engine, open_pod, name, _RIVALS)
-        judgement, diagnosis = self._engine.judged(open_pod)
-        self._facts.append("reckoned with the cluster as it is now, without this pod; it may have been another then")
+        judgement, diagnosis = self._engine.evaluated(open_pod)
+        self._facts.append("computed for the cluster as it is now, without this pod; it may have been different then")
         if not ranked or ranked[0].node != name:
-            view = View(self._engine, Subject(open_pod, open_pod), self._features)
+            view = self._view(Subject(open_pod, open_pod))
             status = diagnosis.status_on(self._engine.cluster.row_of[name])
             why = describe(view, [view.info(name)], status)[0][0] if status is not None else ""
             self._facts.append(f"today it would not be put there: {why}")
-        return SchedulingExplanation(
-            subject=patches.target_of(pod),
-            origin=self._snapshot.origin,
-            state="Scheduled",
-            summary=_why_there(name, ranked),
-            node=name,
-            total_nodes=len(self._engine.cluster),
-            feasible_nodes=judgement.number_feasible,
-            facts=self._facts,
-            scores=ranked,
-        )
+        stated = self._state("Scheduled", _why_there(name, ranked))
+        return replace(stated, subject=patches.target_of(pod), feasible_nodes=judgement.number_feasible, scores=ranked)
+
+    def _view(self, subject: Subject) -> View:
+        return View(self._engine, subject, self._settings.features)
 
     # -- pods without one
 
     def _waiting(self) -> SchedulingExplanation:
         pod = self._pod
         early = self._engine.before_queue(pod)
-        judgement, diagnosis = self._engine.judged(pod)
+        judgement, diagnosis = self._engine.evaluated(pod)
         outcome = self._engine.schedule(pod)
-        view = View(self._engine, self._subject, self._features)
-        refusals, verdicts = self._refusals(view, judgement, diagnosis)
+        view = self._view(self._subject)
+        refusals, verdicts = self._refusals(view, judgement, diagnosis) if self.details else ([], [])
         fits = early.is_success and outcome.node is not None
         has_nodes = bool(len(self._engine.cluster))
+        cause = self._cause(view, judgement, diagnosis, early, fits=fits)  # before anything is tried on the engine
         tried = self._engine.post_filter(outcome) if early.is_success and not fits and has_nodes else None
         preemption = None if tried is None else _preemption(tried)
-        found = [] if fits else Search(view).run(self._wanted)
-        if tried is not None and tried.nominated is None and len(found) < self._wanted:
-            found += self._by_priority()
-        if not fits and not found and self._wanted:
+        summary, code = self._stated_cause(cause, outcome, preemption)
+        found = [] if fits else self._suggestions(view, tried, cause)
+        if not fits and not found and self._wanted and self.is_played:
             self._note_the_nearest(view)
         if fits and self._subject.exists:
-            self._facts.append(
-                "nothing is in its way: if it stays pending, the scheduler has not got to it, or does not run"
-            )
+            self._facts.append("nothing keeps it from a node: if it stays pending, is the scheduler running?")
         state: State = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
-        return SchedulingExplanation(
-            subject=patches.target_of(self._subject.source if not self._subject.exists else pod),
-            origin=self._snapshot.origin,
-            state=state,
-            summary=self._summary(outcome, early, preemption),
-            message=early.message or (fit_message(outcome, tried or NOTHING_DONE) if has_nodes else NO_NODES),
+        stated = self._state(state, summary, found, cause=code)
+        return replace(
+            stated,
+            message=early.message or self._message(outcome, tried),
             node=outcome.node or "" if early.is_success else "",
-            total_nodes=len(self._engine.cluster),
             feasible_nodes=judgement.number_feasible,
-            facts=self._facts,
             refusals=refusals,
             nodes=verdicts,
             preemption=preemption,
-            suggestions=found,
-            scores=scores(self._engine, pod, outcome.node, _RIVALS) if fits and outcome.node else [],
+            scores=scores(self._engine, pod, outcome.node, _RIVALS) if fits and outcome.node and self.details else [],
         )
 
+    def _message(self, outcome: Outcome, tried: PostFilterResult | None) -> str:
+        if len(self._engine.cluster):
+            return fit_message(outcome, tried or NOTHING_DONE)
+        return "" if self._snapshot.unread("nodes") else NO_NODES
+
+    def _suggestions(self, view: View, tried: PostFilterResult | None, cause: Cause | None) -> list[Suggestion]:
+        if not self._wanted:
+            return []
+        found = Search(view).run(self._wanted + _MORE_CANDIDATES)
+        if tried is not None and tried.nominated is None:
+            found += self._by_priority()
+        if cause is not None:
+            found += creation_remedies(self._snapshot, self._subject, cause, 1)
+        return self._verified(found)
+
+    def _verified(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
+        """Play each candidate for the whole workload; return those that help most, the smallest first."""
+        self.candidates = list(candidates)
+        if not candidates or not self._wanted or not self.is_played:
+            return []
+        rehearsal = Rehearsal(self._snapshot, self._settings)
+        left = rehearsal.budget
+        before = rehearsal.unchanged(self._subject).helps
+        kept: list[tuple[bool, int, Suggestion]] = []
+        for number, each in enumerate(candidates):
+            if sum(is_enough for is_enough, _, _ in kept) == self._wanted:
+                break
+            if number >= left or each.is_next_run:
+                kept.append((each.is_next_run, each.order, each.suggestion))
+                continue
+            played = rehearsal.play(each.proposal)
+            if not played.hurt and (played.helps > before or played.is_enough):
+                helping = replace(each.suggestion, helps=played.helps, wanted=played.wanted)
+                kept.append((played.is_enough, each.order, helping))
+        kept.sort(key=lambda entry: not entry[0])
+        chosen = sorted(kept[: self._wanted], key=lambda entry: (not entry[0], entry[1]))
+        return [suggestion for _, _, suggestion in chosen]
+
     def _note_the_nearest(self, view: View) -> None:
-        """Where no change helps: all that there is against the node that the fewest plugins refuse."""
+        """Note everything against the node that the fewest plugins refuse, where no change helps."""
         for name in targets(view)[:1]:
             statuses, _ = self._engine.refusals_on(self._pod, name)
-            told = [f"{status.plugin}: {describe(view, [view.info(name)], status)[0][0]}" for status in statuses]
-            if told:
-                self._facts.append(f"nearest is node {name}, and this is against it: {'; '.join(told)}")
+            against = [f"{status.plugin}: {describe(view, [view.info(name)], status)[0][0]}" for status in statuses]
+            if against:
+                self._facts.append(f"nearest is node {name}, and this is against it: {'; '.join(against)}")
 
-    def _by_priority(self) -> list[Suggestion]:
-        """The lowest PriorityClass with which the pod could displace others, if there is one."""
+    def _by_priority(self) -> list[Candidate]:
+        """Return the lowest PriorityClass with which the pod could displace others; never a class of the system."""
         known = sorted(self._snapshot.all(PriorityClass), key=lambda each: (each.value, each.metadata.name))
         for each in known:
-            if each.value <= priority(self._pod) or each.preemption_policy == "Never":
+            name = each.metadata.name
+            if (
+                each.value <= priority(self._pod)
+                or each.preemption_policy == "Never"
+                or name.startswith(_SYSTEM_CLASSES)
+            ):
                 continue
             after = self._subject.edited(_prioritising(each))
             outcome = self._engine.schedule(after.pod) if after is not None else None
@@ -325,41 +474,73 @@ class _Explaining:
                 continue
             names = " and ".join(full_name(pod) for pod in displaced.victims)
             return [
-                Suggestion(
-                    summary=f"give it the priority class {each.metadata.name} ({each.value})",
-                    size=_PRIORITY_SIZE + 2 * len(displaced.victims),
-                    plugins=["DefaultPreemption"],
-                    changes=[pod_change(self._subject, after)],
-                    node=displaced.nominated,
-                    feasible_nodes=1,
+                candidate_of(
+                    self._subject,
+                    after,
+                    f"give it the priority class {name} ({each.value})",
+                    _PRIORITY_SIZE + 2 * len(displaced.victims),
+                    displaced.nominated,
                     caveat=f"it displaces {names}",
+                    plugins=["DefaultPreemption"],
                 )
             ]
         return []
 
-    def _summary(self, outcome: Outcome, early: Status, preemption: PreemptionFound | None) -> str:
-        total = len(self._engine.cluster)
+    def _cause(
+        self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis, early: Status, *, fits: bool
+    ) -> Cause | None:
+        if fits:
+            return None
         if not early.is_success:
-            gates = ", ".join(gate.name for gate in self._pod.spec.scheduling_gates)
-            if gates:
-                return f"the pod waits for its scheduling gates to be removed ({gates}): no node is looked at before"
-            return f"no node is looked at before this is settled: {early.message}"
+            found = attempts.gated(self._pod) if self._pod.spec.scheduling_gates else without_node(view)
+            return found or Cause(early.plugin, early.message)
+        if not len(self._engine.cluster) and self._snapshot.unread("nodes"):
+            return self._in_the_clusters_words(view)
+        return Placement(view, judgement, diagnosis, self._snapshot.derived(node_facts_of), self._now).cause()
+
+    def _stated_cause(
+        self, cause: Cause | None, outcome: Outcome, preemption: PreemptionFound | None
+    ) -> tuple[str, str]:
+        if cause is None:
+            fitting = f"{outcome.feasible} of {len(self._engine.cluster)} nodes fit"
+            return f"the pod can be scheduled: {fitting}, {outcome.node} is the best", ""
         if outcome.error is not None:
-            return f"the scheduler cannot judge this pod, and tries it again and again: {outcome.error.message}"
-        if outcome.node is not None:
-            return f"the pod can be scheduled: {outcome.feasible} of {total} nodes would do, {outcome.node} is the best"
-        if not total:
-            why = self._snapshot.missing.get("nodes")
-            return f"the nodes could not be read ({why})" if why else "there are no nodes"
+            return f"the scheduler fails on this pod and retries: {outcome.error.message}", "SchedulerError"
         if preemption is not None and preemption.node:
             victims = ", ".join(f"{each.namespace}/{each.name}" for each in preemption.victims)
-            return f"no node has room; the scheduler would make some on {preemption.node} by deleting {victims}"
-        return f"none of {total} nodes will do"
+            return f"{cause.text}; the scheduler makes room on {preemption.node} by deleting {victims}", "Preempting"
+        if (
+            self._pod.spec.preemption_policy == "Never"
+            and outcome.diagnosis is not None
+            and self._could_preempt(outcome)
+        ):
+            never = "; preemptionPolicy is Never, so that it displaces no pod of lower priority"
+            return cause.text + never, "PreemptionPolicyNever"
+        return cause.text, cause.code
+
+    def _in_the_clusters_words(self, view: View) -> Cause:
+        cause = without_node(view)
+        if cause is not None:
+            return cause
+        condition = next((each for each in self._pod.status.conditions if each.type == "PodScheduled"), None)
+        if condition is not None and condition.message:
+            self._words.insert(0, condition.message)
+            return Cause(condition.reason or "Unschedulable", f"the scheduler reports: {condition.message}")
+        return Cause(
+            "Unknown", "the pod has no node, nodes may not be read, and no scheduler has reported anything yet"
+        )
+
+    def _could_preempt(self, outcome: Outcome) -> bool:
+        def edit(spec: PodSpec) -> bool:
+            spec.preemption_policy = "PreemptLowerPriority"
+            return True
+
+        allowed = self._engine.schedule(_with(outcome.pod, edit))
+        return allowed.diagnosis is not None and self._engine.post_filter(allowed).nominated is not None
 
     def _refusals(
-        self, view: View, judgement: Judgement, diagnosis: Diagnosis
+        self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis
     ) -> tuple[list[Refusal], list[NodeVerdict]]:
-        """Groups of nodes with equal reasons, and what is said of each node."""
         cluster = self._engine.cluster
         by_verdict: dict[int, list[NodeInfo]] = {}
         for info in cluster.node_infos():
@@ -368,7 +549,7 @@ class _Explaining:
         verdicts: list[NodeVerdict] = [
             NodeVerdict(node=info.name, feasible=True) for info in by_verdict.pop(FEASIBLE, [])
         ]
-        in_detail = len(cluster) <= _EACH_DETAILED
+        in_detail = len(cluster) <= MAX_NODES_DESCRIBED_INDIVIDUALLY
         for verdict, infos in by_verdict.items():
             status = _named(diagnosis.table[verdict], judgement)
             for detail, group in describe(view, infos, status):
@@ -382,7 +563,7 @@ class _Explaining:
                         )
                     )
         refusals.sort(key=lambda each: (_is_named_elsewhere(each), -each.count, each.plugin, each.detail))
-        return refusals, sorted(verdicts, key=lambda each: natural(each.node))
+        return refusals, sorted(verdicts, key=lambda each: natural_key(each.node))
 
 
 def _prioritising(wanted: PriorityClass) -> Callable[[PodSpec], bool]:
@@ -408,13 +589,13 @@ def _with(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
     return pod if edited is None else edited.pod
 
 
-def _named(status: Status, judgement: Judgement) -> Status:
-    """With the plugin that named other nodes, where that is why a node was not looked at."""
+def _named(status: Status, judgement: PodEvaluation) -> Status:
+    """Return the status with the plugin that named other nodes, where that is why a node was not considered."""
     return status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
 
 
 def _is_named_elsewhere(refusal: Refusal) -> bool:
-    """Whether nodes were not looked at, because the pod is made for others: those matter more."""
+    """Whether nodes were not considered because the pod is made for others, which matter more."""
     return any(reason.startswith("node(s) didn't satisfy plugin(s)") for reason in refusal.reasons)
 
 
@@ -425,15 +606,15 @@ def _refusal(status: Status, detail: str, group: Sequence[NodeInfo]) -> Refusal:
         reasons=list(status.reasons),
         detail=detail,
         count=len(group),
-        nodes=sorted((info.name for info in group), key=natural),
+        nodes=sorted((info.name for info in group), key=natural_key),
     )
 
 
-def _others(judgement: Judgement, row: int, plugin: str) -> list[str]:
+def _others(judgement: PodEvaluation, row: int, plugin: str) -> list[str]:
     return [
         slot.name
         for slot in judgement.filters
-        if slot.name != plugin and slot.asks and slot.status.is_success and not slot.ok[row]
+        if slot.name != plugin and slot.refuses and slot.status.is_success and not slot.ok[row]
     ]
 
 
@@ -441,7 +622,7 @@ def _why_there(name: str, ranked: Sequence[NodeScore]) -> str:
     if not ranked or ranked[0].node != name:
         return f"the pod runs on node {name}"
     if len(ranked) == 1:
-        return f"the pod runs on node {name}, the only one that would do"
+        return f"the pod runs on node {name}, the only one that fits"
     own, rival = ranked[0], ranked[1]
     if own.total == rival.total:
         return f"the pod runs on node {name}, which is as good as {rival.node} ({own.total} points each)"

@@ -7,20 +7,20 @@ from itertools import islice
 from mooring.advisor.explain.view import Unmet, View
 from mooring.advisor.lint.small_models import Model
 from mooring.api.core_v1 import Node, NodeSelectorRequirement
-from mooring.api.label_selector import lax_int64
+from mooring.api.label_selector import parse_lax_int64
 from mooring.constraints import semver
 from mooring.constraints.celenv import NODE
-from mooring.constraints.expressions import node_expression
+from mooring.constraints.expressions import compile_node_expression
 from mooring.constraints.semver import Version
 
-__all__ = ["lax_int64", "neighbour", "satisfying"]
+__all__ = ["neighbour", "parse_lax_int64", "satisfying"]
 _TRIALS = 2000
 _STRANGE = re.compile(r"^0\d|-0$")
-"""Numbers with leading zeros, and the first of all pre-releases: they count, but nobody writes them."""
+"""Numbers with leading zeros, and the first of all pre-releases: they are valid, but unusual."""
 
 
 def satisfying(view: View, node: Node, unmet: Iterable[Unmet]) -> dict[str, str | None] | None:
-    """The labels to set (None to remove) so that all conditions hold; None when nobody knows."""
+    """The labels to set (None to remove) so that all conditions hold; None if unknown."""
     wanted: dict[str, str | None] = {}
     for each in unmet:
         labels = {**node.metadata.labels, **{key: value for key, value in wanted.items() if value is not None}}
@@ -46,11 +46,11 @@ def _for_requirement(requirement: NodeSelectorRequirement) -> dict[str, str | No
         case "Exists":
             return {key: "true"}
         case "Gt" | "Lt":
-            number = lax_int64(values[0])
+            number = parse_lax_int64(values[0])
             step = 1 if requirement.operator == "Gt" else -1
             return None if number is None else {key: str(number + step)}
         case "SemverGt" | "SemverLt":
-            version = semver.tolerant_or_none(values[0])
+            version = semver.parse_tolerant_or_none(values[0])
             if version is None:
                 return None
             return {key: neighbour(version, above=requirement.operator == "SemverGt")}
@@ -75,7 +75,7 @@ def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str
     Those are tried in every spelling; of two that do, the one that a person would write is better.
     """
     program = NODE.stored_expressions().compile(expression)
-    compiled = node_expression(expression)
+    compiled = compile_node_expression(expression)
     model = Model()
     if compiled is None or program.expr is None or not model.add_expression(program.expr):
         return None
@@ -98,7 +98,7 @@ def _plainer(
 ) -> dict[str, str | None]:
     """The same with the version below in place of the pre-release of one, where that does as well."""
     for key, value in changed.items():
-        version = semver.tolerant_or_none((value or "").removesuffix("-0"))
+        version = semver.parse_tolerant_or_none((value or "").removesuffix("-0"))
         if version is not None and (value or "").endswith("-0"):
             plainer = {**changed, key: neighbour(version, above=False)}
             changed = plainer if holds(plainer) else changed

@@ -14,8 +14,8 @@ from mooring.advisor.explain.results import Result
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View
 from mooring.api.core_v1 import PodSpec
-from mooring.base.natural import natural
-from mooring.scheduler.facade import AskingEngine, Judgement
+from mooring.base.natural_sort import natural_key
+from mooring.scheduler.facade import ExplainEngine, PodEvaluation
 from mooring.scheduler.framework import SchedulerFeatures
 
 
@@ -45,7 +45,7 @@ class Matrix(Result, frozen=True, kw_only=True):
 
 
 def matrix(
-    engine: AskingEngine,
+    engine: ExplainEngine,
     subject: Subject,
     features: SchedulerFeatures,
     *,
@@ -56,7 +56,7 @@ def matrix(
     """A part of the nodes; if given, of those whose name contains `name`, and that `plugin` is the first to refuse."""
     with _released(engine, subject) as free:
         pod = free.pod
-        judgement, diagnosis = engine.judged(pod, needs_points=True)
+        judgement, diagnosis = engine.evaluated(pod, needs_points=True)
         statuses = diagnosis.statuses()
         wanted = [
             each
@@ -75,32 +75,30 @@ def matrix(
 
 
 @contextmanager
-def _released(engine: AskingEngine, subject: Subject) -> Iterator[Subject]:
-    """The pod as if it had no node yet, and no share of the one that it has."""
+def _released(engine: ExplainEngine, subject: Subject) -> Iterator[Subject]:
     pod = subject.pod
 
     def free(spec: PodSpec) -> bool:
         spec.node_name = ""
         return True
 
-    with engine.cluster.supposing(remove=[pod]) if pod.spec.node_name else nullcontext():
+    with engine.cluster.trial(remove=[pod]) if pod.spec.node_name else nullcontext():
         open_ = Subject(pod, pod).edited(free) if pod.spec.node_name else subject
         yield open_ or subject
 
 
-def _ranked(engine: AskingEngine, judgement: Judgement) -> Sequence[str]:
-    """All nodes: the best first, and then those that will not do, by name."""
+def _ranked(engine: ExplainEngine, judgement: PodEvaluation) -> Sequence[str]:
     rows = np.flatnonzero(judgement.feasible)
-    points = sum((slot.points[rows] for slot in judgement.scores), np.zeros(len(rows), np.int64))
+    points = sum((points[rows] for points in judgement.points.values()), np.zeros(len(rows), np.int64))
     totals = dict(zip(rows.tolist(), points.tolist(), strict=True))
-    infos = sorted(engine.cluster.node_infos(), key=lambda info: natural(info.name))
+    infos = sorted(engine.cluster.node_infos(), key=lambda info: natural_key(info.name))
     feasible = sorted((info for info in infos if info.row in totals), key=lambda info: -totals[info.row])
     return [info.name for info in (*feasible, *(info for info in infos if info.row not in totals))]
 
 
-def _row(engine: AskingEngine, view: View, judgement: Judgement, name: str) -> NodeRow:
+def _row(engine: ExplainEngine, view: View, judgement: PodEvaluation, name: str) -> NodeRow:
     info = view.info(name)
     statuses, _ = engine.refusals_on(view.pod, name)
     refusals = {status.plugin: describe(view, [info], status)[0][0] for status in statuses}
-    scores = {} if statuses else {slot.name: int(slot.points[info.row]) for slot in judgement.scores}
+    scores = {} if statuses else {plugin: int(points[info.row]) for plugin, points in judgement.points.items()}
     return NodeRow(node=name, feasible=not statuses, refusals=refusals, scores=scores, total=sum(scores.values()))

@@ -67,7 +67,6 @@ def _entry(pair: tuple[Any, Any], index: int, path: str) -> list[Operation]:
 
 
 def _removed(before: list[Any], after: list[Any]) -> list[int] | None:
-    """The places of the entries that are gone, if that is all that happened."""
     rest, gone = list(after), []
     for index, value in enumerate(before):
         if rest and rest[0] == value:

@@ -1,6 +1,6 @@
-"""What an explanation says, for people and programs alike: the same in Python, in `-o json` and over HTTP.
+"""The parts of an explanation: the same in Python, in `-o json` and over HTTP.
 
-Frozen structs with every field always written, so that scripts need not ask whether something is there.
+Frozen structs with every field always written, so that scripts need not test for a field.
 """
 
 from typing import Any, Literal
@@ -9,7 +9,10 @@ import msgspec
 
 API_VERSION = "advisor.mooring.dev/v1"
 KIND = "SchedulingExplanation"
-State = Literal["Scheduled", "Schedulable", "Unschedulable", "NotAttempted"]
+State = Literal["Scheduled", "Schedulable", "Unschedulable", "NotAttempted", "NotCreated", "NotRunning"]
+"""`NotAttempted`: no scheduler tries the pod. `NotCreated`: it does not exist. `NotRunning`: it has a node and does not
+run."""
+PROBLEMS: tuple[State, ...] = ("Unschedulable", "NotAttempted", "NotCreated", "NotRunning")
 Action = Literal["patch", "create", "delete"]
 
 
@@ -30,6 +33,15 @@ class Target(Result, frozen=True, kw_only=True):
         return f"{self.kind.lower()} {name}"
 
 
+class Cause(msgspec.Struct, frozen=True):
+    """Why a pod does not exist, has no node, or does not run."""
+
+    code: str
+    """A word for programs, such as `QuotaExceeded`; it does not change between releases."""
+    text: str
+    """A sentence for people."""
+
+
 class Refusal(Result, frozen=True, kw_only=True):
     """Why some nodes cannot take the pod: the first plugin that refuses them, and equal reasons."""
 
@@ -38,7 +50,7 @@ class Refusal(Result, frozen=True, kw_only=True):
     reasons: list[str]
     """In the words of kube-scheduler's events."""
     detail: str
-    """What exactly is in the way, with the values that were compared."""
+    """What exactly does not fit, with the values that were compared."""
     count: int
     nodes: list[str]
 
@@ -69,7 +81,8 @@ class Change(Result, frozen=True, kw_only=True):
 
 
 class Suggestion(Result, frozen=True, kw_only=True):
-    """A change after which the pod would be scheduled: it was tried."""
+    """A change that was verified: the scheduler places the pod then, and the whole workload was rolled out in a
+    simulation."""
 
     summary: str
     size: int
@@ -83,6 +96,10 @@ class Suggestion(Result, frozen=True, kw_only=True):
     """How many nodes could take it then."""
     caveat: str = ""
     """What to think of before doing so."""
+    helps: int = 0
+    """How many pods of the workload have a node after it is rolled out ..."""
+    wanted: int = 0
+    """... of so many that it should have; 0 if the rollout was not played."""
 
 
 class Victim(Result, frozen=True, kw_only=True):
@@ -94,7 +111,7 @@ class Victim(Result, frozen=True, kw_only=True):
 
 
 class PreemptionFound(Result, frozen=True, kw_only=True):
-    """What preemption would come to."""
+    """The result of preemption."""
 
     node: str = ""
     victims: list[Victim] = []
@@ -120,9 +137,19 @@ class SchedulingExplanation(Result, frozen=True, kw_only=True):
     """Which cluster."""
     state: State
     summary: str
-    """One sentence."""
+    """The cause in one sentence, or where the pod runs."""
+    cause: str = ""
+    """The code of the cause, such as `QuotaExceeded`; empty where nothing is wrong."""
     message: str = ""
-    """What kube-scheduler's event says."""
+    """The message of kube-scheduler's event."""
+    pods: int = 1
+    """How many pods of the workload have this problem."""
+    wanted: int = 1
+    """How many pods the workload should have."""
+    words: list[str] = []
+    """What the cluster itself says: conditions and events."""
+    release: str = ""
+    """The release of Kubernetes whose rules were used."""
     node: str = ""
     """Where the pod is, or would go."""
     total_nodes: int = 0

@@ -1,16 +1,16 @@
-"""The smallest changes after which a pod would be scheduled, each tried on the engine.
+"""Search for the smallest changes after which a pod would be scheduled; each is tried on the engine.
 
-A best-first search over sets of at most three remedies; pairs are tried only where no single one is enough. It begins
-with a few nodes of each kind of refusal: on a node the first plugin that refuses it is answered by each of its
-remedies, and the node is asked again as it would be then. When nothing is left against the node, the scheduler as a
-whole is run: only what ends there with a node is a suggestion. Remedies of one family (the same thing on another node)
-are shown a few times only.
+A best-first search over sets of at most three remedies; pairs are tried only where no single one is enough. It starts
+with a few nodes of each kind of refusal. On a node, each remedy against the first plugin that refuses it is tried, and
+the node is evaluated again with the change. When nothing is left against the node, the scheduler as a whole is run:
+only a change that ends with a node is a candidate. Remedies of one family (the same change on another node) are kept a
+few times only. ``rehearsal.py`` verifies candidates for the whole workload.
 """
 
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -19,27 +19,28 @@ from numpy.typing import NDArray
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.reasons.nodes import relative_shortage
+from mooring.advisor.explain.rehearsal import Proposal
 from mooring.advisor.explain.remedies import Remedy, remedies
 from mooring.advisor.explain.results import Change, Suggestion
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View
 from mooring.api import codec
-from mooring.api.apps_v1 import ReplicaSet, StatefulSet
-from mooring.api.batch_v1 import Job
+from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
+from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import Pod, ReplicationController
-from mooring.scheduler.facade import Diagnosis, Judgement, NodeInfo
+from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
 from mooring.scheduler.framework import Status
 
-_MOST = 3
-"""So many remedies together."""
-_TRIALS = 300
-_SCHEDULED = 60
-"""How often a node is asked, and how often the scheduler as a whole."""
+_MAX_STEPS = 3
+"""Remedies in one candidate."""
+_MAX_TRIALS = 300
+_MAX_SCHEDULED = 60
+"""How often a node is evaluated, and how often the whole scheduler is run."""
 _KINDS = 12
 _PER_KIND = 2
 _SAME_FAMILIES = 2
-_LOOKED_AT, _COMPARED = 2000, 60
-"""Among so many nodes with the same refusals the nearest are looked for, by so many different reasons."""
+_MAX_NODES_COMPARED, _MAX_REASONS_COMPARED = 2000, 60
+"""Among so many nodes with the same refusals, and so many different reasons, the nearest node is searched."""
 
 
 _JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -56,6 +57,45 @@ class _Idea:
     was_global: bool = field(compare=False, default=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change that helps one pod, and what to play to verify it for the whole workload."""
+
+    suggestion: Suggestion
+    proposal: Proposal
+    order: int = 1000
+    """The place among all candidates, the smallest first."""
+
+    @property
+    def is_next_run(self) -> bool:
+        """Whether the change counts from the next Job of a CronJob on: there is nothing to play."""
+        return isinstance(self.proposal.after.source, CronJob)
+
+
+def candidate_of(
+    before: Subject,
+    after: Subject,
+    summary: str,
+    size: int,
+    node: str,
+    *,
+    feasible: int = 1,
+    caveat: str = "",
+    plugins: Sequence[str] = (),
+) -> Candidate:
+    """Return the candidate that changes the pod or its workload alone."""
+    suggestion = Suggestion(
+        summary=summary,
+        size=size,
+        plugins=list(plugins),
+        changes=[pod_change(before, after)],
+        node=node,
+        feasible_nodes=feasible,
+        caveat=caveat,
+    )
+    return Candidate(suggestion, Proposal(before, after))
+
+
 class Search:
     def __init__(self, view: View) -> None:
         self._engine = view.engine
@@ -64,18 +104,18 @@ class Search:
         self._untouched = view
         self._ideas: list[_Idea] = []
         self._numbers = count()
-        self._found: list[tuple[frozenset[str], tuple[str, ...], Suggestion]] = []
+        self._found: list[tuple[frozenset[str], tuple[str, ...], Candidate]] = []
         self._families: Counter[tuple[str, ...]] = Counter()
         self._seen: set[frozenset[str]] = set()
         self._pushed: set[tuple[frozenset[str], str]] = set()
         self._scheduled = 0
 
-    def run(self, wanted: int) -> list[Suggestion]:
-        """At most so many suggestions, the smallest first."""
+    def run(self, wanted: int) -> list[Candidate]:
+        """Return at most so many candidates: the smallest of each family, then the next of each."""
         for node in targets(self._untouched):
             self._push((), node, was_global=False)
-        for _ in range(_TRIALS):
-            if not self._ideas or self._scheduled >= _SCHEDULED or len(self._families) >= wanted:
+        for _ in range(_MAX_TRIALS):
+            if not self._ideas or self._scheduled >= _MAX_SCHEDULED or len(self._families) >= wanted:
                 break
             idea = heapq.heappop(self._ideas)
             if self._found and idea.steps > len(self._found[0][0]):
@@ -83,15 +123,16 @@ class Search:
             self._try(idea)
         return self._choice(wanted)
 
-    def _choice(self, wanted: int) -> list[Suggestion]:
-        """The smallest of each family, and then the next of each; in the order in which they were found."""
+    def _choice(self, wanted: int) -> list[Candidate]:
         places: Counter[tuple[str, ...]] = Counter()
         ranked = []
-        for number, (_, families, suggestion) in enumerate(self._found):
+        for number, (_, families, candidate) in enumerate(self._found):
             places[families] += 1
-            ranked.append((places[families], number, suggestion))
-        chosen = sorted(ranked, key=lambda each: each[:2])[:wanted]
-        return [suggestion for _, _, suggestion in sorted(chosen, key=lambda each: each[1])]
+            ranked.append((places[families], number, candidate))
+        return [
+            replace(candidate, order=number)
+            for _, number, candidate in sorted(ranked, key=lambda each: each[:2])[:wanted]
+        ]
 
     def _push(self, chosen: tuple[Remedy, ...], node: str, *, was_global: bool) -> None:
         place = (frozenset(each.summary for each in chosen), node)
@@ -107,21 +148,21 @@ class Search:
             return
         put = [obj for each in idea.chosen for obj in each.put]
         remove = [obj for each in idea.chosen for obj in each.remove]
-        with self._engine.cluster.supposing(put, remove):
+        with self._engine.cluster.trial(put, remove):
             statuses, is_global = self._engine.refusals_on(subject.pod, idea.node)
             if idea.chosen and (not statuses or (idea.was_global and not is_global)) and self._succeeds(idea, subject):
                 return
-            if not statuses or len(idea.chosen) == _MOST:
+            if not statuses or len(idea.chosen) == _MAX_STEPS:
                 return
             view = View(self._engine, subject, self._features) if idea.chosen else self._untouched
-            if idea.was_global and not is_global:  # only now can be seen which nodes are near
+            if idea.was_global and not is_global:  # nodes are evaluated only now
                 for node in targets(view):
                     self._answer(idea, view, node, *self._engine.refusals_on(subject.pod, node))
             else:
                 self._answer(idea, view, idea.node, statuses, is_global)
 
     def _answer(self, idea: _Idea, view: View, node: str, statuses: Sequence[Status], is_global: bool) -> None:
-        """Add each remedy against the first refusal of a node, unless one of its kind is among those chosen."""
+        """Push each remedy against the first refusal of a node, unless one of its family is chosen already."""
         for remedy in remedies(view, view.info(node), statuses[0]) if statuses else ():
             if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
                 self._push((*idea.chosen, remedy), remedy.node or node, was_global=is_global)
@@ -131,17 +172,17 @@ class Search:
         for remedy in chosen:
             if remedy.edit is not None and subject is not None:
                 subject = subject.edited(remedy.edit)
+            if remedy.edit_source is not None and subject is not None:
+                subject = subject.with_source(remedy.edit_source)
         return subject
 
     def _is_known(self, chosen: Sequence[Remedy]) -> bool:
-        """Whether a part of this is enough already, or it was tried, or there are enough of its like."""
         summaries = frozenset(each.summary for each in chosen)
         if any(found <= summaries for found, _, _ in self._found):
             return True
         return bool(chosen) and (self._families[_families(chosen)] >= _SAME_FAMILIES or summaries in self._seen)
 
     def _succeeds(self, idea: _Idea, subject: Subject) -> bool:
-        """Run the scheduler, and keep the suggestion if the pod gets a node."""
         self._scheduled += 1
         summaries = frozenset(each.summary for each in idea.chosen)
         if not idea.was_global:
@@ -158,9 +199,12 @@ class Search:
             feasible_nodes=outcome.feasible,
             caveat="; ".join(dict.fromkeys(each.caveat for each in idea.chosen if each.caveat)),
         )
-        if any(each.changes == suggestion.changes for _, _, each in self._found):
-            return True  # the same in other words
-        self._found.append((summaries, _families(idea.chosen), suggestion))
+        if any(each.suggestion.changes == suggestion.changes for _, _, each in self._found):
+            return True  # another wording of the same change
+        put = tuple(obj for each in idea.chosen for obj in each.put)
+        remove = tuple(obj for each in idea.chosen for obj in each.remove)
+        candidate = Candidate(suggestion, Proposal(self._subject, subject, put, remove))
+        self._found.append((summaries, _families(idea.chosen), candidate))
         self._families[_families(idea.chosen)] += 1
         return True
 
@@ -174,8 +218,8 @@ def _families(chosen: Iterable[Remedy]) -> tuple[str, ...]:
 
 
 def targets(view: View) -> list[str]:
-    """A few nodes of each kind of refusal: those where the least would help."""
-    judgement, diagnosis = view.engine.judged(view.pod)
+    """Return a few nodes of each kind of refusal: those that need the smallest change."""
+    judgement, diagnosis = view.engine.evaluated(view.pod)
     cluster = view.engine.cluster
     if judgement.refusal is not None:
         return [info.name for info in cluster.node_infos()][: _KINDS * _PER_KIND]
@@ -191,15 +235,15 @@ def targets(view: View) -> list[str]:
     return found
 
 
-def _nearest(view: View, judgement: Judgement, diagnosis: Diagnosis, infos: list[NodeInfo]) -> list[str]:
-    """Among nodes that the same plugins refuse, those that the smallest remedies are for."""
+def _nearest(view: View, judgement: PodEvaluation, diagnosis: Diagnosis, infos: list[NodeInfo]) -> list[str]:
+    """Return the nodes with the smallest remedies, among nodes that the same plugins refuse."""
     status = diagnosis.status_on(infos[0].row)
     if status is None or len(infos) <= _PER_KIND:
         return [info.name for info in infos]
     if any(view.shortages(info) for info in infos[:1]):
         infos.sort(key=lambda info: relative_shortage(view.shortages(info)))
     status = status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
-    different = [group[0] for _, group in describe(view, infos[:_LOOKED_AT], status)][:_COMPARED]
+    different = [group[0] for _, group in describe(view, infos[:_MAX_NODES_COMPARED], status)][:_MAX_REASONS_COMPARED]
     if len(different) < _PER_KIND:
         different = [*different, *(info for info in infos[:_PER_KIND] if info not in different)]
     different.sort(key=lambda info: _least(view, info, status))
@@ -211,11 +255,10 @@ def _least(view: View, info: NodeInfo, status: Status) -> tuple[int, float]:
     return (found[0].size, found[0].distance) if found else (1000, 0.0)
 
 
-def _marks(judgement: Judgement, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """For each row a bit for every plugin that refuses it."""
+def _marks(judgement: PodEvaluation, rows: NDArray[np.intp]) -> NDArray[np.int64]:
     marks = np.where(judgement.considered[rows], 0, 1).astype(np.int64)
     for bit, slot in enumerate(judgement.filters, 1):
-        if slot.asks and slot.status.is_success:
+        if slot.refuses and slot.status.is_success:
             marks |= (~slot.ok[rows]).astype(np.int64) << bit
     return marks
 
@@ -224,7 +267,7 @@ def _marks(judgement: Judgement, rows: NDArray[np.intp]) -> NDArray[np.int64]:
 
 
 def pod_change(before: Subject, after: Subject) -> Change:
-    """The change of the pod, or of what it comes from."""
+    """Return the change of the pod, or of the workload that it comes from."""
     operations = patches.difference(codec.to_tree(before.source), codec.to_tree(after.source))
     target = patches.target_of(before.source)
     if before.file:
@@ -235,14 +278,16 @@ def pod_change(before: Subject, after: Subject) -> Change:
         command = patches.recreate_command(target, operations)
     else:
         command = patches.patch_command(target, operations)
-        if before.exists and isinstance(before.source, ReplicaSet | StatefulSet | ReplicationController):
-            meta = before.pod.metadata
-            command += f" && {patches.kubectl('delete', 'pod', meta.name, namespace=meta.namespace)}"
+        if isinstance(before.source, ReplicaSet | StatefulSet | ReplicationController | DaemonSet):
+            pending = [pod.metadata.name for pod in before.siblings if not pod.spec.node_name]
+            is_changed = any(each["path"].startswith("/spec/template") for each in operations)
+            if pending and is_changed:  # their controller does not replace them
+                command += f" && {patches.kubectl('delete', 'pod', *pending, namespace=target.namespace)}"
     return Change(target=target, action="patch", patch=operations, command=command)
 
 
 def _without_selector(job: Job) -> list[patches.Operation]:
-    """What a server has made up for a job must go before it can be made again."""
+    """Return the removal of the selector and labels that the server has set: a new Job gets its own."""
     if job.spec.manual_selector:
         return []
     tree, changed = codec.to_tree(job), codec.to_tree(job)
@@ -254,7 +299,7 @@ def _without_selector(job: Job) -> list[patches.Operation]:
 
 
 def _can_be_updated(before: Subject, after: Subject) -> bool:
-    """Whether the API server allows the change of a pod: tolerations may come, and scheduling gates may go."""
+    """Whether the API server allows the change of a pod: tolerations may be added, and scheduling gates removed."""
     old, new = before.pod.spec, codec.decode_tree(codec.to_tree(after.pod.spec), type(before.pod.spec)).object
     if new.tolerations[: len(old.tolerations)] != old.tolerations:
         return False

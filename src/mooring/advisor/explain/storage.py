@@ -46,7 +46,6 @@ def volume_zones(view: View) -> list[tuple[PersistentVolume, str, list[str]]]:
 
 
 def _zones(text: str) -> list[str]:
-    """Several are joined by two underscores."""
     return [each.strip() for each in text.split("__")]
 
 

@@ -1,7 +1,7 @@
-"""Whom a question is about: a pod of the cluster or of a file, or the pod that a workload's template makes.
+"""The subject of an explanation: a pod of the cluster or of a file, or a workload and the pod that it would create.
 
-Where a pod comes from a template, that is where changes belong: `Subject.source` is the object to change, and
-`path` leads to the pod's spec in it.
+Changes of a pod from a template belong into the template: `Subject.source` is the object to change, and `path` leads
+to the pod's spec in it.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,8 +15,9 @@ from mooring.admission.options import AdmissionOptions
 from mooring.advisor.snapshot.admitting import Facts, admit
 from mooring.advisor.snapshot.engines import waits
 from mooring.advisor.snapshot.from_files import dump
-from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.advisor.snapshot.objects import Snapshot, hub_of, newest_of, scheme
+from mooring.advisor.snapshot.owners import WORKLOADS as _KINDS
+from mooring.advisor.snapshot.owners import owners_of
 from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from mooring.api.base import copy_of
@@ -24,10 +25,8 @@ from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Pod, PodSpec, PodTemplateSpec, ReplicationController
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
-from mooring.api.quoting import quoted
-from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.quoting import go_quote
 from mooring.api.states import controller_of
-from mooring.api.storage_v1 import StorageClass
 from mooring.constraints.annotations import without_bridge
 from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
 from mooring.controllers.workloads.deployment_replica_sets import find_new
@@ -44,10 +43,9 @@ _PATHS: Mapping[type[Resource], tuple[str, ...]] = {
     CronJob: ("spec", "job_template", "spec", "template"),
 }
 WORKLOADS = tuple(_PATHS)
-_KINDS: Mapping[str, type[Resource]] = {cls.__name__: cls for cls in _PATHS}
 _NOTES = 5
 _UID = "00000000-0000-4000-8000-000000000000"
-"""Of pods that nobody has created yet."""
+"""The uid of pods that are not created yet."""
 
 
 class NotThereError(LookupError):
@@ -67,9 +65,20 @@ class Subject:
     """The file it was read from, if it is not in the cluster yet."""
     facts: tuple[str, ...] = ()
     exists: bool = True
-    """Whether the pod is there, and not only a template for it."""
+    """Whether the pod exists, and not only a template for it."""
     is_bridged: bool = False
-    """Whether constraints from annotations are in its spec: the bridge knows all words, whatever the server knows."""
+    """Whether constraints from annotations are in its spec: the bridge evaluates all operators, whatever the gates."""
+    siblings: tuple[Pod, ...] = ()
+    """All pods of the same workload, this one included."""
+    given: Pod | None = None
+    """The pod as the API server reads it, where `pod` has constraints from annotations."""
+    asked: Resource | None = None
+    """The object that was asked about, where that is a workload."""
+
+    @property
+    def stored_pod(self) -> Pod:
+        """The pod as the API server reads it."""
+        return self.given or self.pod
 
     def edited(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":
         """With a change of the pod's spec, in the pod and in its source; None when it cannot be made."""
@@ -82,12 +91,17 @@ class Subject:
         done = edit(holder.spec)
         return replace(self, pod=pod, source=source) if done else None
 
+    def with_source(self, edit: Callable[[Any], bool]) -> "Subject | None":
+        """With a change of the workload outside of the pod's spec; None when it cannot be made."""
+        source = copy_of(self.source)
+        return replace(self, source=source) if edit(source) else None
+
 
 # -- finding
 
 
 def find(snapshot: Snapshot, kind: str, namespace: str, name: str, options: AdmissionOptions | None = None) -> Subject:
-    """The subject of a name; raises `NotThereError`."""
+    """Return the subject of a name; raises `NotThereError`."""
     cls = _kind(kind)
     found = snapshot.find(cls, namespace, name)
     if found is None:
@@ -100,9 +114,11 @@ def of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = Non
 
     Constraints in annotations count as if they stood in its spec.
     """
-    subject = _of(snapshot, obj, options, file)
+    subject = _of(snapshot, obj if obj.kind else newest_of(obj), options, file)
+    siblings = () if isinstance(subject.source, Pod) else tuple(owners_of(snapshot).pods_of(subject.source))
+    subject = replace(subject, siblings=siblings, asked=None if isinstance(obj, Pod) else obj)
     pod = without_bridge(subject.pod)
-    return subject if pod is subject.pod else replace(subject, pod=pod, is_bridged=True)
+    return subject if pod is subject.pod else replace(subject, pod=pod, is_bridged=True, given=subject.pod)
 
 
 def _of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, file: str) -> Subject:
@@ -114,8 +130,7 @@ def _of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, fil
     if not file:
         waiting = _waiting_pod(snapshot, obj)
         if waiting is not None:
-            fact = f"{obj.kind.lower()} {obj.metadata.name} has waiting pods; this is about one of them"
-            return Subject(waiting, obj, path, facts=(fact,))
+            return Subject(waiting, obj, path)
     return _of_template(snapshot, obj, path, options, file)
 
 
@@ -145,15 +160,27 @@ def from_file(
     return cluster, replace(subject, facts=(*subject.facts, *map(str, found.notes[:_NOTES])))
 
 
-def _kind(text: str) -> type[Resource]:
+def is_kind(text: str) -> bool:
+    """Whether a word names a kind that can be explained: `pod`, `deployments`, `sts`."""
+    return _find_kind(text) is not None
+
+
+def _find_kind(text: str) -> type[Resource] | None:
     wanted = text.lower()
     kinds: tuple[type[Resource], ...] = (Pod, *_PATHS)
     for cls in kinds:
         kind = next(kind for kind in scheme().known if kind.type is cls)
         if wanted in (kind.kind.lower(), kind.plural, *kind.short_names):
             return cls
+    return None
+
+
+def _kind(text: str) -> type[Resource]:
+    found = _find_kind(text)
+    if found is not None:
+        return found
     known = ", ".join(["pod", *(name.lower() for name in _KINDS)])
-    raise NotThereError(f"{quoted(text)} is no kind that makes pods: write {known}")
+    raise NotThereError(f"{go_quote(text)} is no kind that makes pods: write {known}")
 
 
 def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) -> str:
@@ -162,7 +189,7 @@ def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) 
         return f"{word}s of {snapshot.origin} could not be read ({why})"
     all_of = [(obj.metadata.namespace, obj.metadata.name) for obj in snapshot.all(cls)]
     elsewhere = sorted(space for space, each in all_of if each == name)
-    text = f"there is no {word} {quoted(name)} in the namespace {namespace} of {snapshot.origin}"
+    text = f"there is no {word} {go_quote(name)} in the namespace {namespace} of {snapshot.origin}"
     if elsewhere:
         return f"{text}; there is one in {', '.join(elsewhere)}"
     near = get_close_matches(name, [each for space, each in all_of if space == namespace], 3, 0.5)
@@ -176,47 +203,29 @@ def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) 
 
 
 def _of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file: str) -> Subject:
-    is_stored = bool(pod.metadata.uid) or snapshot.find(Pod, pod.metadata.namespace, pod.metadata.name) is pod
+    is_stored = bool(pod.metadata.uid) or snapshot.find(Pod, pod.metadata.namespace, pod.metadata.name) is not None
     if is_stored and not file:
-        source = _owner(snapshot, pod)
+        source = owners_of(snapshot).top_of(pod)
         if source is not None and (source_path := _PATHS.get(type(source))) is not None:
             return Subject(pod, source, source_path)
         return Subject(pod, pod)
     made = copy_of(pod)
-    complaint = admit(made, _facts(snapshot), options)
+    warnings = admit(made, snapshot.derived(Facts.of), options).warnings
     made.metadata.uid = made.metadata.uid or _UID
-    facts = (f"the API server would say: {complaint}",) if complaint else ()
+    facts = tuple(f"the API server would warn: {text}" for text in warnings)
     return Subject(made, pod, file=file, facts=facts, exists=not file)
-
-
-def _facts(snapshot: Snapshot) -> Facts:
-    return Facts(snapshot.all(PriorityClass), snapshot.all(StorageClass), NamespaceRules.of(snapshot))
-
-
-def _owner(snapshot: Snapshot, obj: Resource) -> Resource | None:
-    """The workload at the top, as far as it is in the snapshot."""
-    reference = controller_of(obj.metadata)
-    cls = _KINDS.get(reference.kind) if reference is not None else None
-    if reference is None or cls is None:
-        return None
-    found = snapshot.find(cls, obj.metadata.namespace, reference.name)
-    return None if found is None else _owner(snapshot, found) or found
 
 
 # -- templates
 
 
 def _waiting_pod(snapshot: Snapshot, owner: Resource) -> Pod | None:
-    """A pod of a workload that has no node yet. One of a template that a Deployment is replacing does not count."""
+    """Return a pod of a workload that has no node yet; not one of a template that a Deployment is replacing."""
     current = _current_replica_set(snapshot, owner)
-    for pod in snapshot.all(Pod):
-        if pod.metadata.namespace == owner.metadata.namespace and waits(pod):
-            top = _owner(snapshot, pod)
-            if top is None or (type(top), top.metadata.name) != (type(owner), owner.metadata.name):
-                continue
-            maker = controller_of(pod.metadata)
-            if current is None or maker is None or maker.name == current.metadata.name:
-                return pod
+    for pod in owners_of(snapshot).pods_of(owner):
+        maker = controller_of(pod.metadata)
+        if waits(pod) and (current is None or maker is None or maker.name == current.metadata.name):
+            return pod
     return None
 
 
@@ -227,10 +236,10 @@ def _of_template(
     for step in path:
         template = getattr(template, step)
     pod = _made(snapshot, owner, copy_of(template))
-    complaint = admit(pod, _facts(snapshot), options)
+    warnings = admit(pod, snapshot.derived(Facts.of), options).warnings
     pod.metadata.uid = _UID
-    facts = [f"this is about the next pod that {owner.kind.lower()} {owner.metadata.name} would make"]
-    facts += [f"the API server would say: {complaint}"] if complaint else []
+    facts = [f"this is about the next pod that {owner.kind.lower()} {owner.metadata.name} would create"]
+    facts += [f"the API server would warn: {text}" for text in warnings]
     return Subject(pod, owner, path, file=file, facts=tuple(facts), exists=False)
 
 
@@ -261,10 +270,9 @@ def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod
 
 
 def _current_replica_set(snapshot: Snapshot, owner: Resource) -> ReplicaSet | None:
-    """The one that has the template of a Deployment."""
     if not isinstance(owner, Deployment):
         return None
-    return find_new(owner, [each for each in snapshot.all(ReplicaSet) if _owner(snapshot, each) is owner])
+    return find_new(owner, [each for each in snapshot.all(ReplicaSet) if owners_of(snapshot).top_of(each) is owner])
 
 
 def _hash(parent: Resource) -> dict[str, str]:

@@ -22,17 +22,17 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.label_selector import NOTHING, Selector, SelectorError
 from mooring.api.meta_v1 import Resource
-from mooring.base.natural import natural
+from mooring.base.natural_sort import natural_key
 from mooring.constraints import node_selector, tolerations
-from mooring.constraints.integers import canonical_int64
+from mooring.constraints.integers import parse_canonical_int64
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.scheduler.facade import (
     ANY_ADDRESS,
-    AskingEngine,
+    ExplainEngine,
     HostPort,
     NodeInfo,
     PlacedPod,
-    PodShape,
+    PodSignature,
     PodTerms,
     host_ports,
     object_key,
@@ -109,7 +109,7 @@ class Apart:
 class View:
     """A pod and the cluster as it is in the engine now."""
 
-    engine: AskingEngine
+    engine: ExplainEngine
     subject: Subject
     features: SchedulerFeatures
     _tolerated: dict[tuple[str, str, str, str | None], bool] = field(default_factory=dict)
@@ -120,8 +120,8 @@ class View:
         return self.subject.pod
 
     @cached_property
-    def shape(self) -> PodShape:
-        return self.engine.cluster.shapes.shape_of(self.pod)
+    def signature(self) -> PodSignature:
+        return self.engine.cluster.signatures.signature_of(self.pod)
 
     @property
     def namespace(self) -> str:
@@ -141,11 +141,11 @@ class View:
 
     def first_like(self, node: Node) -> Node:
         """The first of the nodes that differ from this one in name alone."""
-        return self._first_alike.get(_likeness(node), node)
+        return self._first_by_likeness.get(_likeness(node), node)
 
     @cached_property
-    def _first_alike(self) -> dict[Hashable, Node]:
-        infos = sorted(self.engine.cluster.node_infos(), key=lambda info: natural(info.name), reverse=True)
+    def _first_by_likeness(self) -> dict[Hashable, Node]:
+        infos = sorted(self.engine.cluster.node_infos(), key=lambda info: natural_key(info.name), reverse=True)
         return {_likeness(info.node): info.node for info in infos}
 
     # -- taints
@@ -164,7 +164,7 @@ class View:
         found: dict[tuple[str, str], set[int]] = defaultdict(set)
         for info in self.engine.cluster.node_infos():
             for taint in self.untolerated(info.node) if info.node.spec.taints else ():
-                number = canonical_int64(taint.value)
+                number = parse_canonical_int64(taint.value)
                 if number is not None:
                     found[taint.key, taint.effect].add(number)
         return found
@@ -203,15 +203,15 @@ class View:
     def _unmet_in(self, index: int, term: NodeSelectorTerm, node: Node) -> Iterator[Unmet]:
         options, labels = self.features.constraints, node.metadata.labels
         for entry in term.match_expressions:
-            condition = node_selector.requirement(entry, options)
+            condition = node_selector.compile_requirement(entry, options)
             if condition is None or not condition.matches(labels):
                 yield Unmet(index, entry.key, entry)
         for entry in term.match_fields:
-            holds = node_selector.term(NodeSelectorTerm(match_fields=[entry]), options)
+            holds = node_selector.compile_term(NodeSelectorTerm(match_fields=[entry]), options)
             if holds is None or not holds.matches(labels, node.metadata.name):
                 yield Unmet(index, "", entry, field_name=entry.key)
         for expression in term.match_cel_expressions:
-            compiled = node_selector.term(NodeSelectorTerm(match_cel_expressions=[expression]), options)
+            compiled = node_selector.compile_term(NodeSelectorTerm(match_cel_expressions=[expression]), options)
             if compiled is None or not compiled.matches(labels, node.metadata.name):
                 yield Unmet(index, "", expression=expression)
 
@@ -220,7 +220,7 @@ class View:
     def shortages(self, info: NodeInfo) -> list[Shortage]:
         """The resources of which a node has too little."""
         columns, row = self.engine.cluster.resources, info.row
-        asked = {PODS: 1, **{name: amount for name, amount in self.shape.requests.items() if amount}}
+        asked = {PODS: 1, **{name: amount for name, amount in self.signature.requests.items() if amount}}
         found = []
         for resource, amount in asked.items():
             allocatable, used = columns.amounts(resource, row)
@@ -233,7 +233,7 @@ class View:
         """The ports that are taken on a node, and by whom."""
         return [
             (port, other)
-            for port in self.shape.ports
+            for port in self.signature.ports
             for other in info.pods
             if any(_clash(port, taken) for taken in host_ports(other.spec))
         ]
@@ -256,7 +256,6 @@ class View:
 
     @cached_property
     def _spread_counts(self) -> list[Counter[str]]:
-        """For each hard constraint the pods that count, by domain, over the nodes that count."""
         keys = [constraint.topology_key for _, constraint, _ in self._hard_spread]
         required = node_selector.required_affinity(self.pod.spec, self.features.constraints)
         found = [Counter[str]() for _ in keys]
@@ -280,11 +279,10 @@ class View:
             return False
         return self._once(("spread", index, placed.group), lambda: selector.matches(metadata.labels))
 
-    def _once(self, key: tuple[str, int, Hashable], judge: Callable[[], bool]) -> bool:
-        """A verdict on all pods of a shape, or of the same labels, found out once."""
+    def _once(self, key: tuple[str, int, Hashable], evaluate: Callable[[], bool]) -> bool:
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = judge()
+            known = self._known[key] = evaluate()
         return known
 
     def broken_spreads(self, node: Node) -> list[Spread]:
@@ -312,7 +310,6 @@ class View:
 
     @cached_property
     def _near_and_far(self) -> tuple[list[dict[str, list[Pod]]], list[dict[str, list[Pod]]]]:
-        """For each required term of the pod, who is chosen, by domain."""
         terms = self._terms
         near: list[dict[str, list[Pod]]] = [defaultdict(list) for _ in terms.affinity]
         far: list[dict[str, list[Pod]]] = [defaultdict(list) for _ in terms.anti_affinity]
@@ -334,24 +331,49 @@ class View:
         return self._once((kind, index, placed.group), lambda: self._chooses(term, placed.pod))
 
     def domain_with_pods(self, index: int) -> str:
-        """A domain where there are pods that a required affinity term chooses; empty if there is none."""
+        """Return a domain with pods that a required affinity term selects; empty if there is none."""
+        return min(self.domains_with_pods(index), default="")
+
+    def domains_with_pods(self, index: int) -> list[str]:
+        """Return the domains with pods that a required affinity term selects."""
         near = self._near_and_far[0]
-        return min(near[index], default="") if index < len(near) else ""
+        return list(near[index]) if index < len(near) else []
+
+    def is_sibling(self, pod: Pod) -> bool:
+        """Whether a pod belongs to the same workload."""
+        return (pod.metadata.namespace, pod.metadata.name) in self._sibling_names
+
+    @cached_property
+    def _sibling_names(self) -> frozenset[tuple[str, str]]:
+        return frozenset((pod.metadata.namespace, pod.metadata.name) for pod in self.subject.siblings)
+
+    def old_pods_counted(self, index: int) -> int:
+        """Return how many pods of the workload's older templates a spread constraint counts."""
+        own = self.pod.metadata.labels.get("pod-template-hash")
+        constraint = self.pod.spec.topology_spread_constraints[index]
+        if own is None or "pod-template-hash" in constraint.match_label_keys:
+            return 0
+        selector = selector_of(constraint.label_selector)
+        return sum(
+            bool(pod.spec.node_name)
+            and pod.metadata.labels.get("pod-template-hash") != own
+            and selector.matches(pod.metadata.labels)
+            for pod in self.subject.siblings
+        )
 
     @cached_property
     def _against(self) -> dict[tuple[str, str], list[tuple[AffinityTerm, Pod]]]:
-        """By topology key and domain, the pods there whose anti-affinity chooses this one."""
         found: dict[tuple[str, str], list[tuple[AffinityTerm, Pod]]] = defaultdict(list)
         for info in self.engine.cluster.node_infos():
             labels = info.node.metadata.labels
             for placed in info.placed.values():
-                for index, term in enumerate(placed.shape.terms.anti_affinity):
+                for index, term in enumerate(placed.signature.terms.anti_affinity):
                     if term.topology_key in labels and self._is_chosen_by(index, term, placed):
                         found[term.topology_key, labels[term.topology_key]].append((term, placed.pod))
         return found
 
     def _is_chosen_by(self, index: int, term: AffinityTerm, placed: PlacedPod) -> bool:
-        return self._once(("against", index, placed.shape), lambda: self._chooses(term, self.pod))
+        return self._once(("against", index, placed.signature), lambda: self._chooses(term, self.pod))
 
     def _chooses(self, term: AffinityTerm, pod: Pod) -> bool:
         namespace = pod.metadata.namespace
@@ -401,7 +423,6 @@ def full_name(obj: Resource) -> str:
 
 
 def _likeness(node: Node) -> Hashable:
-    """What nodes have in common that came out of one mould."""
     labels = sorted((key, value) for key, value in node.metadata.labels.items() if key != "kubernetes.io/hostname")
     taints = sorted((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
     allocatable = sorted((name, str(value)) for name, value in node.status.allocatable.items())

@@ -7,7 +7,7 @@ from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions,
 
 _NOUNS = {
     Kind.ASSIGNED_POD: "a pod on a node",
-    Kind.UNSCHEDULED_POD: "the pod itself",
+    Kind.TARGET_POD: "the pod itself",
     Kind.NODE: "a node",
     Kind.WILDCARD: "anything",
 }

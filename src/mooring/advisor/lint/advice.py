@@ -36,7 +36,6 @@ def apart_from(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[
 
 
 def _outer(path: str) -> list[str]:
-    """A path and the paths of everything that it lies in."""
     return [path[: end.start()] for end in _STEP_END.finditer(path)]
 
 

@@ -1,6 +1,6 @@
 """Constraints in annotations, for the bridge: whether they are valid, and whether the pods wait for it.
 
-They are judged with all words that the bridge knows, whatever the server knows. Called by ``advice.py``.
+They are validated with all operators that the bridge knows, whatever the server's gates. Called by ``advice.py``.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _RULES = PodRules(options=AdmissionOptions(), is_pod=True)
 
 def advice(at: PodSpecAt) -> Iterator[Problem]:
     """What is wrong with the annotations of a pod or of a template."""
-    if not annotations.are_in(at.annotations):
+    if not annotations.has_constraints(at.annotations):
         return
     pod = Pod(metadata=ObjectMeta(annotations=dict(at.annotations)), spec=at.spec)
     path = Path(*at.annotations_path.split("."))

@@ -4,8 +4,7 @@
 same few terms and expressions. Called by ``advice.py``; the command line reads the file.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -13,20 +12,18 @@ import msgspec
 from mooring.advisor.lint import documents, expressions, rules
 from mooring.advisor.lint.findings import Problem
 from mooring.advisor.lint.specs import PodSpecAt, TermAt
+from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, Use
 from mooring.api import codec, core_v1, label_selector
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.quantity import Quantity
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.cel.errors import CelError
 from mooring.cel.values import Timestamp
 from mooring.constraints import node_selector, semver, tolerations
-from mooring.constraints.integers import canonical_int64
+from mooring.constraints.integers import parse_canonical_int64
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.requests import requests_of
-from mooring.constraints.time_added import time_added
-
-_PASSING = "node.kubernetes.io/"
-"""Taints with this prefix tell of the moment (not ready, under pressure), not of what a node is for."""
+from mooring.constraints.time_added import parse_time_added
 
 
 class NodesError(ValueError):
@@ -47,8 +44,6 @@ class Node(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """A value of a label or taint, and a node that has it."""
-
     value: str
     node: str
 
@@ -77,19 +72,8 @@ class Cluster:
     def __init__(self, nodes: Sequence[Node], options: ConstraintOptions) -> None:
         self._nodes = nodes
         self._options = options
-        self._labels: dict[str, dict[str, _Value]] = defaultdict(dict)
-        self._taints: dict[str, dict[str, _Value]] = defaultdict(dict)
-        for node in nodes:
-            for key, value in node.labels.items():
-                self._labels[key].setdefault(value, _Value(value, node.name))
-            for taint in node.taints:
-                self._taints[taint.key].setdefault(taint.value, _Value(taint.value, node.name))
-        self._largest: dict[str, tuple[Quantity, str]] = {}
-        for node in nodes:
-            for resource, amount in node.allocatable.items():
-                if resource not in self._largest or amount > self._largest[resource][0]:
-                    self._largest[resource] = (amount, node.name)
-        self._remembered: dict[tuple[str, bytes], tuple[Problem, ...]] = {}
+        self._facts = NodeFacts(nodes)
+        self._cached: dict[tuple[str, bytes], tuple[Problem, ...]] = {}
 
     # -- terms
 
@@ -105,11 +89,11 @@ class Cluster:
             yield from _at(at.path, self._once("term", at.term, self._about_required, at.term))
 
     def _about_requirement(self, entry: core_v1.NodeSelectorRequirement) -> Iterator[Problem]:
-        values = self._labels.get(entry.key, {}).values()
+        values = _values(self._facts.labels.get(entry.key, {}))
         if entry.operator in ("Gt", "Lt"):
-            yield from _unreadable(values, "label", rules.NOT_A_NUMBER, label_selector.lax_int64)
+            yield from _unreadable(values, "label", rules.NOT_A_NUMBER, label_selector.parse_lax_int64)
         elif entry.operator in semver.OPERATORS:
-            yield from _unreadable(values, "label", rules.NOT_A_VERSION, semver.tolerant_or_none)
+            yield from _unreadable(values, "label", rules.NOT_A_VERSION, semver.parse_tolerant_or_none)
 
     def _about_node_expression(self, expression: str) -> Iterator[Problem]:
         yield from self._failures(
@@ -117,7 +101,7 @@ class Cluster:
         )
 
     def _about_required(self, term: core_v1.NodeSelectorTerm) -> Iterator[Problem]:
-        compiled = node_selector.term(term, self._options)
+        compiled = node_selector.compile_term(term, self._options)
         if not compiled or not any(compiled.matches(node.labels, node.name) for node in self._nodes):
             yield Problem(rules.NO_NODE, "", f"the term excludes every one of the {len(self._nodes)} nodes")
 
@@ -132,11 +116,11 @@ class Cluster:
             taints = ((f"{node.name} {each.key}", _taint_values(each)) for node in self._nodes for each in node.taints)
             yield from self._failures("taint", toleration.expression, taints, "taints")
             return
-        values = self._taints.get(toleration.key, {}).values()
+        values = _values(self._facts.taints.get(toleration.key, {}))
         if toleration.operator in tolerations.NUMERIC:
-            yield from _unreadable(values, "taint", rules.NOT_A_NUMBER, canonical_int64)
+            yield from _unreadable(values, "taint", rules.NOT_A_NUMBER, parse_canonical_int64)
         elif toleration.operator in semver.OPERATORS:
-            yield from _unreadable(values, "taint", rules.NOT_A_VERSION, semver.tolerant_or_none)
+            yield from _unreadable(values, "taint", rules.NOT_A_VERSION, semver.parse_tolerant_or_none)
 
     # -- pods
 
@@ -146,14 +130,15 @@ class Cluster:
         deciding = (spec.node_selector, spec.affinity and spec.affinity.node_affinity, spec.tolerations)
         if not spec.node_name:
             yield from _at(pod.path, self._once("pod", deciding, self._about_pod, spec))
-            if self._largest:  # nodes without any tell nothing
+            if self._facts.largest:  # a file of nodes may leave their resources out
                 yield from _at(pod.path, self._about_requests(spec))
 
     def _about_requests(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
         for resource, amount in requests_of(core_v1.Pod(spec=spec), pod_level=True).items():
-            most, name = self._largest.get(resource, (None, ""))
+            most, name = self._facts.largest.get(resource, (None, ""))
             if most is None:
-                yield Problem(rules.TOO_LARGE, "", f"the pod asks for {amount} {resource}, which no node has")
+                meant = _meant(self._facts.similar_resource(resource))
+                yield Problem(rules.TOO_LARGE, "", f"the pod asks for {amount} {resource}, which no node has{meant}")
             elif amount > most:
                 yield Problem(
                     rules.TOO_LARGE,
@@ -164,7 +149,7 @@ class Cluster:
     def _about_pod(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
         wanted = label_selector.from_labels(spec.node_selector)
         if not any(wanted.matches(node.labels) for node in self._nodes):
-            text = f"nodeSelector excludes every one of the {len(self._nodes)} nodes"
+            text = f"nodeSelector excludes every one of the {len(self._nodes)} nodes{self._mistake(spec.node_selector)}"
             yield Problem(rules.NO_NODE, "nodeSelector", text)
             return
         required = node_selector.required_affinity(spec, self._options)
@@ -176,7 +161,9 @@ class Cluster:
             return
         blocking = [
             tolerations.find_untolerated(
-                (taint for taint in node.taints if not taint.key.startswith(_PASSING)), spec.tolerations, self._options
+                (taint for taint in node.taints if not taint.key.startswith(STATE_TAINTS)),
+                spec.tolerations,
+                self._options,
             )
             for node in eligible
         ]
@@ -187,10 +174,17 @@ class Cluster:
 
     # -- how
 
+    def _mistake(self, wanted: Mapping[str, str]) -> str:
+        for key, value in wanted.items():
+            if key not in self._facts.labels:
+                return _meant(self._facts.similar_label(key))
+            if value not in self._facts.labels[key]:
+                return _meant(self._facts.similar_value(key, value))
+        return ""
+
     def _failures(
         self, subject: expressions.Subject, expression: str, inputs: Iterable[tuple[str, object]], things: str
     ) -> Iterator[Problem]:
-        """How often an expression has no value."""
         program = expressions.program_of(subject, expression)
         if program is None:
             return
@@ -208,19 +202,26 @@ class Cluster:
             yield Problem(rules.FAILS_ON_NODES, "expression" if subject == "taint" else "", text)
 
     def _once(
-        self, what: str, about: object, judge: Callable[..., Iterator[Problem]], argument: object
+        self, what: str, about: object, check: Callable[..., Iterator[Problem]], argument: object
     ) -> tuple[Problem, ...]:
-        """The verdict on something, found only once for all that is equal."""
         key = (what, msgspec.json.encode(about))
-        found = self._remembered.get(key)
+        found = self._cached.get(key)
         if found is None:
-            found = self._remembered[key] = tuple(judge(argument))
+            found = self._cached[key] = tuple(check(argument))
         return found
+
+
+def _meant(word: str) -> str:
+    return f"; did you mean {word}?" if word else ""
+
+
+def _values(uses: Mapping[str, Use]) -> list[_Value]:
+    return [_Value(value, use.node) for value, use in uses.items()]
 
 
 def _taint_values(taint: core_v1.Taint) -> dict[str, object]:
     values: dict[str, object] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    added = time_added(taint)
+    added = parse_time_added(taint)
     if added is not None:
         values["timeAdded"] = Timestamp.from_datetime(added)
     return values
@@ -229,16 +230,14 @@ def _taint_values(taint: core_v1.Taint) -> dict[str, object]:
 def _unreadable(
     values: Iterable[_Value], what: str, rule: rules.Rule, read: Callable[[str], object | None]
 ) -> Iterator[Problem]:
-    """Whether some of the values cannot be compared."""
     values = list(values)
     bad = [each for each in values if read(each.value) is None]
     if bad:
         kind = "numbers" if rule is rules.NOT_A_NUMBER else "versions"
         text = f"{len(bad)} of {len(values)} values of the {what} on nodes cannot be read as {kind} and never match"
-        yield Problem(rule, "", f"{text}, such as {quoted(bad[0].value)} on {bad[0].node}")
+        yield Problem(rule, "", f"{text}, such as {go_quote(bad[0].value)} on {bad[0].node}")
 
 
 def _at(path: str, problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The problems of a part as problems of the object."""
     for rule, field, message in problems:
         yield Problem(rule, f"{path}.{field}" if field else path, message)

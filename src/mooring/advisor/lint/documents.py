@@ -39,7 +39,6 @@ def pieces(text: str) -> list[Piece]:
 
 
 def _json_pieces(text: str) -> Iterator[Piece]:
-    """JSON values one after the other; nothing when the text is something else."""
     decoder = json.JSONDecoder()
     found = []
     position = _SPACE.match(text).end()  # type: ignore[union-attr] # it matches the empty text too

@@ -5,8 +5,8 @@ about it. Called by ``linter.py`` (`advice`) and the command line.
 """
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,18 +18,25 @@ from mooring.advisor.lint.findings import Problem
 from mooring.api import core_v1, errors
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import ObjectMeta, Resource
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 
 if TYPE_CHECKING:  # lint without a cluster should not wait for them
-    from mooring.advisor.policies import Judge, Verdict
+    from mooring.advisor.policies import PolicyEvaluator, Verdict
     from mooring.advisor.snapshot import Snapshot
     from mooring.advisor.snapshot.namespace_rules import NamespaceRules
     from mooring.client import Client
 
 Names = frozenset[str] | None
+REFERRED = {
+    "Namespace": "namespaces",
+    "PriorityClass": "priority_classes",
+    "DeviceClass": "device_classes",
+    "StorageClass": "storage_classes",
+}
+"""The kinds whose names manifests refer to, and the field of `ClusterFacts` that has them."""
 _SYSTEM_PRIORITIES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -44,10 +51,19 @@ class ClusterFacts:
     priority_classes: Names = None
     device_classes: Names = None
     storage_classes: Names = None
-    policies: "Judge | None" = None
+    policies: "PolicyEvaluator | None" = None
     """The admission policies of the cluster."""
     rules: "NamespaceRules | None" = None
     """The quotas, LimitRanges and Pod Security levels of its namespaces."""
+
+    def with_names(self, created: Iterable[tuple[str, str]]) -> "ClusterFacts":
+        """Return the facts with objects that the files themselves create, given by kind and name."""
+        names: dict[str, set[str]] = {}
+        for kind, name in created:
+            if kind in REFERRED:
+                names.setdefault(REFERRED[kind], set()).add(name)
+        more = {field: known | found for field, found in names.items() if (known := getattr(self, field)) is not None}
+        return replace(self, **more)
 
     def absence(self, api_version: str, kind: str) -> str | None:
         """Why the cluster would not take an object of a kind; None if it would, or if that is not known."""
@@ -107,9 +123,10 @@ def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Probl
         return
     meta = ObjectMeta(name=metadata.name or metadata.generate_name, namespace=where, annotations={**at.annotations})
     pod = core_v1.Pod(api_version="v1", kind="Pod", metadata=meta, spec=copy_of(at.spec))
-    complaint = admit(pod, Facts((), (), namespace_rules))
-    if complaint and "is forbidden: " in complaint:
-        yield Problem(rules.NO_ROOM, at.path, complaint)
+    pod.spec.priority_class_name = ""  # whether the class exists is another rule
+    refusal = admit(pod, Facts((), (), namespace_rules)).refusal
+    if "is forbidden: " in refusal:
+        yield Problem(rules.NO_ROOM, at.path, refusal)
         return
     wanted = getattr(obj.spec, "replicas", None) if hasattr(obj, "spec") else None
     found, why = namespace_rules.room_for(pod, wanted or 1)
@@ -119,15 +136,14 @@ def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Probl
 
 def _unknown(what: str, name: str, known: Names, path: str) -> Iterator[Problem]:
     if name and known is not None and name not in known:
-        yield Problem(rules.NOT_IN_CLUSTER, path, f"the cluster has no {what} {quoted(name)}")
+        yield Problem(rules.NOT_IN_CLUSTER, path, f"the cluster has no {what} {go_quote(name)}")
 
 
-def _policies(obj: Resource, judge: "Judge") -> Iterator[Problem]:
-    """What the cluster's policies say about an object, and about the pods that it makes."""
-    yield from _said(judge.verdict(obj), "")
+def _policies(obj: Resource, policies: "PolicyEvaluator") -> Iterator[Problem]:
+    yield from _said(policies.verdict(obj), "")
     pod = specs.made_pod(obj)
     if pod is not None:
-        yield from _said(judge.verdict(pod), "its pods: ")
+        yield from _said(policies.verdict(pod), "its pods: ")
 
 
 def _said(verdict: "Verdict", about: str) -> Iterator[Problem]:
@@ -140,7 +156,7 @@ def _said(verdict: "Verdict", about: str) -> Iterator[Problem]:
 
 
 def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = None) -> ClusterFacts:
-    """What a snapshot tells. Of a dump without any object of a kind, it is not known which ones there are."""
+    """Return the facts of a snapshot. In a dump without any object of a kind, its names are unknown."""
     from mooring.advisor.snapshot.namespace_rules import NamespaceRules  # noqa: PLC0415 - as above
 
     nodes = tuple(Node.of(each) for each in snapshot.all(core_v1.Node))
@@ -151,16 +167,16 @@ def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = N
         _names(snapshot, PriorityClass, "priorityclasses", whole=served is not None),
         _names(snapshot, DeviceClass, "deviceclasses", whole=served is not None),
         _names(snapshot, StorageClass, "storageclasses", whole=served is not None),
-        _judge(snapshot),
+        _active_policies(snapshot),
         NamespaceRules.of(snapshot),
     )
 
 
-def _judge(snapshot: "Snapshot") -> "Judge | None":
-    from mooring.advisor.policies import judge_of  # noqa: PLC0415 - lint without a cluster should not wait for it
+def _active_policies(snapshot: "Snapshot") -> "PolicyEvaluator | None":
+    from mooring.advisor.policies import policies_of  # noqa: PLC0415 - lint without a cluster should not wait for it
 
-    judge = judge_of(snapshot)
-    return None if judge.is_idle else judge
+    found = policies_of(snapshot)
+    return None if found.is_idle else found
 
 
 def _names(snapshot: "Snapshot", kind: type[Resource], plural: str, *, whole: bool) -> Names:

@@ -25,8 +25,6 @@ class Access(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What is certainly there when an expression is true, and when it is false."""
-
     if_true: frozenset[Access]
     if_false: frozenset[Access]
 
@@ -81,7 +79,6 @@ def _path(expr: Expr) -> tuple[str, ...] | None:
 
 
 def _visit(expr: Expr, known: frozenset[Access], found: dict[Access, None]) -> None:
-    """Gathers what is read in `expr` and not known to be there."""
     if presence(expr) is not None or (isinstance(expr, Call) and expr.function == op.OPTIONAL_INDEX):
         return
     read = access(expr)

@@ -1,7 +1,7 @@
 """One document after the other: read it, ask the server, add advice, and find the lines.
 
-`Linter` is made once per process and keeps what it has judged: equal documents are judged once. Called by
-``runner.py``; whoever wants to judge one text without the command line calls `Linter(settings).lint(name, text)`.
+`Linter` is made once per process and caches its results: equal documents are linted once. Called by
+``runner.py``; without the command line, call `Linter(settings).lint(name, text)`.
 """
 
 import logging
@@ -22,33 +22,31 @@ from mooring.advisor.lint.positions import Positions
 from mooring.api.codec import DecodeError, YamlError
 from mooring.api.json_tree import MAX_BYTES
 
-_MAX_REMEMBERED = 10_000
-_MAX_REMEMBERED_LENGTH = 64 * 1024
+_MAX_CACHED = 10_000
+_MAX_CACHED_LENGTH = 64 * 1024
 _MAX_NAME = 400
 
 
 class _Place(NamedTuple):
-    """A problem with its place in the piece of text that it was found in."""
-
     problem: Problem
     object: str
     line: int
     column: int
 
 
-class _Judged(NamedTuple):
+class _Linted(NamedTuple):
     documents: int
     places: tuple[_Place, ...]
 
 
 class Linter:
-    """Judges texts by what `settings` ask for. Raises `SchemeError` when they contradict each other."""
+    """Validates texts as `settings` request. Raises `SchemeError` when they contradict each other."""
 
     def __init__(self, settings: Settings) -> None:
         self._options = options.build(settings)
         self._cluster = Cluster(settings.nodes, self._options.constraints) if settings.nodes else None
         self._now = datetime.now(UTC)
-        self._remembered: dict[str, _Judged] = {}
+        self._cached: dict[str, _Linted] = {}
 
     def lint(self, file: str, text: str) -> Report:
         """Everything there is to say about a text."""
@@ -59,12 +57,12 @@ class Linter:
         """The same for parts of a text. The caller may want it `without_logs`."""
         report = Report()
         for piece in pieces:
-            judged = self._remembered.get(piece.text)
-            if judged is None:
-                judged = self._judge_text(piece.text)
-                self._remember(piece.text, judged)
-            report.documents += judged.documents
-            for problem, name, line, column in judged.places:
+            linted = self._cached.get(piece.text)
+            if linted is None:
+                linted = self._lint_text(piece.text)
+                self._cache(piece.text, linted)
+            report.documents += linted.documents
+            for problem, name, line, column in linted.places:
                 finding = self.finding(problem, file, line + piece.lines_before, column, name)
                 if finding:
                     report.findings.append(finding)
@@ -77,29 +75,29 @@ class Linter:
             return None
         return Finding(rule, self._options.severity(rule), file, line, column, name, field, message)
 
-    def _remember(self, text: str, judged: _Judged) -> None:
-        if len(text) <= _MAX_REMEMBERED_LENGTH:
-            if len(self._remembered) >= _MAX_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[text] = judged
+    def _cache(self, text: str, linted: _Linted) -> None:
+        if len(text) <= _MAX_CACHED_LENGTH:
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            self._cached[text] = linted
 
-    def _judge_text(self, text: str) -> _Judged:
+    def _lint_text(self, text: str) -> _Linted:
         try:
             trees = documents.trees(text)
         except (DecodeError, RecursionError) as error:
-            return _Judged(1, (_unreadable(text, error),))
+            return _Linted(1, (_unreadable(text, error),))
         places: list[_Place] = []
         where = Positions(text)
         count = 0
         for index, tree in enumerate(trees):
             for item in documents.objects(tree):
                 count += 1
-                problems = self._judge(item, may_be_large=len(text) > MAX_BYTES)
+                problems = self._lint_item(item, may_be_large=len(text) > MAX_BYTES)
                 if problems:
                     places += _placed(problems, where, index, item)
-        return _Judged(count, tuple(sorted(places, key=lambda place: (place.line, place.column))))
+        return _Linted(count, tuple(sorted(places, key=lambda place: (place.line, place.column))))
 
-    def _judge(self, item: Item, *, may_be_large: bool) -> list[Problem]:
+    def _lint_item(self, item: Item, *, may_be_large: bool) -> list[Problem]:
         try:
             size = len(msgspec.json.encode(item.tree)) if may_be_large else 0
             if size > MAX_BYTES:
@@ -130,11 +128,11 @@ def without_logs() -> Iterator[None]:
 
 
 def _in_its_words(problems: list[Problem], release: list[Problem]) -> list[Problem]:
-    """What a release of Kubernetes would say: what it does not have, it does not judge, and it lets nothing stay."""
+    """Return what a release of Kubernetes would say: it neither validates what it lacks nor ratchets."""
     absent = {each.field for each in release if each.rule is rules.NOT_IN_RELEASE}
     kept = [each for each in problems if each.field not in absent and each.rule is not rules.RATCHETED]
-    told = {each.field for each in kept}
-    return kept + [each for each in release if each.rule is not rules.GATE_OFF or each.field not in told]
+    reported = {each.field for each in kept}
+    return kept + [each for each in release if each.rule is not rules.GATE_OFF or each.field not in reported]
 
 
 def _unreadable(text: str, error: Exception) -> _Place:
@@ -154,7 +152,6 @@ def _placed(problems: Iterable[Problem], where: Positions, document: int, item: 
 
 
 def _name(tree: Any) -> str:
-    """How a person calls an object: `Deployment shop/web`."""
     if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str):
         return ""
     metadata = tree.get("metadata")

@@ -1,4 +1,4 @@
-"""What lint judges by: the server's options at the versions and gates that were asked for, read once.
+"""The rules of lint: the server's options at the versions and gates that were asked for, read once.
 
 `Settings` is what a user asked for and can be sent to another process; `LintOptions` is what follows from it.
 """
@@ -39,7 +39,7 @@ class Settings:
     strict: bool = False
     """Whether warnings count as errors."""
     kubernetes: str = ""
-    """The release of Kubernetes to judge by, if not Mooring's own versions."""
+    """The release of Kubernetes whose rules count, if not Mooring's own versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class LintOptions:
     disabled: frozenset[str] = frozenset()
     strict: bool = False
     release: Callable[[Any], list[Problem]] | None = None
-    """What a release of Kubernetes does not have of an object, if lint is to judge by one."""
+    """What a release of Kubernetes does not have of an object, if its rules count."""
 
     def severity(self, rule: Rule) -> Severity:
         return Severity.ERROR if self.strict and rule.severity is Severity.WARNING else rule.severity
@@ -71,7 +71,7 @@ def build(settings: Settings) -> LintOptions:
     scheme = Scheme(versions, settings.runtime_config or MappingProxyType({}))
     lives = _Lives(scheme, versions)
     facts = settings.facts or ClusterFacts()
-    # A server that tells what it serves knows better than its version does.
+    # Discovery is more exact than the version.
     absence = lives.absence if facts.served is None else _always_there
     return LintOptions(
         scheme=scheme,
@@ -101,8 +101,6 @@ def _always_there(api_version: str, kind: str) -> str | None:  # noqa: ARG001 - 
 
 @dataclass(frozen=True, slots=True)
 class _Lives:
-    """Answers when API versions are there."""
-
     scheme: Scheme
     versions: ComponentVersions
 

@@ -71,7 +71,6 @@ def _step(node: _Node, path: str) -> tuple[_Node | None, str]:
 
 
 def _documents(text: str) -> Iterator[_Node]:
-    """The documents that are not empty; as far as the text can be read."""
     if text.startswith("{"):
         text = text.replace("\t", " ")  # JSON has tabs only between its tokens, where YAML allows none
     events = yaml.parse(text, Loader=yaml.CSafeLoader)

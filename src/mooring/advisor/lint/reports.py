@@ -36,7 +36,7 @@ def lines(report: Report, paint: Paint) -> Iterator[str]:
 
 
 def summary(report: Report) -> str:
-    """How much was judged, and what was found."""
+    """How much was linted, and the findings."""
     skipped = sum(finding.rule.id in SKIPPED for finding in report.findings)
     counts = [
         _count(report.count(Severity.ERROR), "error"),
@@ -151,11 +151,11 @@ def as_markdown(report: Report, title: str) -> str:
         (str(each.severity), f"{each.rule.id} {each.rule.name}", each.object or each.file, _message(each))
         for each in worst
     )
-    rows = [f"| {' | '.join(map(_cell, row))} |" for row in cells]
+    rows = [f"| {' | '.join(map(markdown_cell, row))} |" for row in cells]
     return "\n".join([*head, *rows] if rows else [head[0], "", "Nothing was found."])
 
 
-def _cell(text: str) -> str:
+def markdown_cell(text: str) -> str:
     """Text in a cell of a table: nothing of it is markup."""
     plain = escape(printable(text)).replace("|", "&#124;").replace("\n", " ")
     return re.sub(r"([\\`*_\[\]])", r"\\\1", plain)
@@ -186,7 +186,6 @@ def _failures(findings: list[Finding], fail_on: Severity) -> int:
 
 
 def _message(finding: Finding) -> str:
-    """The message with the field, unless it begins with it."""
     if not finding.field or finding.message.startswith(finding.field):
         return finding.message
     return f"{finding.field}: {finding.message}"

@@ -125,4 +125,4 @@ RULES = (
 BY_NAME = {word: rule for rule in RULES for word in (rule.id, rule.name)}
 """Rules by number and by name."""
 SKIPPED = frozenset({UNKNOWN_KIND.id, NOT_KUBERNETES.id})
-"""Rules that say that a document was not judged."""
+"""Rules that say that a document was skipped."""

@@ -1,23 +1,27 @@
-"""All files of a run: read here, judged here or, when there is much of it, in several processes.
+"""All files of a run: read here, linted here or, when there is much of it, in several processes.
 
 Files are sent to the processes in batches of documents, so that one large file is shared out as many small ones are.
 The order of the findings is that of the files. Called by the command line.
 """
 
 import gc
+import io
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import IO, NamedTuple
 
 from mooring.advisor.lint import documents, rules, sources
 from mooring.advisor.lint.documents import Piece
+from mooring.advisor.lint.facts import REFERRED
 from mooring.advisor.lint.findings import Problem, Report
 from mooring.advisor.lint.linter import Linter, without_logs
 from mooring.advisor.lint.options import Settings
 from mooring.advisor.lint.sources import Source, UnreadableError
+from mooring.api.codec import DecodeError
 
 _WORTH_A_POOL = 1024 * 1024
 _BATCH = 128 * 1024
@@ -25,30 +29,53 @@ _SELDOM = (100_000, 50, 50)
 
 
 class _Part(NamedTuple):
-    """Documents of one file, or the reason why it cannot be read."""
-
     file: str
     pieces: Sequence[Piece]
     problem: Problem | None = None
 
 
 _Batch = list[_Part]
-"""What is judged in one go: parts of several files, or some of one large file."""
+"""What is linted in one go: parts of several files, or some of one large file."""
 
 
 def run(found: Sequence[Source], settings: Settings, stdin: IO[bytes], jobs: int = 1) -> Report:
-    """Judge files, with up to `jobs` processes. Raises `SchemeError` when the settings contradict each other."""
-    linter = Linter(settings)  # here too, so that wrong settings are told before anything is started
+    """Lint files, with up to `jobs` processes. Raises `SchemeError` when the settings contradict each other."""
+    if settings.facts is not None:
+        given = io.BytesIO(
+            stdin.read(sources.MAX_BYTES + 1) if any(each.path == sources.STDIN for each in found) else b""
+        )
+        settings = replace(settings, facts=settings.facts.with_names(_created(found, given)))
+        given.seek(0)
+        stdin = given
+    linter = Linter(settings)  # here too, so that wrong settings are reported before anything is started
     report = Report(files=[source.name for source in found])
     batches = _batches(found, stdin)
     if jobs > 1 and sum(map(sources.size, found)) >= _WORTH_A_POOL:
         parts = _in_processes(batches, settings, jobs)
     else:
-        parts = (_judge(linter, batch) for batch in batches)
+        parts = (_lint_item(linter, batch) for batch in batches)
     with _collecting_seldom():
         for part in parts:
             report.add(part)
     return report
+
+
+def _created(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of what files create and other objects of the same files refer to."""
+    for source in found:
+        try:
+            pieces = documents.pieces(sources.read(source, stdin))
+        except UnreadableError:
+            continue
+        for piece in pieces:
+            if not any(kind in piece.text for kind in REFERRED):
+                continue
+            with suppress(DecodeError, RecursionError):
+                for tree in documents.trees(piece.text):
+                    for item in documents.objects(tree):
+                        metadata = item.tree.get("metadata") if isinstance(item.tree, dict) else None
+                        if isinstance(metadata, dict):
+                            yield str(item.tree.get("kind")), str(metadata.get("name"))
 
 
 @contextmanager
@@ -63,7 +90,6 @@ def _collecting_seldom() -> Iterator[None]:
 
 
 def _batches(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[_Batch]:
-    """Batches of about the same length, in the order of the files."""
     batch: _Batch = []
     length = 0
     for source in found:
@@ -90,7 +116,7 @@ def _parts(source: Source, stdin: IO[bytes]) -> Iterator[_Part]:
             start, length = end, 0
 
 
-def _judge(linter: Linter, batch: _Batch) -> Report:
+def _lint_item(linter: Linter, batch: _Batch) -> Report:
     report = Report()
     with without_logs():
         for file, pieces, problem in batch:
@@ -114,9 +140,9 @@ def _start(settings: Settings) -> None:
     _linter = Linter(settings)
 
 
-def _judge_there(batch: _Batch) -> Report:
+def _lint_in_process(batch: _Batch) -> Report:
     assert _linter is not None  # noqa: S101 - the pool has called `_start`
-    return _judge(_linter, batch)
+    return _lint_item(_linter, batch)
 
 
 def _in_processes(batches: Iterable[_Batch], settings: Settings, jobs: int) -> Iterator[Report]:
@@ -124,7 +150,7 @@ def _in_processes(batches: Iterable[_Batch], settings: Settings, jobs: int) -> I
     under_way: deque[Future[Report]] = deque()
     with ProcessPoolExecutor(jobs, initializer=_start, initargs=(settings,)) as pool:
         for batch in batches:
-            under_way.append(pool.submit(_judge_there, batch))
+            under_way.append(pool.submit(_lint_in_process, batch))
             while len(under_way) > 4 * jobs:
                 yield under_way.popleft().result()
         while under_way:

@@ -34,8 +34,6 @@ class Answer:
 
 
 class _AnyCluster(NoCluster):
-    """A cluster that has whatever a pod refers to."""
-
     def __init__(self, obj: Resource) -> None:
         self._pod = obj if isinstance(obj, Pod) else None
 
@@ -48,7 +46,7 @@ class _AnyCluster(NoCluster):
 
 
 def answer(tree: Any, options: LintOptions, now: datetime) -> Answer:
-    """Judge one object."""
+    """PolicyEvaluator one object."""
     if not isinstance(tree, dict):
         return Answer([Problem(rules.NOT_AN_OBJECT, "", "expected an object with apiVersion and kind")])
     api_version, kind_name = tree.get("apiVersion"), tree.get("kind")
@@ -65,17 +63,17 @@ def answer(tree: Any, options: LintOptions, now: datetime) -> Answer:
     if absence:
         return Answer([Problem(rules.NOT_SERVED, "apiVersion", absence)])
     kind = options.scheme.kind(api_version, kind_name)
-    if kind is None or not _is_judged(kind, options):
+    if kind is None or not _is_result_of(kind, options):
         skipped = f"skipped: Mooring does not know {api_version} {kind_name}"
         return Answer([*problems, Problem(rules.UNKNOWN_KIND, "", skipped)])
     deprecation = options.scheme.deprecation_warning(kind)
     if deprecation and not departure:
         problems.append(Problem(rules.DEPRECATED, "apiVersion", deprecation))
-    judged = _judge(tree, kind, options, now)
-    return Answer(problems + judged.problems, judged.object)
+    linted = _lint_item(tree, kind, options, now)
+    return Answer(problems + linted.problems, linted.object)
 
 
-def _is_judged(kind: Kind, options: LintOptions) -> bool:
+def _is_result_of(kind: Kind, options: LintOptions) -> bool:
     try:
         strategy_of(options.scheme.hub(kind).type)
     except KeyError:
@@ -83,7 +81,7 @@ def _is_judged(kind: Kind, options: LintOptions) -> bool:
     return True
 
 
-def _judge(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> Answer:
+def _lint_item(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> Answer:
     try:
         decoded = codec.decode_tree(tree, kind.type, FieldValidation.WARN)
     except WrongFieldsError as error:
@@ -136,7 +134,6 @@ def _ratcheted(tree: Any, kind: Kind, options: LintOptions, now: datetime, refus
 
 
 def _refused_fields(admit: Callable[[], object]) -> set[str] | None:
-    """The fields that admission refuses; None when it refuses the object as a whole."""
     try:
         admit()
     except errors.Invalid as refusal:
@@ -158,11 +155,9 @@ def _wrong_field(problem: str) -> Problem:
 
 
 def _quoted_path(text: str) -> str:
-    """The path in `unknown field "spec.a"`."""
     return text.partition('"')[2].rpartition('"')[0]
 
 
 def _leading_path(text: str) -> str:
-    """The path before the first colon of a warning, if it begins with one."""
     path, colon, _ = text.partition(": ")
     return path if colon and " " not in path else ""

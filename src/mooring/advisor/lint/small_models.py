@@ -54,8 +54,6 @@ Inputs = Mapping[Slot, str]
 
 @dataclass(slots=True)
 class _Mentioned:
-    """What a slot is compared with."""
-
     texts: set[str] = field(default_factory=lambda: {""})
     prefixes: set[str] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
@@ -113,7 +111,6 @@ class Model:
         return True
 
     def _condition(self, expr: Expr) -> None:
-        """An expression that is a boolean."""
         asked = guards.presence(expr)
         if asked is not None:
             self._slots.setdefault(_slot(asked), _Mentioned())
@@ -176,7 +173,6 @@ def _slot(asked: guards.Access) -> Slot:
 
 
 def _slot_of(expr: Expr) -> Slot | None:
-    """The slot that an expression reads."""
     if isinstance(expr, Select) and isinstance(expr.operand, Ident) and expr.operand.variable == "taint":
         return None if expr.name == "timeAdded" else Slot(of_taint=True, name=expr.name)
     read = guards.access(expr)
@@ -228,7 +224,6 @@ def _add_versions(mentioned: _Mentioned, text: str) -> bool:
 
 
 def _choices(slot: Slot, mentioned: _Mentioned) -> Iterator[str | None]:
-    """The values to try for a slot; None for its absence."""
     if slot.of_taint and slot.name == "effect":
         yield from _EFFECTS
         return
@@ -248,7 +243,7 @@ def _choices(slot: Slot, mentioned: _Mentioned) -> Iterator[str | None]:
 
 def _texts(mentioned: _Mentioned) -> set[str]:
     found = set(mentioned.texts) | mentioned.prefixes
-    width = max(map(len, found)) + 1  # numbers padded to it are spelled as nobody mentions them
+    width = max(map(len, found)) + 1  # numbers padded to it are not mentioned in the expression
     for mentioned_number in mentioned.numbers:
         for number in range(mentioned_number - 1, mentioned_number + 2):
             found |= {str(number), str(number).zfill(width)}

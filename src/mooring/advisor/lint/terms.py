@@ -11,7 +11,7 @@ from mooring.advisor.lint import expressions
 from mooring.advisor.lint.small_models import HowOften, Inputs, Model, Slot
 from mooring.api import core_v1, label_selector
 from mooring.api.label_selector import Operator, Requirement
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 from mooring.constraints import node_selector
 from mooring.constraints.node_selector import VersionRequirement
 from mooring.constraints.options import ConstraintOptions
@@ -21,8 +21,6 @@ _NUMERIC = (Operator.GREATER_THAN, Operator.LESS_THAN)
 
 
 class _Condition(NamedTuple):
-    """A condition that is understood: its words, what it mentions, and how to ask it."""
-
     words: str
     model: Model
     holds: Callable[[Inputs], bool]
@@ -53,19 +51,19 @@ def _contradicting_names(fields: Sequence[core_v1.NodeSelectorRequirement]) -> b
 
 def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
     """A condition of `matchExpressions`; None if the server refuses it, or if it is not understood."""
-    found = node_selector.requirement(entry, _EVERYTHING_ON)
+    found = node_selector.compile_requirement(entry, _EVERYTHING_ON)
     if not isinstance(found, Requirement | VersionRequirement):
         return None
     model = Model()
     if isinstance(found, VersionRequirement):
         understood = model.add_label(found.key, version=entry.values[0])
     elif found.operator in _NUMERIC:
-        understood = model.add_label(found.key, number=label_selector.lax_int64(entry.values[0]))
+        understood = model.add_label(found.key, number=label_selector.parse_lax_int64(entry.values[0]))
     else:
         understood = model.add_label(found.key, texts=found.values)
     if not understood:
         return None
-    values = ", ".join(map(quoted, entry.values))
+    values = ", ".join(map(go_quote, entry.values))
     words = f"{entry.key} {entry.operator} {values}".rstrip()
     return _Condition(words, model, lambda inputs: found.matches(_labels(inputs)))
 
@@ -81,7 +79,9 @@ def _expression(text: str) -> _Condition | None:
 def _label(key: str, value: str) -> _Condition:
     model = Model()
     model.add_label(key, texts=[value])
-    return _Condition(f"nodeSelector {key} = {quoted(value)}", model, lambda inputs: _labels(inputs).get(key) == value)
+    return _Condition(
+        f"nodeSelector {key} = {go_quote(value)}", model, lambda inputs: _labels(inputs).get(key) == value
+    )
 
 
 def _labels(inputs: Inputs) -> dict[str, str]:
@@ -96,7 +96,6 @@ def _how_often(conditions: Sequence[_Condition]) -> HowOften:
 
 
 def _sharing_labels(conditions: Sequence[_Condition]) -> list[list[_Condition]]:
-    """The conditions in groups that have no label in common."""
     group_of: dict[Slot, list[_Condition]] = {}
     for each in conditions:
         near = {id(group): group for slot in each.model.slots if (group := group_of.get(slot)) is not None}

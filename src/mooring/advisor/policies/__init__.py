@@ -1,9 +1,9 @@
 """What admission policies would say: offline about files (`mooring policy test`), and in other advice about a cluster.
 
-`Judge` asks the policies of a snapshot about an object that somebody might write; the answers are those of the server,
-for the functions are the same. Read next: ``judging.py``.
+`PolicyEvaluator` evaluates the policies of a snapshot for an object; it calls the server's functions.
+Read next: ``evaluation.py``.
 """
 
-from mooring.advisor.policies.judging import Judge, Verdict, judge_of
+from mooring.advisor.policies.evaluation import PolicyEvaluator, Verdict, policies_of
 
-__all__ = ["Judge", "Verdict", "judge_of"]
+__all__ = ["PolicyEvaluator", "Verdict", "policies_of"]

@@ -1,6 +1,6 @@
-"""`mooring policy test`: policies, bindings, parameters, namespaces and objects from files, judged without a server.
+"""`mooring policy test`: policies, bindings, parameters, namespaces and objects from files, evaluated without a server.
 
-Every object that is neither a policy nor a binding is judged as if somebody wrote it, in the order of the files. A
+Every object that is neither a policy nor a binding is evaluated as if it were written, in the order of the files. A
 policy that a server would refuse is an error, and so is a file that cannot be read. Called by the command line.
 """
 
@@ -13,7 +13,7 @@ from typing import IO, Any
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import Request
-from mooring.advisor.policies.judging import POLICIES, Judge, Verdict
+from mooring.advisor.policies.evaluation import POLICIES, PolicyEvaluator, Verdict
 from mooring.advisor.snapshot import Snapshot, dump
 from mooring.api import codec, errors
 from mooring.api.apiextensions_v1 import CustomResourceDefinition
@@ -47,8 +47,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """An object, and all that was said about it."""
+class PolicyTestResult:
+    """An object and what the policies decided about it."""
 
     object: str
     """`Pod shop/web`."""
@@ -56,7 +56,7 @@ class Judged:
     """The worst of the rows; `allowed` without any."""
     rows: tuple[Row, ...] = ()
     answer: str = ""
-    """What a server would answer to somebody whom it refuses."""
+    """The refusal of a server."""
     changed: Tree | None = None
     """The object after all changes, where there were any."""
 
@@ -83,8 +83,8 @@ class PolicyTest:
     namespace: str = "default"
     notes: list[str] = field(default_factory=list)
 
-    def run(self, stdin: IO[bytes] | None = None) -> Iterator[Judged]:
-        """Judge every object; raises `PolicyTestError`, and `SnapshotError` for files that cannot be read."""
+    def run(self, stdin: IO[bytes] | None = None) -> Iterator[PolicyTestResult]:
+        """PolicyEvaluator every object; raises `PolicyTestError`, and `SnapshotError` for files that cannot be read."""
         given = dump(self.files, stdin=stdin, namespace=self.namespace)
         old = dump(self.old_files, namespace=self.namespace) if self.old_files else None
         objects = [each for kind in given.kinds() for each in given.all(kind)]
@@ -97,20 +97,19 @@ class PolicyTest:
             tree["metadata"] = {"namespace": self.namespace, **(tree.get("metadata") or {})}
         self.notes += [str(note) for note in given.notes if "does not know" not in str(note)]
         self.notes += _unbound(policies)
-        judge = Judge(objects, custom, user=self.user)
+        evaluator = PolicyEvaluator(objects, custom, user=self.user)
         for obj in objects:
             if not isinstance(obj, POLICIES):
                 before = _before(obj, old)
-                yield _judged(obj, judge.verdict(copy_of(obj), old=before, operation=self.operation))
+                yield _result_of(obj, evaluator.verdict(copy_of(obj), old=before, operation=self.operation))
         plurals = _plurals(given)
         for tree in custom:
             plural = plurals.get((tree["apiVersion"].rpartition("/")[0], tree["kind"]), "")
-            verdict = judge.verdict_on_tree(tree, plural=plural, operation=self.operation)
+            verdict = evaluator.verdict_on_tree(tree, plural=plural, operation=self.operation)
             yield _shown(_name_of(tree["kind"], tree["metadata"]), verdict)
 
 
 def _check(policies: Sequence[Resource]) -> None:
-    """Refuse what a server would refuse; raises PolicyTestError."""
     problems = []
     for policy in policies:
         made = copy_of(policy)
@@ -124,7 +123,7 @@ def _check(policies: Sequence[Resource]) -> None:
 
 
 def _unbound(policies: Iterable[Any]) -> list[str]:
-    """Policies without a binding, and bindings without a policy, do nothing; whoever wrote them should know."""
+    """Policies without a binding, and bindings without a policy, do nothing, which the report says."""
     notes, objects = [], [*policies]
     for policy, binding in ((POLICIES[0], POLICIES[1]), (POLICIES[2], POLICIES[3])):
         named = {each.metadata.name for each in objects if isinstance(each, policy)}
@@ -136,7 +135,6 @@ def _unbound(policies: Iterable[Any]) -> list[str]:
 
 
 def _is_unknown(tree: Any, objects: Sequence[Resource]) -> bool:
-    """Whether an object is of a kind that Mooring does not know."""
     from mooring.advisor.snapshot.objects import scheme  # noqa: PLC0415 - as it is only needed here
 
     if not isinstance(tree, dict) or not isinstance(tree.get("apiVersion"), str) or not objects:
@@ -145,7 +143,6 @@ def _is_unknown(tree: Any, objects: Sequence[Resource]) -> bool:
 
 
 def _plurals(snapshot: Snapshot) -> Mapping[tuple[str, str], str]:
-    """What custom kinds are called in rules, where their definitions are among the files."""
     definitions = snapshot.all(CustomResourceDefinition)
     return {(each.spec.group, each.spec.names.kind): each.spec.names.plural for each in definitions}
 
@@ -154,12 +151,12 @@ def _before(obj: Resource, old: Snapshot | None) -> Resource | None:
     return old.find(type(obj), obj.metadata.namespace, obj.metadata.name) if old is not None else None
 
 
-def _judged(obj: Resource, verdict: Verdict) -> Judged:
+def _result_of(obj: Resource, verdict: Verdict) -> PolicyTestResult:
     metadata = {"namespace": obj.metadata.namespace, "name": obj.metadata.name}
     return _shown(_name_of(obj.kind, metadata), verdict)
 
 
-def _shown(name: str, verdict: Verdict) -> Judged:
+def _shown(name: str, verdict: Verdict) -> PolicyTestResult:
     rows = [Row(DENIED, each.policy, each.binding, each.message) for each in verdict.denials]
     rows += [Row(WARNED, each.policy, each.binding, each.message) for each in verdict.warnings]
     rows += [Row(AUDITED, each["policy"], each["binding"], each["message"]) for each in verdict.audited]
@@ -174,7 +171,7 @@ def _shown(name: str, verdict: Verdict) -> Judged:
     rows += [Row(ALLOWED, *each) for each in passed if each not in said]
     order = (DENIED, UNKNOWN, WARNED, AUDITED, CHANGED, ALLOWED)
     worst = min((row.result for row in rows), key=order.index, default=ALLOWED)
-    return Judged(name, worst, tuple(rows), verdict.refused, changed)
+    return PolicyTestResult(name, worst, tuple(rows), verdict.refused, changed)
 
 
 def _name_of(kind: str, metadata: Mapping[str, Any]) -> str:

@@ -1,25 +1,44 @@
-"""Webhooks that stand in the way of an object: advice names them, and never calls them.
+"""Webhooks that the server would call about an object: advice names them, and never calls them.
 
-What a webhook would say is not known before it is asked, and to be asked may have effects. `WebhooksInTheWay` tells
-which ones a server would ask, by the same rules, selectors and conditions. Called by ``judging.py``.
+A call may have effects, so that the response of a webhook is not known. `CalledWebhooks` evaluates the same rules,
+selectors and conditions as the server. Called by ``evaluation.py``.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mooring.admission.policy.attributes import Attributes
 from mooring.admission.policy.conditions import ConditionError
 from mooring.admission.policy.evaluation import values_for
 from mooring.admission.policy.matching import Index
-from mooring.api.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+from mooring.api.admissionregistration_v1 import (
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+    WebhookClientConfig,
+)
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.extension.webhooks.configurations import Hook, mutating_hooks, validating_hooks
 
 CONFIGURATIONS: tuple[type[Resource], ...] = (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
 
 
-class WebhooksInTheWay:
-    """The webhooks of a cluster."""
+class CalledWebhook(NamedTuple):
+    """A webhook that the server would call about an object."""
+
+    name: str
+    kind: str
+    configuration: str
+    ignores_failures: bool
+    service: tuple[str, str] | None
+    """Namespace and name; None for a webhook with a URL."""
+
+    def __str__(self) -> str:
+        without = "without it the write passes" if self.ignores_failures else "without it the write is refused"
+        return f'webhook "{self.name}" of {self.kind} "{self.configuration}" ({without})'
+
+
+class CalledWebhooks:
+    """The webhooks of a cluster, and which of them the server would call."""
 
     def __init__(self, objects: Iterable[Resource], labels: Mapping[str, Mapping[str, str]]) -> None:
         """`labels` are those of namespaces; one that is not there has its name as a label alone."""
@@ -34,14 +53,16 @@ class WebhooksInTheWay:
             ),
         }
 
-    def asked(self, attributes: Attributes) -> list[str]:
-        """Which webhooks would be asked about a write, and what it means if one cannot be."""
+    def called_for(self, attributes: Attributes) -> list[CalledWebhook]:
+        """Return the webhooks that the server would call for a write."""
         if attributes.is_exempt:
             return []
         return [
-            f'webhook "{hook.name}" of {sort} "{hook.configuration}" ({_without(hook)})'
+            CalledWebhook(
+                hook.name, sort, hook.configuration, hook.ignores_failures, _service(hook.webhook.client_config)
+            )
             for sort, hooks in self._sorts.items()
-            for hook in hooks.concerned(attributes)
+            for hook in hooks.candidates(attributes)
             if self._is_asked(hook, attributes)
         ]
 
@@ -58,5 +79,5 @@ class WebhooksInTheWay:
         return {"kubernetes.io/metadata.name": namespace, **self._labels.get(namespace, {})}
 
 
-def _without(hook: Hook[Any]) -> str:
-    return "without it the write passes" if hook.ignores_failures else "without it the write is refused"
+def _service(config: WebhookClientConfig) -> tuple[str, str] | None:
+    return None if config.service is None else (config.service.namespace, config.service.name)

@@ -49,7 +49,7 @@ _BY_KIND = {
 
 
 def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
-    """The deprecated annotations of an object, and of the pods that are made from it."""
+    """Yield the deprecated annotations of an object and of its pod template."""
     if subject.served is None:
         return
     known = _BY_KIND.get(subject.reference.kind, ())
@@ -83,5 +83,4 @@ def _names(deprecated: Deprecated, key: str) -> bool:
 
 
 def _is_replaced(deprecated: Deprecated, tree: Mapping[str, Any]) -> bool:
-    """Whether the object has what replaces the annotation as well."""
     return f"'{deprecated.use.rpartition('.')[2]}'" in str(tree.get("spec"))

@@ -29,7 +29,7 @@ def audit(
     plays: bool = True,
     now: datetime | None = None,
 ) -> ReleaseAudit:
-    """What would happen. `beside`: what is known otherwise, such as of clients; `plays`: ask the engine too."""
+    """Audit a snapshot. `beside`: other findings, such as about clients; `plays`: run the engine too."""
     now = now or datetime.now(UTC)
     raw = snapshot.raw()
     notes = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
@@ -42,7 +42,7 @@ def audit(
             group, kind, _, name = each.identity
             references[group, kind, subject.reference.namespace, name] = subject.reference
             try:
-                found += _judged(subject, crossing, now)
+                found += _evaluate(subject, crossing, now)
             except Exception as error:  # one object that Mooring fails on must not hide what happens to others
                 notes.append(
                     f"{subject.reference}: not judged: Mooring failed: {type(error).__name__}; please report it"
@@ -62,7 +62,7 @@ def audit(
     )
 
 
-def _judged(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
+def _evaluate(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
     yield from kinds.findings(subject, crossing)
     yield from bystanders.findings(subject, crossing)
     yield from rights.findings(subject, crossing)
@@ -72,6 +72,6 @@ def _judged(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Fin
 
 
 def subject_of(raw: RawObject, crossing: Crossing) -> Subject:
-    """An object as the judges look at it."""
+    """Return the subject of an object."""
     served = crossing.history.kind(*GroupVersion.parse(raw.api_version), raw.kind)
     return Subject(raw, reference_of(raw, served.namespaced if served else bool(raw.namespace)), served)

@@ -1,7 +1,7 @@
-"""Baselines: what was found before and is not to be told again, so that CI speaks up for what is new alone.
+"""Baselines: known findings to leave out, so that CI reports only new ones.
 
-A baseline is a JSON file with a line for each finding, sorted, so that its changes can be read in a review. A finding
-is recognised by its rule, object, field and value, not by file or line. Called by the command line.
+A baseline is a JSON file with one sorted line per finding, for readable diffs. A finding is identified by its rule,
+object, field and value, not by file or line.
 """
 
 import json
@@ -28,7 +28,7 @@ def write(path: Path, findings: Iterable[Finding]) -> int:
 
 
 def read(path: Path) -> frozenset[str]:
-    """The findings of a baseline. Raises `BaselineError` and `OSError`."""
+    """Read the findings of a baseline. Raise `BaselineError` or `OSError`."""
     try:
         found: Any = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
@@ -40,6 +40,6 @@ def read(path: Path) -> frozenset[str]:
 
 
 def without(audit: ReleaseAudit, known: frozenset[str]) -> ReleaseAudit:
-    """The audit without what the baseline has."""
+    """Return the audit without the findings of a baseline."""
     new = [finding for finding in audit.findings if finding.key not in known]
     return structs.replace(audit, findings=new, known=len(audit.findings) - len(new))

@@ -13,7 +13,7 @@ _VITAL = frozenset({("", "pods"), ("", "nodes"), ("coordination.k8s.io", "leases
 
 
 def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
-    """What an object has to say about the change as a bystander."""
+    """Yield findings about webhooks, APIServices and kubelets."""
     kind, group = subject.reference.kind, subject.group
     if kind in _WEBHOOKS and group == "admissionregistration.k8s.io":
         yield from _webhooks(subject, crossing)
@@ -39,7 +39,6 @@ def _webhooks(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
 
 
 def _is_strict(webhook: Mapping[str, Any]) -> bool:
-    """Whether it stops what it does not answer, in every namespace."""
     spares = webhook.get("namespaceSelector") or webhook.get("objectSelector") or webhook.get("matchConditions")
     return (
         webhook.get("failurePolicy", "Fail") == "Fail"
@@ -55,7 +54,6 @@ def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _versions(subject: Subject, crossing: Crossing, rule: Mapping[str, Any], field: str) -> Iterator[Finding]:
-    """Versions that a webhook asks for by name, all of which go away; with `Equivalent`, others do as well."""
     for group, resource in _pairs(rule):
         versions = {each.version: each for each in crossing.history.versions(group, resource.partition("/")[0])}
         named = [versions[name] for name in map(str, items(rule.get("apiVersions"))) if name in versions]

@@ -34,7 +34,7 @@ class _Event(msgspec.Struct, rename="camel"):
 
 
 async def metrics(client: Client) -> str:
-    """The page of metrics of a live server; empty where it may not be read."""
+    """Read the metrics of a live server; return an empty string if not permitted."""
     try:
         answer = await client.raw("GET", "/metrics", accept="text/plain")
     except errors.StatusError:
@@ -43,7 +43,7 @@ async def metrics(client: Client) -> str:
 
 
 def of_metrics(page: str, crossing: Crossing) -> Iterator[Finding]:
-    """API versions that somebody has asked the server for, and that the other release does not serve."""
+    """Yield requested API versions that the other release does not serve, from a server's metrics."""
     for labels in _COUNTED.findall(page):
         said = dict(_LABEL.findall(labels))
         place = _Place(said.get("group", ""), said.get("version", ""), said.get("resource", ""))
@@ -51,7 +51,7 @@ def of_metrics(page: str, crossing: Crossing) -> Iterator[Finding]:
 
 
 def of_log(lines: Iterable[bytes], name: str, crossing: Crossing) -> Iterator[Finding]:
-    """What clients in an audit log asked for, each told once; lines that are no events are passed over."""
+    """Yield findings about requests in an audit log, each once; other lines are skipped."""
     seen: set[tuple[_Place, str]] = set()
     agents: set[str] = set()
     for line in lines:

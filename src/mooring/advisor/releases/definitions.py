@@ -1,14 +1,14 @@
-"""Definitions of custom kinds, policies and webhooks: expressions that the other release does not understand.
+"""Find expressions in CRDs, policies and webhooks that the other release does not support.
 
-What fields mean is a matter of ``fields.py``; here admission judges the whole object with all that each of the two
-releases knows of CEL. Of definitions, also the versions that are still stored. Called by ``auditor.py``.
+``fields.py`` handles fields; here admission validates the whole object with the CEL libraries of each release. Also
+find stored versions of CRDs that are no longer defined.
 """
 
 from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from mooring.advisor.audit import judging
+from mooring.advisor.audit import admission_checks
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
 from mooring.advisor.releases.subjects import Subject, items, mapping
@@ -56,7 +56,7 @@ _KINDS = {
 
 
 def findings(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
-    """What happens to an object with expressions."""
+    """Yield findings about an object with expressions."""
     found = _KINDS.get((subject.group, subject.reference.kind))
     if found is None:
         return
@@ -65,13 +65,13 @@ def findings(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Fi
     if f"'{found.word}'" not in str(subject.tree):
         return
     try:
-        judged = codec.decode_tree(subject.tree, found.type, FieldValidation.IGNORE).object
+        results = codec.decode_tree(subject.tree, found.type, FieldValidation.IGNORE).object
     except DecodeError:
         return
-    there = judging.create(judged, crossing.expression_options(end=True), now)
+    there = admission_checks.create(results, crossing.expression_options(end=True), now)
     if not there.refused:
         return
-    here = judging.create(judged, crossing.expression_options(end=False), now)
+    here = admission_checks.create(results, crossing.expression_options(end=False), now)
     for field, refusal in there.beyond(here).refused.items():
         after = f"until it is changed, {found.stored}" if subject.reference.stored else "it cannot be created"
         yield Finding(
@@ -83,13 +83,11 @@ def findings(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Fi
 
 
 def _why(refusal: str) -> str:
-    """What the compiler says, without the whole rule before it and the picture below it."""
     words = refusal.partition("compilation failed: ")[2] or refusal.partition(": ")[2]
     return words.partition("\n")[0]
 
 
 def _stored_versions(subject: Subject) -> Iterator[Finding]:
-    """Versions that objects may be stored in and that the definition does not store any more."""
     versions = [mapping(each) for each in items(mapping(subject.tree.get("spec")).get("versions"))]
     storage = next((each.get("name") for each in versions if each.get("storage")), None)
     names = {each.get("name") for each in versions}

@@ -1,7 +1,7 @@
-"""Fields and values that the other release does not know, or has switched off: found by walking objects along a plan.
+"""Find fields and values that the other release does not know or has off, by walking objects along a plan.
 
-Of a status nothing is said: controllers write it anew; but not what was allocated for a ResourceClaim, which they do
-not. Called by ``auditor.py``; the plans are in ``options.py``.
+Status is ignored, because controllers rewrite it, except allocations of ResourceClaims. ``options.py`` builds the
+plans.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mooring.advisor.releases.options import Change, Crossing, Notice, Plan
 from mooring.advisor.releases.results import Effect, Finding
 from mooring.advisor.releases.subjects import Subject
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 
 _RETRIES = "the controller tries again and again, with growing pauses"
 _PLAIN = re.compile(r"[\w-]+")
@@ -32,7 +32,7 @@ class Use(NamedTuple):
 
     @property
     def is_filled_in(self) -> bool:
-        """Whether it says what a server says where nobody does (`defaults.go` of 1.27 to 1.37), and does anyway."""
+        """Whether it is the value that a server defaults to (`defaults.go` of 1.27 to 1.37)."""
         match self.path.rpartition(".")[2]:
             case "maxUnavailable":
                 return bool(self.value == 1)
@@ -44,16 +44,16 @@ class Use(NamedTuple):
 
 
 def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
-    """What happens to an object because of its fields and values."""
-    judge = _Judge(subject, crossing)
+    """Yield findings about the fields and values of an object."""
+    check = _FieldFindings(subject, crossing)
     for use in uses(subject, crossing):
-        finding = judge.of(use)
+        finding = check.of(use)
         if finding is not None:
             yield finding
 
 
 def uses(subject: Subject, crossing: Crossing) -> Iterator[Use]:
-    """The fields and values of an object that mean something on the way."""
+    """Yield the fields and values of an object that differ between the releases."""
     plan = crossing.plan(subject.served) if subject.served else None
     for name in subject.tree if plan else ():
         if name == "status" and subject.reference.kind != "ResourceClaim":
@@ -63,7 +63,6 @@ def uses(subject: Subject, crossing: Crossing) -> Iterator[Use]:
 
 
 def _uses(plan: Plan, name: str, part: dict[str, Any], at: str) -> Iterator[Use]:
-    """The uses in one field of a part of an object, by its definition's plan."""
     value = part[name]
     path = f"{at}.{name}" if at else name
     if value in _NO_CONTENT:
@@ -101,7 +100,7 @@ def _below(plan: Plan, value: Any, path: str) -> Iterator[Use]:
             yield from _uses(plan, name, value, path)
 
 
-class _Judge:
+class _FieldFindings:
     """Says what happens because of a use."""
 
     def __init__(self, subject: Subject, crossing: Crossing) -> None:
@@ -112,7 +111,7 @@ class _Judge:
     def of(self, use: Use) -> Finding | None:
         notice = use.notice
         if notice is None:
-            what = f"the value {quoted(str(use.value))}" if use.is_value else "this field"
+            what = f"the value {go_quote(str(use.value))}" if use.is_value else "this field"
             text = f"no release of Kubernetes has {what}: it needs Mooring, or the bridge"
             return self._finding(use, Effect.NEEDS_MOORING, text)
         match notice.change:
@@ -133,7 +132,6 @@ class _Judge:
 
     @property
     def _is_written_for_both(self) -> bool:
-        """Whether it is a manifest in a version that the release before knows: else all of it would be new."""
         served = self._subject.served
         return not self._subject.reference.stored and served is not None and self._crossing.knows(served, end=False)
 
@@ -181,7 +179,7 @@ class _Judge:
         return self._finding(use, effect, f"{reason}: {text}", severity)
 
     def _refused(self, use: Use) -> Finding:
-        value = quoted(str(use.value))
+        value = go_quote(str(use.value))
         reason = f"{self._end} refuses the value {value}"
         if use.notice is not None and use.notice.change is Change.OFF:
             reason += f" while {use.notice.gate} is off, which is the default there"

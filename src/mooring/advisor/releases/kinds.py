@@ -13,7 +13,7 @@ from mooring.api.kinds import GroupVersion
 
 
 def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
-    """What happens to an object because of API versions."""
+    """Yield findings about API versions."""
     served = subject.served
     if served is None:
         yield from _long_gone(subject, crossing)
@@ -36,7 +36,6 @@ def _long_gone(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
 
 
 def _written(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Finding]:
-    """A manifest, which says its apiVersion itself."""
     if crossing.serves(served, end=True):
         if crossing.deprecated(served):
             yield _finding(subject, Effect.DEPRECATED, f"{_name(served)} is deprecated{_instead(served, crossing)}")
@@ -55,7 +54,6 @@ def _written(subject: Subject, served: Served, crossing: Crossing) -> Iterator[F
 
 
 def _stored(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Finding]:
-    """An object that a server has: it can be read in any version that is served."""
     versions = crossing.history.versions(served.group, served.plural)
     known = [each for each in versions if crossing.knows(each, end=True)]
     if not any(crossing.serves(each, end=True) for each in versions):
@@ -79,7 +77,6 @@ def _stored(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Fi
 
 
 def _is_the_servers(subject: Subject) -> bool:
-    """Whether the server keeps its own books in an object: of addresses, and of the networks that its flags name."""
     labels = mapping(subject.metadata.get("labels"))
     return "ipaddress.kubernetes.io/managed-by" in labels or (
         (subject.reference.kind, subject.reference.name) == ("ServiceCIDR", "kubernetes")
@@ -87,7 +84,6 @@ def _is_the_servers(subject: Subject) -> bool:
 
 
 def _by_clients(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
-    """Versions that clients write, by the manifest that was applied and by who manages fields."""
     seen = {subject.raw.api_version}
     written = [(subject.applied_version, "kubectl apply")] if subject.applied_version else []
     for version, who in (*written, *((version, manager) for manager, version in subject.managers)):

@@ -1,7 +1,7 @@
-"""Two releases, compared once: what each has and the other has not, as plans that the judges walk objects by.
+"""Compare two releases once: the differences as plans for walking objects.
 
-Only this module reads versions and gates. A `Plan` says of a definition which fields and values mean something on the
-way, and below which fields there are such; everything else of an object is never looked at.
+Only this module reads versions and gates. A `Plan` lists the fields and values of a definition that differ, and the
+fields with differences below; other parts of an object are never visited.
 """
 
 import re
@@ -91,7 +91,7 @@ class Crossing:
 
     @classmethod
     def between(cls, start: str, end: str, gates: Mapping[str, bool] | None = None) -> "Crossing":
-        """Raises `CrossingError` for releases that the history does not know."""
+        """Create a crossing; raise `CrossingError` for unknown releases."""
         try:
             versions = Version.parse(start), Version.parse(end)
         except VersionError as error:
@@ -118,8 +118,6 @@ class Crossing:
     def history(self) -> History:
         return history()
 
-    # -- kinds
-
     def knows(self, served: Served, *, end: bool) -> bool:
         """Whether a release has a resource at all, switched on or not."""
         return served.releases.has(self.end if end else self.start)
@@ -129,7 +127,7 @@ class Crossing:
         return served.by_default(self.end if end else self.start)
 
     def stored_as(self, served: Served, *, end: bool) -> str:
-        """The version in which a release stores objects of a resource."""
+        """Return the storage version of a resource in a release."""
         return served.storage_version(self.end if end else self.start)
 
     def subresource(self, served: Served, name: str, *, end: bool) -> bool:
@@ -137,7 +135,7 @@ class Crossing:
         return served.releases.has(version) and name in served.subresources and served.subresources[name].has(version)
 
     def removed(self, api_version: str, kind: str) -> tuple[str, str] | None:
-        """The release that removed a kind before all that the history knows, and what to use."""
+        """Return the release that removed a kind before the recorded history, and the replacement."""
         found = removal_of(api_version, kind)
         return None if found is None or Version.parse(found.release) > self.end else (found.release, found.replacement)
 
@@ -154,7 +152,7 @@ class Crossing:
         return Version.parse(release) <= self.end
 
     def kubelet_skew(self, text: str) -> str:
-        """What is wrong with a kubelet's version for an API server of the release aimed at; empty if nothing is."""
+        """Return the problem of a kubelet's version with an API server of the target release; empty if none."""
         try:
             kubelet = Version.parse(re.split("[-+]", text, maxsplit=1)[0])
         except VersionError:
@@ -167,7 +165,7 @@ class Crossing:
         return ""
 
     def client_skew(self, name: str, text: str) -> str:
-        """What is wrong with a client's version: kubectl may be one release away, components may not be newer."""
+        """Return the problem of a client's version: kubectl may be one release away, components not newer."""
         version = Version.parse(text)
         if name == "kubectl":
             if abs(version.minor - self.end.minor) > 1:
@@ -189,8 +187,6 @@ class Crossing:
         """Whether a kube-apiserver of one release can behave as another."""
         return Crossing(Version.parse(newer), Version.parse(older)).emulates
 
-    # -- fields
-
     def plan(self, served: Served) -> Plan | None:
         """How to walk objects of a resource; None where nothing in them means anything on the way."""
         return self._all.get(served.definition) if served.releases.has(self.end) else None
@@ -202,22 +198,20 @@ class Crossing:
         return self._plans
 
     def is_on(self, gates: tuple[str, ...], version: Version) -> bool:
-        """Whether a field behind these gates is on in a release."""
+        """Whether a release has on the fields of these gates."""
         return not gates or any(self._gate(gate, version) for gate in gates)
 
     def _gate(self, name: str, version: Version) -> bool:
-        if name in self.gates and gate_history.has(name, version):
+        if name in self.gates and gate_history.has_gate(name, version):
             return self.gates[name]
-        return gate_history.is_on(name, version)
+        return gate_history.is_on_by_default(name, version)
 
     def asks(self, gate: str, *, end: bool) -> bool:
         """Whether a release does what a gate brought."""
         return self._gate(gate, self.end if end else self.start)
 
-    # -- what Mooring can play itself
-
     def question(self) -> Question:
-        """The same question for `mooring audit`'s engine, which asks admission and the scheduler twice."""
+        """Return the same question for `mooring audit`'s engine."""
         return Question(self.component(self.start), self.component(self.end))
 
     def component(self, version: Version) -> Component:
@@ -232,7 +226,7 @@ class Crossing:
         return Component(found.versions, FeatureGates(states))
 
     def expression_options(self, *, end: bool) -> AdmissionOptions:
-        """Admission that judges schemas, rules and policies with all that a release knows of CEL, and no fields."""
+        """Return admission options with the CEL libraries of a release, and no field checks."""
         version = self.end if end else self.start
         versions = ComponentVersions(BINARY, BINARY, version)
         found = admission_options.for_component(Component(versions, component.resolve().gates))
@@ -240,13 +234,12 @@ class Crossing:
 
 
 def version_flags(binary: str) -> list[str]:
-    """The flags by which a kube-apiserver of a release is told to behave as, and write for, another."""
+    """Return the flags with which a kube-apiserver emulates another release."""
     flags = ["emulated-version", "min-compatibility-version"]
     return flags if Version.parse(binary) >= _COMPATIBILITY_FLAG else flags[:1]
 
 
 def _renamed(known: History) -> Iterator[tuple[str, Version]]:
-    """Definitions that took the place of another one in a field that was there before, and when: they are not new."""
     ages = {
         name: min(each.releases.since or FIRST for each in fields.values())
         for name, fields in known.definitions.items()
@@ -268,7 +261,7 @@ class _Planning:
         self._renamed = dict(_renamed(self._history))
 
     def plans(self) -> dict[str, Plan]:
-        """A plan for every definition that has something to say, itself or below."""
+        """Return a plan for every definition with differences, in itself or below."""
         own = {name: self._own(name, fields) for name, fields in self._history.definitions.items()}
         wanted = {name for name, plan in own.items() if plan.notices or plan.values or plan.only_in_mooring}
         holders: dict[str, set[str]] = defaultdict(set)

@@ -1,9 +1,8 @@
-"""What Mooring's own engine says when it emulates the two releases: refusals, evictions, stuck pods.
+"""Run Mooring's engine at both releases to find rejections, evictions and unschedulable pods.
 
-Admission, the scheduler's engine and the eviction rules are asked twice, as `mooring audit` does for gates. To ask all
-that of every object takes long, so admission of the release aimed at is asked first, once; only objects that it
-complains about come to the engine, beside all nodes. What the history has told already is not told again. Called by
-``auditor.py``.
+Admission, the scheduler's engine and the eviction rules run twice, as in `mooring audit` for gates. That is slow, so
+admission of the target release runs first; only objects that it rejects go to the engine, with all nodes. Findings
+already reported by other modules are left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,10 +12,10 @@ from typing import NamedTuple
 from msgspec import structs
 
 from mooring.advisor.audit import Effect as Played
+from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit import audit as play
-from mooring.advisor.audit import judging
 from mooring.advisor.audit import options as audit_options
-from mooring.advisor.audit.judging import Judgement
+from mooring.advisor.audit.admission_checks import AdmissionResult
 from mooring.advisor.audit.made import made_from
 from mooring.advisor.audit.options import Options
 from mooring.advisor.audit.results import ObjectReference
@@ -31,37 +30,37 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 
 _FATES = frozenset({Played.EVICTED, Played.STUCK_PENDING, Played.NEVER_MATCHES})
 _ALL = ""
-"""How every field begins: of what is not served at all, nothing more is said."""
+"""The prefix of every field: nothing more is reported about kinds that are not served."""
 _RULES = "x-kubernetes-validations"
-"""Rules of custom kinds are judged by themselves: see ``definitions.py``."""
+"""Rules of custom kinds are handled in ``definitions.py``."""
 _RETRIES = "the controller tries again and again, with growing pauses"
 
 
 class _Suspect(NamedTuple):
-    """An object that admission judges otherwise there than here, and what is new about the judgement."""
+    """An object whose admission differs between the releases, and the difference."""
 
     object: Resource
-    judgement: Judgement
+    judgement: AdmissionResult
 
 
 def findings(
     snapshot: Snapshot,
     crossing: Crossing,
     references: Mapping[Identity, ObjectReference],
-    told: Iterable[Finding],
+    earlier: Iterable[Finding],
     now: datetime,
 ) -> Iterator[Finding]:
-    """What is not told yet."""
+    """Yield findings of the engine that are not reported yet."""
     question = crossing.question()
     options = audit_options.build(question)
     suspects = list(_suspects(snapshot, options, now))
     if not suspects:
         return
-    told_of = {(each.object, _ALL if each.field == "apiVersion" else each.field) for each in told}
+    reported = {(each.object, _ALL if each.field == "apiVersion" else each.field) for each in earlier}
     for suspect in suspects:
         reference = references.get(identity_of(suspect.object))
-        for finding in _told(suspect, reference, options, now) if reference else ():
-            if not any(finding.object == other and _concerns(finding.field, field) for other, field in told_of):
+        for finding in _explain_refusal(suspect, reference, options, now) if reference else ():
+            if not any(finding.object == other and _concerns(finding.field, field) for other, field in reported):
                 yield finding
     for each in play(_only(suspects, snapshot), question, now=now).findings:
         if each.effect in _FATES and each.breaks:
@@ -75,44 +74,45 @@ def findings(
             )
 
 
-def _concerns(field: str, told: str) -> bool:
-    """Whether a field is one that was told of, or in it, or has lost it and is refused as incomplete."""
-    return field.startswith(told) or told.startswith(f"{field}.")
+def _concerns(field: str, text: str) -> bool:
+    return field.startswith(text) or text.startswith(f"{field}.")
 
 
 def _suspects(snapshot: Snapshot, options: Options, now: datetime) -> Iterator[_Suspect]:
-    judged: dict[tuple[type[Resource], bytes], Judgement] = {}
+    results: dict[tuple[type[Resource], bytes], AdmissionResult] = {}
     for kind in snapshot.kinds():
         for obj in snapshot.all(kind):
-            if not judging.has_rules(obj):
+            if not admission_checks.has_rules(obj):
                 continue
             nameless = obj if isinstance(obj, Pod) else structs.replace(obj, metadata=ObjectMeta())
             key = (
                 kind,
                 content(nameless),
-            )  # many objects are alike apart from their names, which no release decides about
-            found = judged.get(key)
+            )  # many objects differ only in their names, which do not matter
+            found = results.get(key)
             if found is None:
-                found = judging.create(obj, options.then.admission, now)
+                found = admission_checks.create(obj, options.then.admission, now)
                 if not found.is_clean:
-                    found = found.beyond(judging.create(obj, options.now.admission, now))
-                judged[key] = found
+                    found = found.beyond(admission_checks.create(obj, options.now.admission, now))
+                results[key] = found
             if not found.is_clean:
                 yield _Suspect(obj, found)
 
 
-def _told(suspect: _Suspect, reference: ObjectReference, options: Options, now: datetime) -> Iterator[Finding]:
-    """What is refused, and what that means for an object that is there, or is still to come.
+def _explain_refusal(
+    suspect: _Suspect, reference: ObjectReference, options: Options, now: datetime
+) -> Iterator[Finding]:
+    """Yield what is rejected, and the effect on a stored object or a manifest.
 
-    What is dropped the history has told, and only of fields that somebody has written.
+    Dropped fields are reported by ``fields.py``.
     """
     obj = suspect.object
     made = made_from(obj) if reference.stored else None
     stays = False
     if reference.stored and made is None:
         stays = (
-            not judging.update(obj, options.then.admission, now)
-            .beyond(judging.update(obj, options.now.admission, now))
+            not admission_checks.update(obj, options.then.admission, now)
+            .beyond(admission_checks.update(obj, options.now.admission, now))
             .refused
         )
     for field, refusal in suspect.judgement.refused.items():
@@ -132,7 +132,6 @@ def _told(suspect: _Suspect, reference: ObjectReference, options: Options, now: 
 
 
 def _only(suspects: Iterable[_Suspect], snapshot: Snapshot) -> Snapshot:
-    """The snapshot with some objects and all nodes."""
     kept = [*(each.object for each in suspects), *snapshot.all(Node)]
     names = {(*identity_of(obj)[:2], obj.metadata.name) for obj in kept}
     raw = [each for each in snapshot.raw() if (*each.identity[:2], each.name) in names]
@@ -140,5 +139,5 @@ def _only(suspects: Iterable[_Suspect], snapshot: Snapshot) -> Snapshot:
 
 
 def identity_of(obj: Resource) -> Identity:
-    """What an object is called in every version."""
+    """Return what identifies an object in every version."""
     return GroupVersion.parse(obj.api_version).group, obj.kind, obj.metadata.namespace, obj.metadata.name

@@ -32,7 +32,7 @@ def as_lint_report(audit: ReleaseAudit) -> lint_findings.Report:
 
 
 def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
-    """For people: the worst first. Of objects that a cluster has, those alike share a line unless it is `wide`."""
+    """Yield the lines for people: the worst first. Identical findings share a line unless `wide`."""
     yield f"{one_line(audit.origin)}: {audit.objects} objects, {audit.from_version} to {audit.to_version}"
     shown = sorted(
         (each for each in audit.findings if wide or each.level is not Severity.INFO),
@@ -65,13 +65,13 @@ def _group(group: Sequence[Finding], paint: Paint) -> Iterator[str]:
 def _groups(found: Sequence[Finding], *, wide: bool) -> list[list[Finding]]:
     groups: dict[object, list[Finding]] = {}
     for index, each in enumerate(found):
-        alike = (each.object.kind, each.object.owner, each.field, each.value, each.effect, each.message)
-        groups.setdefault(alike if each.object.stored and not wide else index, []).append(each)
+        same = (each.object.kind, each.object.owner, each.field, each.value, each.effect, each.message)
+        groups.setdefault(same if each.object.stored and not wide else index, []).append(each)
     return list(groups.values())
 
 
 def summary(audit: ReleaseAudit) -> str:
-    """The last line."""
+    """Return the last line."""
     counts = {level: sum(each.level is level for each in audit.findings) for level in reversed(Severity)}
     words = ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if level)
     parts = [

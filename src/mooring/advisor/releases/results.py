@@ -140,11 +140,11 @@ class ReleaseAudit(_Result, frozen=True, kw_only=True):
 
     def rehearsed(self, rehearsal: Rehearsal) -> "ReleaseAudit":
         """With what was seen on a copy: what differs is what no finding says."""
-        told = {(finding.object, finding.effect) for finding in self.findings}
+        text = {(finding.object, finding.effect) for finding in self.findings}
         differences = [
             each
             for each in rehearsal.differences
-            if not any((each.object, effect) in told for effect in _FORETOLD_BY.get(each.observed, ()))
+            if not any((each.object, effect) in text for effect in _FORETOLD_BY.get(each.observed, ()))
         ]
         return structs.replace(self, rehearsal=structs.replace(rehearsal, differences=differences))
 

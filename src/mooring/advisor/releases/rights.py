@@ -1,8 +1,7 @@
-"""RBAC rules that name groups, resources or verbs which the other release does not have, or that are not enough there.
+"""Find RBAC rules with groups, resources or verbs that the other release lacks, or that are not sufficient there.
 
-What no release has is somebody's mistake or a custom kind, and not our question; neither are the roles that the server
-keeps itself. The verbs of discovery are the same in all releases; what changes is what servers and kubelets ask the
-authorizer about, and that is a matter of gates. Called by ``auditor.py``.
+Names that no release has are typos or custom kinds and are ignored, as are the server's own roles. Discovery verbs are
+the same in all releases; what changes, by gates, is what servers and kubelets authorize.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +26,7 @@ _SUBRESOURCES = {
     ("resource.k8s.io", "resourceclaims/binding"): "DRAResourceClaimGranularStatusAuthorization",
     ("resource.k8s.io", "resourceclaims/driver"): "DRAResourceClaimGranularStatusAuthorization",
 }
-"""What nobody serves, and is asked about only with a gate."""
+"""Virtual resources that are authorized only with a gate."""
 
 
 _PARTS_OF_PROXY = frozenset({("", "nodes/configz"), ("", "nodes/healthz"), ("", "nodes/pods")})
@@ -91,7 +90,6 @@ def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
 def _to_nothing(
     rule: Mapping[str, Any], rules: list[Mapping[str, Any]], crossing: Crossing
 ) -> Iterator[tuple[str, str, str]]:
-    """Field, value and words for what a rule names and only the release that is left has."""
     for group, resource in _pairs(rule):
         if (group, resource) in _PARTS_OF_PROXY and any(_gives(each, group, _PROXY, _GET) for each in rules):
             continue
@@ -119,7 +117,6 @@ def _not_enough(
 
 
 def _gives(rule: Mapping[str, Any], group: str, resources: frozenset[str] | set[str], verbs: frozenset[str]) -> bool:
-    """Whether a rule gives one of some verbs, limited to nodes or not, for one of some resources."""
     named = set(_texts(rule, "resources"))
     every = {"*"} | {f"*/{each.partition('/')[2]}" for each in resources}
     return (
@@ -145,7 +142,6 @@ def _leaves(gate: str, crossing: Crossing) -> bool:
 
 
 def _there(group: str, resource: str, crossing: Crossing, *, end: bool) -> bool | None:
-    """Whether a release has the resource; None for groups that are no part of Kubernetes."""
     if group not in crossing.history.groups:
         return None
     gate = _SUBRESOURCES.get((group, resource))

@@ -16,13 +16,13 @@ from mooring.api.kinds import GroupVersion
 
 
 class Release:
-    """Judges objects by what a release has."""
+    """Check objects against one release."""
 
     def __init__(self, version: str) -> None:
         self._crossing = Crossing.between(version, version)
 
     def problems(self, tree: Any) -> list[Problem]:
-        """What the release does not have, or has switched off."""
+        """Return what the release does not have, or has off."""
         if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str):
             return []
         api_version, kind = str(tree.get("apiVersion") or ""), tree["kind"]

@@ -1,8 +1,8 @@
-"""What to do, in which order, as commands: first what has to change in the cluster, then the components, release by
-release, with the point from which on there is no way back.
+"""The upgrade or downgrade steps as commands: first changes in the cluster, then the components, release by release,
+with the point of no return.
 
-Down, Kubernetes has no tool: a kube-apiserver that can emulate the older release is told to, first, so that it writes
-only what that one reads. Called by ``auditor.py``.
+Kubernetes has no downgrade tool: a kube-apiserver that can emulate the older release first does so, to write only what
+the older one reads.
 """
 
 import json
@@ -29,9 +29,6 @@ def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
     if crossing.goes_up:
         return [*_snapshot_of_etcd(), *before, *_up(crossing)]
     return [*_snapshot_of_etcd(), *before, *_down(crossing, findings)]
-
-
-# -- objects
 
 
 def _manifests(findings: Iterable[Finding]) -> Iterator[Step]:
@@ -102,9 +99,6 @@ def _removal(finding: Finding) -> Command:
     )
 
 
-# -- components
-
-
 def _snapshot_of_etcd() -> Iterator[Step]:
     yield Step(
         title="Keep a copy of etcd: the one way back that always works",
@@ -113,7 +107,6 @@ def _snapshot_of_etcd() -> Iterator[Step]:
 
 
 def _up(crossing: Crossing) -> Iterator[Step]:
-    """Release by release, as kubeadm goes; where the new binary can emulate the old release, the binary comes first."""
     now = str(crossing.start)
     for release in crossing.releases:
         emulated = crossing.emulates_from(release, now)
@@ -136,7 +129,6 @@ def _up(crossing: Crossing) -> Iterator[Step]:
 
 
 def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
-    """The behaviour first, where the binary can; then what must not be newer than an API server; then that itself."""
     now, end = str(crossing.start), str(crossing.end)
     if crossing.emulates:
         yield Step(
@@ -172,7 +164,6 @@ def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
 
 
 def _extra_args(binary: str, version: str, why: str) -> Command:
-    """A line of kubeadm's ClusterConfiguration (v1beta4), with the flags that a binary has."""
     arguments = ", ".join(f"{{name: {flag}, value: '{version}'}}" for flag in version_flags(binary))
     line = f"apiServer: {{extraArgs: [{arguments}]}}"
     why = f"{why}; where the file has apiServer already, put the arguments there"
@@ -182,9 +173,6 @@ def _extra_args(binary: str, version: str, why: str) -> Command:
 def _node(why: str) -> Command:
     run = "kubectl drain NODE --ignore-daemonsets && ssh NODE systemctl restart kubelet && kubectl uncordon NODE"
     return Command(run=run, ready=False, why=f"{why}: install the kubelet before it is restarted")
-
-
-# -- words
 
 
 def _resource(kind: str, api_version: str) -> str:
@@ -202,7 +190,6 @@ def _get(reference: ObjectReference) -> str:
 
 
 def _look(reference: ObjectReference) -> str:
-    """How to look at what a finding is about; clients are no objects."""
     if reference.api_version:
         return _get(reference)
     if reference.file:

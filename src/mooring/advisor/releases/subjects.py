@@ -1,4 +1,4 @@
-"""An object of a snapshot as the judges look at it: its tree, what to call it, and what is made from it."""
+"""An object of a snapshot for the release audit: its tree, its name, and what is created from it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Subject:
         return mapping(self.tree.get("metadata"))
 
     def makes(self, path: str) -> str:
-        """What is made from the part of the object at a path: `pods`; empty if nothing is."""
+        """Return what is created from the part of the object at a path: `pods`; empty if nothing."""
         template = _TEMPLATES.get(self.reference.kind) if self.served is not None else None
         return _MADE.get(self.reference.kind, "pods") if template and path.startswith(template) else ""
 
@@ -92,7 +92,7 @@ class Subject:
             yield str(entry.get("manager") or "somebody"), str(entry.get("apiVersion") or "")
 
     def is_a_default(self, path: str) -> bool:
-        """Whether the server filled a field in: the object says who owns its fields, and nobody owns this one."""
+        """Whether the server defaulted a field: no field manager owns it."""
         entries = self.metadata.get("managedFields")
         if not isinstance(entries, list) or not entries:
             return False
@@ -101,7 +101,6 @@ class Subject:
 
 
 def _owns(fields: Any, steps: list[str]) -> bool:
-    """Whether a manager owns a field, or anything that it is a part of. Items of lists are not told apart."""
     owned = mapping(fields)
     below = [value for key, value in owned.items() if key.startswith(("k:", "v:", "i:"))]
     if any(_owns(each, steps) for each in below):
@@ -113,10 +112,10 @@ def _owns(fields: Any, steps: list[str]) -> bool:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """A map, or an empty one in place of something else."""
+    """Return the value if it is a map, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Any) -> list[Any]:
-    """A list, or an empty one in place of something else."""
+    """Return the value if it is a list, otherwise an empty one."""
     return value if isinstance(value, list) else []

@@ -1,12 +1,12 @@
-"""What would happen if: a cluster, changes to it, and where every pod would go.
+"""What-if simulation: apply changes to a copy of a cluster and find where every pod would go.
 
     snapshot = dump([Path("cluster.yaml")])
     scenario = Scenario(steps=(Step((Drain(("worker-1",)),)),))
     result = simulate(snapshot, scenario)
     result.counts.pending, result.placements
 
-Pods are made by the controllers' functions, admitted by the server's and placed by the scheduler's engine and queue;
-only time is virtual. Nothing is written anywhere. Read next:
+Pods are created by the controllers' functions, admitted by the server's and placed by the scheduler's engine and queue;
+only time is virtual. Nothing is written. Read next:
 
     changes         what can be done to a cluster        scenario_file   the same from YAML
     running         steps and time                       applying        how a change is carried out
@@ -38,6 +38,7 @@ from mooring.advisor.simulate.outcome import result_of
 from mooring.advisor.simulate.results import Simulation
 from mooring.advisor.simulate.running import Progress, Running, Tell
 from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.namespace_rules import RULES
 from mooring.api.apps_v1 import DaemonSet, Deployment
 from mooring.api.batch_v1 import Job
 from mooring.api.core_v1 import Node, Pod
@@ -81,11 +82,22 @@ def simulate(
         if (why := snapshot.forbidden.get(plural)) is not None:
             raise ScenarioError(f"the {plural} of {snapshot.origin} could not be read ({why})")
     running = Running(snapshot, scenario, settings or Settings(), tell)
-    with suppress(KeyboardInterrupt):  # the result tells how far it got
+    with suppress(KeyboardInterrupt):  # the result has the time of the interruption
         running.run()
     return result_of(running, snapshot)
 
 
 def kinds_of_interest() -> tuple[type[Resource], ...]:
-    """What of a live cluster a simulation looks at."""
-    return (Node, Pod, Deployment, DaemonSet, Job, PriorityClass, ResourceClaimTemplate, *OTHER_KINDS)
+    """Return the kinds of a live cluster that a simulation reads: what makes, places and admits pods."""
+    kinds: tuple[type[Resource], ...] = (
+        Node,
+        Pod,
+        Deployment,
+        DaemonSet,
+        Job,
+        PriorityClass,
+        ResourceClaimTemplate,
+        *RULES,
+        *OTHER_KINDS,
+    )
+    return tuple(dict.fromkeys(kinds))

@@ -1,4 +1,4 @@
-"""What the API server says to new objects: the same admission, with lookups into the simulated cluster."""
+"""Admission in a simulation: the API server's admission, with lookups in the simulated cluster."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,9 +8,11 @@ from mooring.admission.pipeline import admit_create
 from mooring.admission.pod.known_specs import KnownSpecs
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
-from mooring.advisor.policies.judging import Judge
+from mooring.advisor.policies.evaluation import PolicyEvaluator, Verdict
+from mooring.advisor.policies.references import References
 from mooring.advisor.simulate.clock import VirtualClock
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
+from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api import errors
 from mooring.api.core_v1 import LimitRange, Namespace, Pod
 from mooring.api.meta_v1 import Resource
@@ -22,7 +24,7 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 class _Lookups(NoCluster):
-    """Answers from the cluster as it is. What a dump leaves out is taken to be as its pods and objects imply."""
+    """Look up the simulated cluster. Objects missing in a dump are inferred from its pods."""
 
     def __init__(self, cluster: Cluster, rules: NamespaceRules) -> None:
         self._cluster = cluster
@@ -76,21 +78,23 @@ class Admission:
         """The quotas and limits of namespaces; what is created counts, and what is deleted no longer does."""
         self._lookups = _Lookups(cluster, rules)
         self._known_specs = KnownSpecs()
-        self.policies = Judge(())
+        self.policies = PolicyEvaluator(())
         """The admission policies of the cluster."""
+        self.references = References(Snapshot(""))
+        """What new pods refer to, and which webhooks cannot answer."""
         self.webhooks: Counter[str] = Counter()
         """The webhooks that would have been asked, and how often."""
 
     def learn(self, objects: Iterable[Resource]) -> None:
-        """Take what pods and others imply about things that a dump may lack."""
+        """Infer namespaces and priorities from objects, which a dump may lack."""
         for obj in objects:
             self._lookups.namespaces.add(obj.metadata.namespace)
             if isinstance(obj, Pod) and obj.spec.priority_class_name and obj.spec.priority is not None:
                 name, policy = obj.spec.priority_class_name, obj.spec.preemption_policy or "PreemptLowerPriority"
                 self._lookups.priorities[name] = Priority(name, obj.spec.priority, policy)
 
-    def refusal(self, obj: Resource) -> str:
-        """Admit an object, in place; what the server says against it, empty when it takes it, and quotas count it."""
+    def admit(self, obj: Resource) -> str:
+        """Admit an object in place and count it in quotas; return the rejection message, empty if accepted."""
         try:
             strategy = strategy_of(type(obj))
         except KeyError:
@@ -107,14 +111,16 @@ class Admission:
             admit_create(obj, request)
         except errors.StatusError as refusal:
             return str(refusal)
-        refused = "" if self.policies.is_idle else self._refusal_by_policy(obj)
+        verdict = Verdict() if self.policies.is_idle else self._evaluate_policies(obj)
+        refused = verdict.refused
+        if not refused and isinstance(obj, Pod):
+            refused = self.references.refusal(obj, verdict)
         return refused or self.rules.charge(obj)
 
-    def _refusal_by_policy(self, obj: Resource) -> str:
-        """What the cluster's policies say against an object, which they may change in place."""
+    def _evaluate_policies(self, obj: Resource) -> Verdict:
         verdict = self.policies.verdict(obj)
         self.webhooks.update(verdict.webhooks)
         if verdict.changed is not None:
             for name in obj.__struct_fields__:
                 setattr(obj, name, getattr(verdict.changed, name))
-        return verdict.refused
+        return verdict

@@ -1,4 +1,4 @@
-"""Carries out the changes of a scenario on the simulated cluster."""
+"""Apply the changes of a scenario to the simulated cluster."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from mooring.advisor.simulate import changes, making, manifests
+from mooring.advisor.simulate import changes, manifests, pod_creation
 from mooring.advisor.simulate.changes import Change, Patterns, ScenarioError
-from mooring.advisor.simulate.identity import told_of, uid_of
+from mooring.advisor.simulate.identity import display_name_of, uid_of
 from mooring.advisor.simulate.pods import SimulatedPod
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot.objects import scheme
@@ -20,7 +20,7 @@ from mooring.api.meta_v1 import Resource
 
 T = TypeVar("T", bound=Resource)
 _KEEP_STATUS = frozenset({"Node", "PersistentVolume", "ResourceClaim"})
-"""What says in its status how large or how used it is; a manifest for a simulation may say it at once."""
+"""Kinds whose manifests may set the status, which holds capacity or allocation."""
 
 
 class Applying:
@@ -30,12 +30,14 @@ class Applying:
         """The workloads and pods of the last `Add`."""
 
     def apply(self, change: Change) -> str:
-        """Do it; what was done, for the timeline. Raises ScenarioError."""
+        """Apply a change; return a description for the timeline. Raise ScenarioError."""
         match change:
             case changes.Add():
                 return self._add(change)
             case changes.Remove():
                 return self._remove(change)
+            case changes.Scale():
+                return self._scale(change)
             case changes.AddNodes():
                 return self._add_nodes(change)
             case changes.RemoveNodes():
@@ -48,26 +50,24 @@ class Applying:
             case _:
                 return self._change_nodes(change)
 
-    # -- objects
-
     def _add(self, change: changes.Add) -> str:
-        self.last = tuple(obj for obj in change.objects if isinstance(obj, Pod | making.WORKLOADS))
-        told = []
+        self.last = tuple(obj for obj in change.objects if isinstance(obj, Pod | pod_creation.WORKLOADS))
+        text = []
         for obj in change.objects:
             if isinstance(obj, Pod):
                 self._add_pods(obj, 1 if change.replicas is None else change.replicas)
             else:
-                wanted = obj if change.replicas is None else making.with_replicas(obj, change.replicas)
+                wanted = obj if change.replicas is None else pod_creation.with_replicas(obj, change.replicas)
                 self._add_object(copy_of(wanted))
-            told.append(f"{obj.kind.lower()}/{obj.metadata.name or obj.metadata.generate_name}")
+            text.append(f"{obj.kind.lower()}/{obj.metadata.name or obj.metadata.generate_name}")
         self._world.workloads.retry_refused()
-        return f"add {_several(told)}" + (f", {change.replicas} replicas" if change.replicas is not None else "")
+        return f"add {_several(text)}" + (f", {change.replicas} replicas" if change.replicas is not None else "")
 
     def _add_object(self, obj: Resource) -> None:
         status = getattr(obj, "status", None)
-        refusal = self._world.admission.refusal(obj)
+        refusal = self._world.admission.admit(obj)
         if refusal:
-            self._world.record.refused(told_of(obj), refusal)
+            self._world.record.refused(display_name_of(obj), refusal)
             return
         if obj.kind in _KEEP_STATUS:
             obj.status = status  # type: ignore[attr-defined] # these kinds have one
@@ -75,7 +75,7 @@ class Applying:
             self._world.put_node(_with_uid(obj))
         elif isinstance(obj, PersistentVolumeClaim):
             self._world.claims.create(obj)
-        elif isinstance(obj, making.WORKLOADS):
+        elif isinstance(obj, pod_creation.WORKLOADS):
             self._world.workloads.put(obj)
         else:
             self._world.put_object(_with_uid(obj))
@@ -85,7 +85,7 @@ class Applying:
             self.add_pod(pod, index, number)
 
     def add_pod(self, pod: Pod, index: int, number: int) -> SimulatedPod | None:
-        """Create one of several pods of a manifest; None when the server refuses it."""
+        """Create one of several pods of a manifest; return None if it is rejected."""
         made = copy_of(pod)
         meta = made.metadata
         base = meta.name or meta.generate_name.rstrip("-")
@@ -93,9 +93,9 @@ class Applying:
         while (meta.namespace, meta.name) in self._world.taken:
             index += 1
             meta.name = f"{base}-{index}"
-        refusal = self._world.admission.refusal(made)
+        refusal = self._world.admission.admit(made)
         if refusal:
-            self._world.record.refused(told_of(made), refusal)
+            self._world.record.refused(display_name_of(made), refusal)
             return None
         meta.uid = uid_of("Pod", meta.namespace, meta.name)
         self._world.create(made, None)
@@ -130,10 +130,14 @@ class Applying:
                 return objects.get(key)
         return None
 
-    # -- nodes
+    def _scale(self, change: changes.Scale) -> str:
+        found = self._world.workloads.find(change.kind, change.namespace, change.name)
+        if found is None:
+            raise ScenarioError(f"scale: there is no {change.kind}/{change.name} in the namespace {change.namespace}")
+        self._world.workloads.put(pod_creation.with_replicas(found, change.replicas))
+        return f"scale {change.kind.lower()}/{change.name} to {change.replicas}"
 
     def _nodes(self, patterns: Patterns) -> list[str]:
-        """The nodes that are meant, in the order of the patterns."""
         known = [info.name for info in self._world.engine.cluster.node_infos()]
         found: dict[str, None] = {}
         for pattern in patterns:
@@ -161,18 +165,20 @@ class Applying:
             case changes.Taint():
                 taint = change.taint
                 if taint.effect == "NoExecute" and not taint.time_added:
-                    taint = structs.replace(taint, time_added=self._world.clock.written())
-                names = self._each(change.nodes, lambda node: _tainted(node, taint))
+                    taint = structs.replace(taint, time_added=self._world.clock.timestamp())
+                names = self._each(change.nodes, lambda node: _with_taint(node, taint))
                 written = f"{taint.key}={taint.value}" if taint.value else taint.key
                 return f"taint {_several(names)} {written}:{taint.effect}"
             case changes.Untaint():
-                names = self._each(change.nodes, lambda node: _untainted(node, change.key, change.effect))
+                names = self._each(change.nodes, lambda node: _without_taint(node, change.key, change.effect))
                 return f"untaint {_several(names)} {change.key}"
             case changes.Label():
-                names = self._each(change.nodes, lambda node: _labelled(node, change.key, change.value))
+                names = self._each(change.nodes, lambda node: _with_label(node, change.key, change.value))
                 return f"label {_several(names)} {change.key}" + ("-" if change.value is None else f"={change.value}")
             case changes.Cordon():
-                names = self._each(change.nodes, lambda node: _cordoned(node, unschedulable=change.unschedulable))
+                names = self._each(
+                    change.nodes, lambda node: _with_unschedulable(node, unschedulable=change.unschedulable)
+                )
                 for name in () if change.unschedulable else names:
                     self._world.drains.end(name)
                 return f"{'' if change.unschedulable else 'un'}cordon {_several(names)}"
@@ -180,7 +186,7 @@ class Applying:
                 raise AssertionError(f"{change} is not about nodes")
 
     def _drain(self, change: changes.Drain) -> str:
-        names = self._each(change.nodes, lambda node: _cordoned(node, unschedulable=True))
+        names = self._each(change.nodes, lambda node: _with_unschedulable(node, unschedulable=True))
         for name in names:
             self._world.drains.begin(name)
         return f"drain {_several(names)}"
@@ -188,33 +194,44 @@ class Applying:
     def _add_nodes(self, change: changes.AddNodes) -> str:
         cluster = self._world.engine.cluster
         number, index = 0, 0
+        templates = change.templates
+        if change.like:
+            names = self._nodes((change.like,))
+            templates = tuple(manifests.template_of(info.node) for name in names if (info := cluster.node(name)))
         while number < change.number:
-            node = next(manifests.nodes_like(change.templates, 1, index))
+            node = next(manifests.nodes_like(templates, 1, index))
             index += 1
             if node.metadata.name not in cluster.row_of:
                 self._world.put_node(node)
                 number += 1
-        return f"add {change.number} nodes"
+        return f"add {change.number} nodes " + (f"like {change.like}" if change.like else _assumed(templates))
 
 
-def _tainted(node: Node, taint: NodeTaint) -> Node:
+def _assumed(templates: tuple[Node, ...]) -> str:
+    first = (templates or manifests.DEFAULT_TEMPLATES)[0]
+    amounts = first.status.allocatable or first.status.capacity
+    shown = " and ".join(f"{amounts[name]} {name}" for name in ("cpu", "memory") if name in amounts)
+    return f"with {shown}" + ("" if templates else ", as nothing else is said (--like, --template)")
+
+
+def _with_taint(node: Node, taint: NodeTaint) -> Node:
     kept = [each for each in node.spec.taints if (each.key, each.effect) != (taint.key, taint.effect)]
     return structs.replace(node, spec=structs.replace(node.spec, taints=[*kept, taint]))
 
 
-def _untainted(node: Node, key: str, effect: str) -> Node:
+def _without_taint(node: Node, key: str, effect: str) -> Node:
     kept = [each for each in node.spec.taints if each.key != key or (effect and each.effect != effect)]
     return structs.replace(node, spec=structs.replace(node.spec, taints=kept))
 
 
-def _labelled(node: Node, key: str, value: str | None) -> Node:
+def _with_label(node: Node, key: str, value: str | None) -> Node:
     labels = {name: old for name, old in node.metadata.labels.items() if name != key}
     if value is not None:
         labels[key] = value
     return structs.replace(node, metadata=structs.replace(node.metadata, labels=labels))
 
 
-def _cordoned(node: Node, *, unschedulable: bool) -> Node:
+def _with_unschedulable(node: Node, *, unschedulable: bool) -> Node:
     return structs.replace(node, spec=structs.replace(node.spec, unschedulable=unschedulable))
 
 

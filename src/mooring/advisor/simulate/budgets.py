@@ -1,6 +1,6 @@
-"""PodDisruptionBudgets: how many of their pods are healthy, counted as pods come and go.
+"""PodDisruptionBudgets: count healthy pods as pods are created and deleted.
 
-The numbers are those of the disruption controller; preemption reads them in the engine, draining asks here.
+The numbers are those of the disruption controller; preemption reads them from the engine, draining from here.
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Budgets:
         return any(self._by_namespace.values())
 
     def put(self, budget: PodDisruptionBudget, pods: list[SimulatedPod]) -> None:
-        """A budget is new or has changed; `pods` are all of its namespace."""
+        """Add or replace a budget; `pods` are all pods of its namespace."""
         meta = budget.metadata
         entry = _Counted(budget, disruption_budgets.selector_of(budget))
         self._by_namespace.setdefault(meta.namespace, {})[meta.name] = entry
@@ -46,53 +46,53 @@ class Budgets:
     def remove(self, budget: PodDisruptionBudget) -> None:
         self._by_namespace.get(budget.metadata.namespace, {}).pop(budget.metadata.name, None)
 
-    # -- pods
-
-    def came(self, pod: SimulatedPod) -> None:
-        """A pod was created."""
+    def add_pod(self, pod: SimulatedPod) -> None:
+        """Count a created pod."""
         for entry in self.of(pod):
             entry.pods[id(pod)] = pod
             entry.healthy += pod.is_healthy
             entry.is_stale = True
 
     def placed(self, pod: SimulatedPod) -> None:
-        """A pod that was waiting has got its node, and runs."""
+        """Count a pod that became healthy on its node."""
         for entry in self.of(pod):
             entry.healthy += 1
             entry.is_stale = True
 
-    def left(self, pod: SimulatedPod, *, was_healthy: bool) -> None:
+    def remove_pod(self, pod: SimulatedPod, *, was_healthy: bool) -> None:
         for entry in self.of(pod):
             entry.pods.pop(id(pod), None)
             entry.healthy -= was_healthy
             entry.is_stale = True
 
     def of(self, pod: SimulatedPod) -> list[_Counted]:
-        """The budgets that are about a pod."""
+        """Return the budgets that select a pod."""
         found = self._by_namespace.get(pod.pod.metadata.namespace)
         if not found:
             return []
         labels = pod.pod.metadata.labels
         return [entry for entry in found.values() if entry.selector.matches(labels)]
 
-    # -- what they allow
-
-    def refusal(self, pod: SimulatedPod) -> str:
-        """Why a pod may not be evicted, in the API server's words; empty when it may."""
+    def eviction_problem(self, pod: SimulatedPod) -> str:
+        """Return the API server's message if a pod may not be evicted; otherwise empty."""
         found = self.of(pod)
-        if not found or not pod.is_healthy:  # pods that do not run disrupt nobody
+        if not found or not pod.node:  # a pod without a node disrupts nothing
             return ""
         if len(found) > 1:
             return disruption_budgets.TOO_MANY_BUDGETS
         entry = found[0]
         expected, desired = _wanted(entry)
+        if not pod.is_ready:
+            always = entry.budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+            if always or (entry.healthy >= desired > 0):
+                return ""
         if disruption_budgets.disruptions_allowed(entry.healthy, expected, desired) > 0:
             return ""
-        why = disruption_budgets.exhausted(entry.budget.metadata.name, desired, entry.healthy)
+        why = disruption_budgets.describe_exhausted(entry.budget.metadata.name, desired, entry.healthy)
         return f"{disruption_budgets.VIOLATED} {why}"
 
     def sync(self) -> None:
-        """Write the numbers to where preemption looks."""
+        """Write the numbers to the engine, for preemption."""
         for found in self._by_namespace.values():
             for entry in found.values():
                 if not entry.is_stale:
@@ -113,7 +113,6 @@ class Budgets:
 
 
 def _wanted(entry: _Counted) -> tuple[int, int]:
-    """How many pods there should be, and how many of them must stay healthy."""
     try:
         return disruption_budgets.expected_and_desired(entry.budget.spec, len(entry.pods), lambda: _scale(entry))
     except PercentError:
@@ -121,8 +120,7 @@ def _wanted(entry: _Counted) -> tuple[int, int]:
 
 
 def _scale(entry: _Counted) -> int:
-    """How many pods the owners want; 0 when a pod has none, because then nobody can tell."""
-    owners = {pod.owner.told: pod.owner.desired for pod in entry.pods.values() if pod.owner is not None}
+    owners = {pod.owner.display_name: pod.owner.desired for pod in entry.pods.values() if pod.owner is not None}
     if any(pod.owner is None for pod in entry.pods.values()):
         return 0
     return sum(owners.values())

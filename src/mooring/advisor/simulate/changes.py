@@ -1,22 +1,25 @@
-"""What can be done to a cluster in a simulation, as plain values, and a scenario: changes in their order.
+"""Changes to a simulated cluster, and scenarios of changes, as plain values.
 
-Read from the command line (``cli/commands/simulate.py``) and from files (``scenario_file.py``); ``applying.py`` carries
-them out. Nodes are meant by name or by pattern: `worker-3`, `worker-*`.
+Parsed from the command line (``cli/commands/simulate.py``) and from files (``scenario_file.py``); ``applying.py``
+applies them. Nodes are selected by name or pattern: `worker-3`, `worker-*`.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from mooring.api.core_v1 import Node
 from mooring.api.core_v1 import Taint as NodeTaint
 from mooring.api.meta_v1 import Resource
+
+if TYPE_CHECKING:
+    from mooring.advisor.simulate.descheduling import Profile
 
 Patterns: TypeAlias = tuple[str, ...]
 """Names of nodes, with `*` and `?` as in file names."""
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be carried out. The message says what is wrong, and where."""
+    """A scenario cannot be executed. The message says why, and where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,12 @@ class Add:
 
     objects: tuple[Resource, ...]
     replicas: int | None = None
-    """In place of what the workloads say themselves; pods of their own become so many."""
+    """Overrides the workloads' replicas; plain pods are created that many times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete an object and what belongs to it."""
+    """Delete an object and its dependents."""
 
     kind: str
     """As in manifests: `Deployment`."""
@@ -39,8 +42,18 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """Give a workload another number of replicas."""
+
+    kind: str
+    namespace: str
+    name: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
-    """Cordon nodes and evict their pods as `kubectl drain --ignore-daemonsets` does, again and again."""
+    """Cordon nodes and evict their pods as `kubectl drain --ignore-daemonsets` does, with retries."""
 
     nodes: Patterns
 
@@ -75,7 +88,7 @@ class Cordon:
 
 @dataclass(frozen=True, slots=True)
 class RemoveNodes:
-    """Take nodes away as if they had burnt down: nobody asks their pods."""
+    """Remove nodes without draining, like a failure."""
 
     nodes: Patterns
 
@@ -84,35 +97,39 @@ class RemoveNodes:
 class AddNodes:
     number: int
     templates: tuple[Node, ...] = ()
-    """One after the other, again from the first; a node of 32 cores without any."""
+    """Used in turn; without any, a node of 32 cores."""
+    like: str = ""
+    """The name of an existing node to copy instead."""
 
 
-Change: TypeAlias = Add | Remove | Drain | Taint | Untaint | Label | Cordon | RemoveNodes | AddNodes
+Change: TypeAlias = Add | Remove | Scale | Drain | Taint | Untaint | Label | Cordon | RemoveNodes | AddNodes
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Changes that happen together."""
+    """Changes that happen at the same time."""
 
     changes: tuple[Change, ...]
     at: float | None = None
-    """In seconds since the start; None for as soon as everything that came before has found its place."""
+    """Seconds since the start; None for as soon as the effects of earlier steps have settled."""
     name: str = ""
 
 
 AFTERMATH = 3600.0
-"""How long after the last step things are looked at, in seconds, where nobody says another time."""
+"""The default time simulated after the last step, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     steps: tuple[Step, ...] = ()
     seed: int = 0
-    """Decides among nodes that are equally good."""
+    """Chooses among nodes with equal scores."""
     until: float | None = None
-    """When to stop looking; None for when nothing more happens, at the latest an hour after the last step."""
+    """When to stop; None for when nothing more happens, at most an hour after the last step."""
     keep_pending: bool = False
-    """Leave the pods alone that are pending in the snapshot."""
+    """Do not schedule the pods that are pending in the snapshot."""
+    descheduler: "tuple[Profile, ...]" = ()
+    """Profiles of a descheduler that runs after the last step, every five minutes until it evicts nothing."""
     until_full: bool = False
-    """At the end add pods of the last workload that was added, until one does not fit."""
+    """At the end add pods of the last added workload until one does not fit."""
     name: str = ""

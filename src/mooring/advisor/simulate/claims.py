@@ -1,8 +1,8 @@
-"""Volumes and devices: what the volume and resource claim controllers do around a pod, in no time.
+"""Volumes and devices: what the volume and resource claim controllers do for a pod, instantly.
 
-The scheduler's plugins choose a volume or a device and set it aside (`reserve`); here the choice is written into the
-simulated cluster, where a server and its controllers would write it. A volume that is made can be used where the CSI
-driver of the chosen node says; without a driver that says something, everywhere.
+The scheduler's plugins choose and reserve a volume or device; here the choice is written to the simulated cluster, as a
+server and its controllers would do. A provisioned volume is accessible where the CSI driver of the chosen node says;
+without such a driver, everywhere.
 """
 
 from typing import TYPE_CHECKING
@@ -39,22 +39,20 @@ class Claims:
     def __init__(self, world: "World") -> None:
         self._world = world
 
-    # -- before a pod is scheduled
-
     def create(self, claim: PersistentVolumeClaim) -> None:
-        """Create a volume claim unless it is there; one that need not wait for a pod gets its volume."""
+        """Create a volume claim if it does not exist; bind it at once unless it waits for a consumer."""
         meta = claim.metadata
         cluster = self._world.engine.cluster
         if object_key(meta.namespace, meta.name) in cluster.objects(PersistentVolumeClaim):
             return
         claim = structs.replace(claim, api_version="v1", kind="PersistentVolumeClaim", spec=structs.replace(claim.spec))
-        if self._world.admission.refusal(claim):
-            return  # then its pod says that there is no such claim
+        if self._world.admission.admit(claim):
+            return  # then its pod reports the missing claim
         claim.metadata.uid = uid_of("PersistentVolumeClaim", meta.namespace, meta.name)
         self._world.put_object(self._bound_at_once(claim))
 
     def prepare(self, pod: Pod) -> Pod:
-        """Make what a new pod wants made for it: claims of templates and of ephemeral volumes."""
+        """Create the claims of a new pod: from templates and for ephemeral volumes."""
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
                 wanted = volume.ephemeral.volume_claim_template
@@ -63,7 +61,7 @@ class Claims:
                     namespace=pod.metadata.namespace,
                     labels=wanted.metadata.labels,
                     annotations=wanted.metadata.annotations,
-                    owner_references=[_owned_by(pod)],
+                    owner_references=[_owner_reference(pod)],
                 )
                 self.create(PersistentVolumeClaim(metadata=meta, spec=wanted.spec))
         statuses = list(pod.status.resource_claim_statuses)
@@ -90,7 +88,7 @@ class Claims:
             uid=uid_of("ResourceClaim", namespace, name),
             labels=template.spec.metadata.labels,
             annotations={**template.spec.metadata.annotations, _POD_CLAIM_NAME: entry},
-            owner_references=[_owned_by(pod)],
+            owner_references=[_owner_reference(pod)],
         )
         claim = ResourceClaim(
             api_version="resource.k8s.io/v1", kind="ResourceClaim", metadata=meta, spec=template.spec.spec
@@ -102,16 +100,14 @@ class Claims:
         storage = self._class_of(claim)
         if storage is None or storage.volume_binding_mode == "WaitForFirstConsumer":
             return claim
-        return self._provisioned(claim, "") if storage.provisioner != NO_PROVISIONER else claim
+        return self._provision(claim, "") if storage.provisioner != NO_PROVISIONER else claim
 
     def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         name = claim.spec.storage_class_name
         return self._world.engine.cluster.objects(StorageClass).get(name) if name else None
 
-    # -- when it has got a node
-
     def settle(self, assumed: AssumedPod) -> None:
-        """Write what the plugins have set aside for a pod on its node, and let them forget that they have."""
+        """Write what the plugins reserved for a pod on its node, and release the reservations."""
         cycle, pod, node = assumed.cycle, assumed.pod, assumed.node
         for plugin in assumed.profile.reserve:
             if isinstance(plugin, TellsWrites):
@@ -121,25 +117,22 @@ class Claims:
                     self._write(obj)
 
     def _write(self, obj: Resource) -> None:
-        """Do what the scheduler would write, and what controllers would make of it."""
         if isinstance(obj, PersistentVolume):
             self._bind(obj)
         elif isinstance(obj, PersistentVolumeClaim):
-            self._world.put_object(self._provisioned(obj, obj.metadata.annotations[SELECTED_NODE]))
+            self._world.put_object(self._provision(obj, obj.metadata.annotations[SELECTED_NODE]))
         else:
             self._world.put_object(obj)
 
     def _bind(self, volume: PersistentVolume) -> None:
-        """Bind a claim to the volume that is reserved for it."""
         self._world.put_object(structs.replace(volume, status=structs.replace(volume.status, phase="Bound")))
         wanted = volume.spec.claim_ref or ObjectReference()
         claims = self._world.engine.cluster.objects(PersistentVolumeClaim)
         claim = claims.get(object_key(wanted.namespace, wanted.name))
         if claim is not None:
-            self._world.put_object(_bound_to(claim, volume.metadata.name))
+            self._world.put_object(_with_volume(claim, volume.metadata.name))
 
-    def _provisioned(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
-        """Make a volume for a claim; the claim, bound to it."""
+    def _provision(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
         meta = claim.metadata
         storage = self._class_of(claim)
         name = f"pvc-{meta.uid}"
@@ -159,10 +152,9 @@ class Claims:
         )
         volume.status.phase = "Bound"
         self._world.put_object(volume)
-        return _bound_to(claim, name)
+        return _with_volume(claim, name)
 
     def _reach(self, driver: str, node: str) -> VolumeNodeAffinity | None:
-        """Where a volume that a driver makes for a node can be used."""
         info = self._world.engine.cluster.node(node) if node else None
         found = self._world.engine.cluster.objects(CSINode).get(node)
         if info is None or found is None:
@@ -178,10 +170,8 @@ class Claims:
             required=NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=wanted)])
         )
 
-    # -- when it goes
-
     def release(self, pod: SimulatedPod) -> None:
-        """Free the devices of a pod that is gone, and delete what was made for it alone."""
+        """Free the devices of a deleted pod, and delete its own claims."""
         meta, cluster = pod.pod.metadata, self._world.engine.cluster
         for volume in pod.pod.spec.volumes:
             if volume.ephemeral is not None:
@@ -205,14 +195,14 @@ class Claims:
                 self._world.put_object(structs.replace(found, status=status))
 
 
-def _owned_by(pod: Pod) -> OwnerReference:
+def _owner_reference(pod: Pod) -> OwnerReference:
     meta = pod.metadata
     return OwnerReference(
         api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True, block_owner_deletion=True
     )
 
 
-def _bound_to(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
+def _with_volume(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
     annotations = {**claim.metadata.annotations, "pv.kubernetes.io/bind-completed": "yes"}
     return structs.replace(
         claim,

@@ -13,12 +13,12 @@ _FORM = re.compile(r"([A-Za-z0-9./_-]+?)(?:(>=|>)([0-9]+(?:\.[0-9]+)?)(%?))?")
 
 
 class ConditionError(ValueError):
-    """A condition that cannot be understood; the message says what can."""
+    """A malformed condition; the message lists the valid forms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that must not be so."""
+    """A condition that a result must not meet."""
 
     text: str
     subject: str
@@ -26,7 +26,7 @@ class Condition:
     limit: float
 
     def violation(self, result: Simulation) -> str:
-        """What is the case, when the condition holds; empty when it does not."""
+        """Return the violating numbers; empty if the condition is not met."""
         if self.subject in NUMBERS:
             number = getattr(result.counts, self.subject.replace("-", "_"))
             return f"{number} {self.subject}" if self.compare(number, self.limit) else ""
@@ -38,7 +38,7 @@ class Condition:
 
 
 def parse(text: str) -> Condition:
-    """A condition as it is written. Raises ConditionError."""
+    """Parse a condition. Raise ConditionError."""
     found = _FORM.fullmatch(text.replace(" ", ""))
     if found is None:
         raise ConditionError(f'"{text}" is no condition; write pending, evicted>3 or utilisation>90%')
@@ -51,5 +51,5 @@ def parse(text: str) -> Condition:
         known = ", ".join((*NUMBERS, "utilisation>N%", "RESOURCE>N%"))
         raise ConditionError(f'"{text}" is no condition; there are {known}')
     if not percent:
-        raise ConditionError(f'"{text}": how much is used is told in percent, as in {subject}{operator}90%')
+        raise ConditionError(f'"{text}": utilisation is in percent, as in {subject}{operator}90%')
     return Condition(text, subject, ge if operator == ">=" else gt, float(number) / 100)

@@ -1,4 +1,4 @@
-"""Who has to leave a node: NoExecute taints in virtual time, and draining that asks PodDisruptionBudgets."""
+"""Evictions: NoExecute taints in virtual time, and drains that respect PodDisruptionBudgets."""
 
 import heapq
 import math
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World
 
 DRAIN_RETRY = 5.0
-"""How long `kubectl drain` waits before it asks again for a pod that it was refused."""
+"""Seconds that `kubectl drain` waits before it retries a refused eviction."""
 _MIRROR = "kubernetes.io/config.mirror"
 
 
 class TaintEvictions:
-    """An agenda of pods that tolerate a NoExecute taint for a while, or not at all."""
+    """Pods that tolerate a NoExecute taint for a limited time or not at all, by eviction time."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -28,7 +28,7 @@ class TaintEvictions:
         self._order = 0
 
     def next_due(self) -> float | None:
-        """When the next pod has to go, as far as is known."""
+        """Return the time of the next eviction."""
         while self._agenda:
             due, _, pod, node = self._agenda[0]
             if pod.node == node:
@@ -49,20 +49,20 @@ class TaintEvictions:
             self.consider(pod)
 
     def consider(self, pod: SimulatedPod) -> None:
-        """Note when a pod has to leave its node, if it has to."""
+        """Schedule the eviction of a pod, if a taint requires it."""
         due = self._due(pod)
         if due is not None:
             self._order += 1
             heapq.heappush(self._agenda, (due, self._order, pod, pod.node))
 
     def run(self) -> None:
-        """Evict those whose time has come."""
+        """Evict the pods whose time has come."""
         now = self._world.clock.monotonic()
         while self._agenda and self._agenda[0][0] <= now:
             _, _, pod, node = heapq.heappop(self._agenda)
             due = self._due(pod) if pod.node == node else None
             if due is not None and due <= now:  # the taint may have gone meanwhile
-                taints = ", ".join(_written(taint) for taint in self._taints[node])
+                taints = ", ".join(_format_taint(taint) for taint in self._taints[node])
                 self._world.evict(pod, f"NoExecute taint {taints}")
 
     def _due(self, pod: SimulatedPod) -> float | None:
@@ -75,12 +75,12 @@ class TaintEvictions:
         moment = eviction_time(taints, pod.pod.spec.tolerations, bound, options, now=clock.now())
         if moment is None:
             return None
-        # Whole seconds, as timeAdded has them: a pod never leaves before its time.
+        # timeAdded has whole seconds: round up, so that no pod is evicted early.
         return max(float(math.ceil((moment - clock.start).total_seconds())), clock.monotonic())
 
 
 class Drains:
-    """Nodes that are being emptied."""
+    """The nodes being drained."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -95,23 +95,23 @@ class Drains:
         self.run()
 
     def end(self, node: str) -> None:
-        """The node is gone, or open again."""
+        """Stop draining a node that is gone or uncordoned."""
         self._nodes.pop(node, None)
 
     def next_due(self) -> float | None:
-        """When to ask again: there is no use in it as long as nothing has changed."""
+        """Return when to retry; None as long as nothing has changed."""
         if not self.refused or self._world.revision == self._tried_at_revision:
             return None
         return self._next
 
     def run(self) -> None:
-        """Evict what may go."""
+        """Evict the pods that may be evicted."""
         self.refused = {}
         for node in self._nodes:
             for pod in self._world.pods_on(node):
-                if _stays(pod):
+                if not is_drainable(pod):
                     continue
-                why = self._world.budgets.refusal(pod)
+                why = self._world.budgets.eviction_problem(pod)
                 if why:
                     self.refused[pod.key] = (pod, why)
                 else:
@@ -120,11 +120,11 @@ class Drains:
         self._next = self._world.clock.monotonic() + DRAIN_RETRY
 
 
-def _stays(pod: SimulatedPod) -> bool:
-    """What a drain leaves alone: pods of DaemonSets, and static pods, which only their node can stop."""
+def is_drainable(pod: SimulatedPod) -> bool:
+    """Return False for what a drain leaves on a node: pods of DaemonSets and static pods."""
     is_daemon = pod.owner is not None and pod.owner.kind == "DaemonSet"
-    return is_daemon or _MIRROR in pod.pod.metadata.annotations
+    return not is_daemon and _MIRROR not in pod.pod.metadata.annotations
 
 
-def _written(taint: Taint) -> str:
+def _format_taint(taint: Taint) -> str:
     return f"{taint.key}={taint.value}" if taint.value else taint.key

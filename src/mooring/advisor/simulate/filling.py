@@ -1,10 +1,10 @@
-"""How many more pods of a workload fit: they are added one by one until one has no place. Nobody is displaced."""
+"""Find how many more pods of a workload fit: add pods until one is unschedulable, without preemption."""
 
 from collections.abc import Callable
 
 from mooring.advisor.simulate.applying import Applying
 from mooring.advisor.simulate.changes import ScenarioError
-from mooring.advisor.simulate.identity import told_of
+from mooring.advisor.simulate.identity import display_name_of
 from mooring.advisor.simulate.pods import SimulatedPod, Workload
 from mooring.advisor.simulate.results import Room
 from mooring.advisor.simulate.scheduling import Scheduling
@@ -13,11 +13,11 @@ from mooring.api.apps_v1 import DaemonSet
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 
-_TELL_EVERY = 256
+_REPORT_EVERY = 256
 
 
 def fill(world: World, scheduling: Scheduling, applying: Applying, tell: Callable[[], None]) -> Room:
-    """Add pods of the last workload that was added. Raises ScenarioError when it is not clear which that is."""
+    """Add pods of the last added workload. Raise ScenarioError if that is ambiguous."""
     wanted = [obj for obj in applying.last if not isinstance(obj, DaemonSet)]
     if len(wanted) != 1:
         what = "several workloads were" if wanted else "no workload was"
@@ -31,7 +31,7 @@ class _Filling:
         self._scheduling = scheduling
         self._applying = applying
         self._wanted = wanted
-        self._name = told_of(wanted)
+        self._name = display_name_of(wanted)
         self._owner = None if isinstance(wanted, Pod) else self._workload(wanted)
 
     def run(self, tell: Callable[[], None]) -> Room:
@@ -51,10 +51,10 @@ class _Filling:
                 self._scheduling.run()
                 if not pod.node:
                     limit = world.message_of(pod)
-                    self._take_back(pod)
+                    self._remove_last(pod)
                     return Room(workload=self._name, fits=fits, limit=limit)
                 fits += 1
-                if not fits % _TELL_EVERY:
+                if not fits % _REPORT_EVERY:
                     tell()
         except KeyboardInterrupt:
             return Room(workload=self._name, fits=fits, limit="interrupted", is_complete=False)
@@ -71,7 +71,6 @@ class _Filling:
         return [] if self._owner is None else list(self._owner.pods.values())
 
     def _next(self, number: int) -> SimulatedPod | None:
-        """One more pod; None when the server refuses it."""
         owner = self._owner
         if owner is None:
             assert isinstance(self._wanted, Pod)  # noqa: S101 - a wanted thing without an owner is a pod
@@ -84,7 +83,7 @@ class _Filling:
             return None
         return next(reversed(owner.pods.values()))
 
-    def _take_back(self, pod: SimulatedPod) -> None:
+    def _remove_last(self, pod: SimulatedPod) -> None:
         if self._owner is not None:
             self._owner.wanted -= 1
         self._world.delete(pod, recreate=False)

@@ -1,4 +1,4 @@
-"""Objects and node templates from manifests, read strictly: a field that no server knows is an error here too."""
+"""Read objects and node templates from manifests strictly: unknown fields are errors."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,10 +18,11 @@ from mooring.api.quantity import parse
 _HOSTNAME = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
 _ZONES = ("zone-a", "zone-b", "zone-c")
+_STATE_TAINTS = "node.kubernetes.io/"
 
 
 def read_objects(text: str | bytes, source: str) -> tuple[Resource, ...]:
-    """What a text describes, each in the newest version of its kind. Raises ScenarioError with file and line."""
+    """Read objects, converted to the newest version. Raise ScenarioError with file and line."""
     try:
         documents = yaml_documents.read(text)
     except DecodeError as problem:
@@ -35,7 +36,7 @@ def read_objects(text: str | bytes, source: str) -> tuple[Resource, ...]:
 
 
 def from_trees(trees: list[Any], path: str) -> tuple[Resource, ...]:
-    """The same of objects that are part of another document, at a path in it."""
+    """Read objects embedded in another document at a path."""
     return tuple(_typed(tree, f"{path}[{index}]") for index, given in enumerate(trees) for tree in _single(given))
 
 
@@ -64,7 +65,6 @@ def _typed(tree: Any, place: str) -> Resource:
 
 
 def read_nodes(text: str | bytes, source: str) -> tuple[Node, ...]:
-    """The node templates in a file."""
     objects = read_objects(text, source)
     nodes = tuple(obj for obj in objects if isinstance(obj, Node))
     if len(nodes) != len(objects):
@@ -77,8 +77,8 @@ def read_nodes(text: str | bytes, source: str) -> tuple[Node, ...]:
 
 
 def nodes_like(templates: tuple[Node, ...], number: int, first: int = 0) -> Iterator[Node]:
-    """So many nodes with names of their own, like the templates in turn."""
-    templates = templates or tuple(_default_node(zone) for zone in _ZONES)
+    """Yield nodes with new names, from the templates in turn."""
+    templates = templates or DEFAULT_TEMPLATES
     for index in range(first, first + number):
         yield _node_like(templates[index % len(templates)], index)
 
@@ -100,6 +100,13 @@ def _node_like(template: Node, index: int) -> Node:
     )
 
 
+def template_of(node: Node) -> Node:
+    """Return a template like an existing node, without what reports its state."""
+    taints = [taint for taint in node.spec.taints if not taint.key.startswith(_STATE_TAINTS)]
+    spec = structs.replace(node.spec, taints=taints, unschedulable=False, pod_cidr="", pod_cidrs=[], provider_id="")
+    return structs.replace(node, spec=spec)
+
+
 def _default_node(zone: str) -> Node:
     amounts = {"cpu": parse("32"), "memory": parse("128Gi"), "pods": parse("110")}
     return Node(
@@ -108,3 +115,7 @@ def _default_node(zone: str) -> Node:
         metadata=ObjectMeta(name="node", labels={_ZONE: zone}),
         status=NodeStatus(capacity=amounts, allocatable=amounts),
     )
+
+
+DEFAULT_TEMPLATES = tuple(_default_node(zone) for zone in _ZONES)
+"""What nodes are like where nothing is said."""

@@ -1,10 +1,12 @@
-"""What a simulation judges by: the server's and the scheduler's options at given versions and gates, read once."""
+"""The options of a simulation: the server's and scheduler's options at given versions and gates."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
+from mooring.advisor.simulate.node_pools import NodePool
+from mooring.advisor.simulate.starting import StartTime
 from mooring.api.core_v1 import Pod
 from mooring.base.component import Component
 from mooring.controllers import options as controller_options
@@ -25,11 +27,17 @@ class Settings:
     registry: Registry = field(default_factory=lambda: IN_TREE)
     backoffs: Backoffs = _BACKOFFS
     stateful_pods_at_once: bool = True
-    """Whether StatefulSets heed `maxUnavailable`, as controllers of that version do."""
+    """Whether StatefulSets respect `maxUnavailable`, as in that version."""
     description: str = "the defaults"
-    """For people: what is particular about it."""
+    """A description of the differences from the defaults."""
+    start_time: StartTime | None = None
+    """How long pods take to become ready; None for at once."""
+    release: str = ""
+    """The release of Kubernetes whose rules these are."""
+    pools: tuple[NodePool, ...] = ()
+    """Where an autoscaler gets nodes for pods that fit nowhere."""
     workload: Iterable[Pod] = ()
-    """The pods that a trace will bring, for plugins that sample them."""
+    """The pods of a trace, for plugins that sample them."""
 
 
 def for_component(
@@ -48,4 +56,5 @@ def for_component(
         backoffs=backoffs,
         stateful_pods_at_once=controller_options.for_component(component).stateful_pods_at_once,
         description=description,
+        release=str(component.versions.emulation),
     )

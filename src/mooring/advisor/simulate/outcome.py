@@ -1,4 +1,4 @@
-"""Makes the result of a run: what became of every pod, grouped as people ask for it."""
+"""Build the result of a run: what happened to every pod, grouped."""
 
 from collections.abc import Iterator
 
@@ -21,17 +21,17 @@ from mooring.advisor.simulate.utilisation import Usage, usage_of
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import times
-from mooring.base.natural import natural
+from mooring.base.natural_sort import natural_key
 
 _WAITING = "not tried yet"
 
 
 def result_of(running: Running, snapshot: Snapshot) -> Simulation:
-    """What is known, whether the run has ended or was interrupted."""
+    """Build the result of a finished or interrupted run."""
     world, scenario = running.world, running.scenario
     placements = _placements(world)
     pending = _pending(world)
-    rejected = _rejected(world)
+    rejected = _group_rejections(world)
     after = usage_of(world.engine.cluster)
     blocked = tuple(
         Blocked(pod=pod.name, node=pod.node, message=why) for pod, why in world.drains.refused.values() if pod.node
@@ -60,18 +60,18 @@ def result_of(running: Running, snapshot: Snapshot) -> Simulation:
         placements=placements,
         pending=pending,
         rejected=rejected,
-        preempted=tuple(_departure(each, world, by=each.cause) for each in world.record.preemptions),
-        evicted=tuple(_departure(each, world, cause=each.cause) for each in world.record.evictions),
+        preempted=tuple(departure_of(each, world, by=each.cause) for each in world.record.preemptions),
+        evicted=tuple(departure_of(each, world, cause=each.cause) for each in world.record.evictions),
         blocked=blocked,
         nodes=_nodes(running.before, after, world),
         timeline=tuple(running.timeline),
         room=running.room,
+        added_nodes=tuple(world.autoscaler.added),
         notes=(*(str(note) for note in snapshot.notes), *_webhooks(world)),
     )
 
 
 def _webhooks(world: World) -> Iterator[str]:
-    """Who might have refused or changed what was made, and was not asked."""
     for text, count in world.admission.webhooks.items():
         yield f"the {text} would be asked about {count} of the new objects, and was not"
 
@@ -98,7 +98,8 @@ def _pending(world: World) -> tuple[PendingGroup, ...]:
             count=len(pods),
             owners=tuple(dict.fromkeys(_owner(pod) or pod.name for pod in pods)),
             pods=tuple(
-                PendingPod(pod=pod.name, owner=_owner(pod)) for pod in sorted(pods, key=lambda each: natural(each.name))
+                PendingPod(pod=pod.name, owner=_owner(pod), is_new=pod.created_at is not None)
+                for pod in sorted(pods, key=lambda each: natural_key(each.name))
             ),
         )
         for message, pods in groups.items()
@@ -116,11 +117,11 @@ def _reason(world: World, pod: SimulatedPod) -> str:
             status = plugin.pre_enqueue(pod.pod)
             if not status.is_success:
                 return status.message
-    told = (entry for entry in pod.pod.status.conditions if entry.type == "PodScheduled" and entry.status == "False")
-    return next((entry.message for entry in told if entry.message), _WAITING)
+    text = (entry for entry in pod.pod.status.conditions if entry.type == "PodScheduled" and entry.status == "False")
+    return next((entry.message for entry in text if entry.message), _WAITING)
 
 
-def _rejected(world: World) -> tuple[RejectedGroup, ...]:
+def _group_rejections(world: World) -> tuple[RejectedGroup, ...]:
     found: dict[tuple[str, str], int] = {}
     for refusal in world.record.refusals:
         key = (refusal.name, refusal.message)
@@ -128,14 +129,15 @@ def _rejected(world: World) -> tuple[RejectedGroup, ...]:
     for owner in world.workloads.all():
         if owner.refusal:
             missing = max(owner.wanted - len(owner.pods), 1)
-            found[owner.told, owner.refusal] = found.get((owner.told, owner.refusal), 0) + missing
+            found[owner.display_name, owner.refusal] = found.get((owner.display_name, owner.refusal), 0) + missing
     return tuple(RejectedGroup(name=name, message=message, count=count) for (name, message), count in found.items())
 
 
-def _departure(each: Departure, world: World, *, cause: str = "", by: str = "") -> results.Departure:
+def departure_of(each: Departure, world: World, *, cause: str = "", by: str = "") -> results.Departure:
+    """Return a departure with the pod that replaces it now."""
     successor = each.pod.successor
     while successor is not None and world.pods.get(successor.key) is not successor:
-        successor = successor.successor  # that one had to go as well
+        successor = successor.successor  # that one was evicted as well
     return results.Departure(
         pod=each.pod.name,
         owner=_owner(each.pod),
@@ -165,4 +167,4 @@ def _nodes(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]:
 
 
 def _owner(pod: SimulatedPod) -> str:
-    return pod.owner.told if pod.owner is not None else ""
+    return pod.owner.display_name if pod.owner is not None else ""

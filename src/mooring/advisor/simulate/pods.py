@@ -1,9 +1,9 @@
-"""Pods and workloads as a simulation knows them: objects, and what happened to them. ``world.py`` changes them."""
+"""Simulated pods and workloads: objects with their history. ``world.py`` changes them."""
 
 from collections import deque
 from dataclasses import dataclass, field
 
-from mooring.advisor.simulate.identity import told
+from mooring.advisor.simulate.identity import display_name
 from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Pod, PodTemplateSpec
 from mooring.api.meta_v1 import OwnerReference, Resource
@@ -12,7 +12,7 @@ from mooring.scheduler.facade import pod_key
 
 @dataclass(slots=True, eq=False)
 class SimulatedPod:
-    """A pod that is there. Times are seconds since the start."""
+    """An existing pod. Times are seconds since the start."""
 
     pod: Pod
     owner: "Workload | None"
@@ -20,15 +20,15 @@ class SimulatedPod:
     created_at: float | None = None
     """None for pods of the snapshot."""
     placed_at: float | None = None
-    """None while it waits, and for pods that had their node already."""
+    """None while pending, and for pods that had a node in the snapshot."""
     replaces: str = ""
-    """The name of the pod in whose place it was made."""
+    """The name of the pod that it replaces."""
     successor: "SimulatedPod | None" = None
-    """The pod that was made in its place."""
+    """The pod that replaces it."""
     message: str = ""
-    """Why it has no node yet."""
+    """Why it is pending."""
     slot: str = ""
-    """Which of its workload's pods it is, where these are not all alike: an ordinal, an index, a node."""
+    """Its slot in the workload: an ordinal, an index or a node; empty if pods are interchangeable."""
     is_ready: bool = True
 
     @property
@@ -46,28 +46,27 @@ class SimulatedPod:
 
 @dataclass(slots=True, eq=False)
 class Workload:
-    """Who makes pods, and makes them anew."""
+    """A workload that creates and replaces pods."""
 
     reference: OwnerReference
     namespace: str
     object: Resource | None = None
-    """None when the snapshot has only its pods."""
+    """None if the snapshot has only its pods."""
     template: PodTemplateSpec | None = None
     wanted: int = 0
-    """How many pods it should have now ..."""
+    """How many pods it should have now."""
     deployment: Deployment | None = None
-    """... and who decides about that."""
+    """The Deployment that scales it."""
     pods: dict[str, SimulatedPod] = field(default_factory=dict)
-    """By key."""
     by_slot: dict[str, SimulatedPod] = field(default_factory=dict)
-    """The same by slot, where pods have one."""
+    """The pods by slot, if they have one."""
     prototype: Pod | None = None
-    """A pod of the template as the server has admitted it; the others differ in name and uid."""
+    """An admitted pod of the template; the others differ in name and uid."""
     refusal: str = ""
-    """What the server says against its pods."""
+    """Why the server rejects its pods."""
     made: int = 0
     lost: deque[SimulatedPod] = field(default_factory=deque)
-    """Pods that went and have not been replaced yet."""
+    """Deleted pods that are not replaced yet."""
     is_gone: bool = False
 
     @property
@@ -79,15 +78,15 @@ class Workload:
         return self.reference.name
 
     @property
-    def told(self) -> str:
-        """For people: the Deployment rather than its ReplicaSet."""
+    def display_name(self) -> str:
+        """The display name: that of the Deployment rather than its ReplicaSet."""
         if self.deployment is not None:
-            return told("Deployment", self.namespace, self.deployment.metadata.name)
-        return told(self.kind, self.namespace, self.name)
+            return display_name("Deployment", self.namespace, self.deployment.metadata.name)
+        return display_name(self.kind, self.namespace, self.name)
 
     @property
     def desired(self) -> int:
-        """How many pods there should be when everything is well, of all revisions together."""
+        """The number of pods of all revisions when everything is healthy."""
         if self.deployment is not None:
             replicas = self.deployment.spec.replicas
             return 1 if replicas is None else replicas

@@ -1,4 +1,4 @@
-"""What happened in a simulation, noted as it happens; ``outcome.py`` makes the result of it."""
+"""Record the events of a simulation; ``outcome.py`` builds the result."""
 
 from dataclasses import dataclass, field
 
@@ -8,18 +8,18 @@ from mooring.advisor.simulate.pods import SimulatedPod
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A pod that had to go."""
+    """A pod that was evicted or preempted."""
 
     at: float
     pod: SimulatedPod
     node: str
     cause: str
-    """Why, or which pod took its place."""
+    """The cause, or the pod that preempted it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An object that the server did not take."""
+    """An object that the server rejected."""
 
     name: str
     message: str
@@ -34,10 +34,10 @@ class Record:
     attempts: int = 0
 
     def placed(self, pod: SimulatedPod) -> None:
-        """A pod has got its node: of interest to those who measure."""
+        """Record a placed pod; overridden for measurements."""
 
-    def left(self, pod: SimulatedPod) -> None:
-        """A pod is about to be gone, for whatever reason."""
+    def removed(self, pod: SimulatedPod) -> None:
+        """Record that a pod is about to be deleted."""
 
     def evicted(self, pod: SimulatedPod, cause: str) -> None:
         self.evictions.append(Departure(self.clock.monotonic(), pod, pod.node, cause))

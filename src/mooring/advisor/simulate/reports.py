@@ -1,23 +1,24 @@
-"""A result as text: a table for people, and CSV with a line for every pod. HTML is in ``html/``."""
+"""Format a result: a table for people, and CSV with a line for every pod. HTML is in ``html/``."""
 
 import csv
 import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mooring.advisor.simulate.clock import written
+from mooring.advisor.lint.reports import markdown_cell
+from mooring.advisor.simulate.clock import format_seconds
 from mooring.advisor.simulate.results import Comparison, Departure, ResourceUse, Simulation
 from mooring.api.quoting import one_line
 
 Cells = Sequence[str]
 _SHOWN = 20
-"""How many lines of a kind the table shows; `wide` shows all."""
+"""Lines of each table; `wide` shows all."""
 _BYTES = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _IN_BYTES = frozenset({"memory", "ephemeral-storage"})
 
 
 def lines(result: Simulation, *, wide: bool = False) -> Iterator[str]:
-    """The table, line by line. Headings begin in the first column and are in capitals."""
+    """Yield the lines of the table. Headings start in the first column and are in capitals."""
     return map(one_line, _lines(result, wide=wide))
 
 
@@ -26,9 +27,10 @@ def _lines(result: Simulation, *, wide: bool) -> Iterator[str]:
     yield f"Cluster: {result.cluster}. Configuration: {result.configuration}. Seed {result.seed}."
     state = "" if result.is_complete else "INTERRUPTED: this is how far it got. "
     yield (
-        f"{state}After {written(result.seconds)} of virtual time {_number(counts.running, 'pod')} of {counts.pods} run "
-        f"on {_number(counts.nodes, 'node')}: {counts.placed} placed, {counts.pending} pending, "
-        f"{counts.rejected} rejected, {counts.preempted} preempted, {counts.evicted} evicted."
+        f"{state}After {format_seconds(result.seconds)} of virtual time "
+        f"{_number(counts.running, 'pod')} of {counts.pods} run on {_number(counts.nodes, 'node')}: "
+        f"{counts.placed} placed, {counts.pending} pending, {counts.rejected} rejected, "
+        f"{counts.preempted} preempted, {counts.evicted} evicted."
     )
     yield ""
     yield from _table(("RESOURCE", "ALLOCATABLE", "BEFORE", "AFTER", "NODES AFTER"), _utilisation(result))
@@ -37,6 +39,10 @@ def _lines(result: Simulation, *, wide: bool) -> Iterator[str]:
         fits = f"{result.room.fits} more" if result.room.is_complete else f"at least {result.room.fits} more"
         yield f"ROOM: {fits} of {result.room.workload} fit."
         yield f"  The next one: {result.room.limit}"
+    if result.added_nodes:
+        yield ""
+        rows = [(name, pool, format_seconds(at)) for at, name, pool in result.added_nodes]
+        yield from _table(("ADDED NODES", "POOL", "READY AT"), rows if wide else rows[:_SHOWN])
     yield from _pending(result, wide=wide)
     for group in result.rejected:
         yield ""
@@ -62,18 +68,18 @@ def _utilisation(result: Simulation) -> Iterator[Cells]:
         yield (
             use.resource,
             amount(use.resource, use.allocatable),
-            "-" if old is None else _used(old),
-            _used(use),
+            "-" if old is None else _format_use(old),
+            _format_use(use),
             f"{spread.least:.0%} to {spread.most:.0%}, median {spread.median:.0%}",
         )
 
 
-def _used(use: ResourceUse) -> str:
+def _format_use(use: ResourceUse) -> str:
     return f"{amount(use.resource, use.requested)} ({use.fraction:.1%})"
 
 
 def amount(resource: str, value: float) -> str:
-    """An amount of a resource as Kubernetes writes it."""
+    """Format an amount of a resource as Kubernetes does."""
     if resource in _IN_BYTES or resource.startswith("hugepages-"):
         for unit, size in _BYTES:
             if value >= size:
@@ -85,10 +91,11 @@ def _pending(result: Simulation, *, wide: bool) -> Iterator[str]:
     for group in result.pending:
         yield ""
         owners = ", ".join(group.owners[:3]) + (f" and {len(group.owners) - 3} more" if len(group.owners) > 3 else "")
-        yield f"PENDING: {_number(group.count, 'pod')} of {owners}"
+        new = sum(waiting.is_new for waiting in group.pods)
+        yield f"PENDING: {_number(group.count, 'pod')} of {owners}" + (f", {new} of them new" if new else "")
         yield f"  {group.message}"
         if wide:
-            yield from (f"    {waiting.pod}" for waiting in group.pods)
+            yield from (f"    {waiting.pod}{' (new)' if waiting.is_new else ''}" for waiting in group.pods)
 
 
 def _departures(title: str, why: str, found: Sequence[Departure], *, wide: bool) -> Iterator[str]:
@@ -96,7 +103,7 @@ def _departures(title: str, why: str, found: Sequence[Departure], *, wide: bool)
         (
             each.pod,
             each.node,
-            written(each.at),
+            format_seconds(each.at),
             each.cause or each.by,
             f"{each.replacement} on {each.replacement_node or '(pending)'}" if each.replacement else "-",
         )
@@ -108,7 +115,7 @@ def _departures(title: str, why: str, found: Sequence[Departure], *, wide: bool)
 def _placements(result: Simulation, *, wide: bool) -> Iterator[str]:
     if wide or len(result.placements) <= _SHOWN:
         rows = [
-            (each.pod, each.node, written(each.at), each.owner or "-", each.replaces or "-")
+            (each.pod, each.node, format_seconds(each.at), each.owner or "-", each.replaces or "-")
             for each in result.placements
         ]
         yield from _section("PLACED", "NODE", "AT", "OWNER", "IN PLACE OF")(rows, True)
@@ -126,7 +133,7 @@ def _placements(result: Simulation, *, wide: bool) -> Iterator[str]:
 def _timeline(result: Simulation, *, wide: bool) -> Iterator[str]:
     rows = [
         (
-            written(moment.at),
+            format_seconds(moment.at),
             str(moment.running),
             str(moment.pending),
             str(moment.nodes),
@@ -145,7 +152,12 @@ def _comparison(found: Comparison, *, wide: bool) -> Iterator[str]:
     yield f"COMPARED WITH {found.other_configuration}: {len(found.elsewhere)} pods elsewhere, {found.same} as before."
     other = {use.resource: use for use in found.other_after}
     rows = [
-        (use.resource, _used(use), _used(other[use.resource]), f"{other[use.resource].fraction - use.fraction:+.1%}")
+        (
+            use.resource,
+            _format_use(use),
+            _format_use(other[use.resource]),
+            f"{other[use.resource].fraction - use.fraction:+.1%}",
+        )
         for use in found.after
         if use.resource in other
     ]
@@ -193,8 +205,33 @@ def _number(number: int, what: str) -> str:
 _COLUMNS = ("pod", "owner", "outcome", "node", "at", "reason", "replaces")
 
 
+def as_markdown(result: Simulation) -> str:
+    """Format tables for a summary or comment: pending pods, evictions and utilisation."""
+    counts = result.counts
+    waits = "everything fits" if not counts.pending + counts.rejected else f"{_number(counts.pending, 'pod')} pending"
+    title = f"### {waits}: {counts.placed} placed, {counts.evicted} evicted, {counts.preempted} preempted"
+    groups = [(str(each.count), ", ".join(each.owners[:3]), each.message) for each in result.pending]
+    groups += [(str(each.count), each.name, each.message) for each in result.rejected]
+    rows = [
+        (each.resource, amount(each.resource, each.allocatable), _format_use(each)) for each in result.utilisation.after
+    ]
+    parts = [
+        title,
+        _markdown(("Pods", "Of", "Why"), groups[:_SHOWN]),
+        _markdown(("Resource", "Allocatable", "Requested"), rows),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _markdown(head: Cells, rows: Sequence[Cells]) -> str:
+    if not rows:
+        return ""
+    cells = (head, ["---"] * len(head), *(list(map(markdown_cell, row)) for row in rows))
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
 def as_csv(result: Simulation) -> str:
-    """A line for everything that happened to a pod."""
+    """Format a line for every event of a pod."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)
@@ -215,5 +252,5 @@ def as_csv(result: Simulation) -> str:
 
 
 def _row(writer: Any, *cells: str) -> None:
-    # A spreadsheet takes a cell that begins like this for a formula.
+    # Spreadsheets treat such a cell as a formula.
     writer.writerow([f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell for cell in cells])

@@ -1,4 +1,4 @@
-"""What a simulation came to: plain frozen values, the same in Python, in `-o json` and in the HTTP API.
+"""The result of a simulation: plain frozen values, the same in Python, in `-o json` and in the HTTP API.
 
 Times are seconds since the start of the simulation. Amounts are in cores, bytes and pieces.
 """
@@ -11,18 +11,18 @@ API_VERSION = "advisor.mooring.dev/v1"
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A part of a result."""
+    pass
 
 
 class Counts(Result, frozen=True):
-    """How many, at the end."""
+    """Numbers at the end."""
 
     nodes: int
     pods: int
-    """All that are there, with a node or without."""
+    """All pods, with a node or without."""
     running: int
     placed: int
-    """Those of them that got their node in the simulation."""
+    """Pods that got their node in the simulation."""
     pending: int
     rejected: int
     preempted: int
@@ -30,29 +30,29 @@ class Counts(Result, frozen=True):
     blocked: int
     """Pods that a drain could not evict because of a disruption budget."""
     newly_pending: int = 0
-    """Those of the pending that were not there before, or had a node."""
+    """Pending pods that did not exist before, or had a node."""
 
 
 class Placement(Result, frozen=True):
-    """A pod that got its node in the simulation, and still has it."""
+    """A pod that got its node in the simulation and still has it."""
 
     pod: str
     owner: str
     node: str
     at: float
     replaces: str = ""
-    """The pod in whose place it was made."""
+    """The pod that it replaces."""
 
 
 class PendingPod(Result, frozen=True):
-    """A pod that has no node."""
-
     pod: str
     owner: str
+    is_new: bool = False
+    """Whether it was not pending before the simulation."""
 
 
 class PendingGroup(Result, frozen=True):
-    """Pods that have no node, for the same reason."""
+    """Pods that are pending for the same reason."""
 
     message: str
     count: int
@@ -61,29 +61,28 @@ class PendingGroup(Result, frozen=True):
 
 
 class RejectedGroup(Result, frozen=True):
-    """Pods or objects that the API server refuses."""
+    """Pods or objects that the API server rejects."""
 
     name: str
-    """A workload whose pods are refused, or the object itself."""
+    """The workload whose pods are rejected, or the object."""
     message: str
     count: int
 
 
 class Departure(Result, frozen=True):
-    """A pod that had to go."""
+    """A pod that was evicted or preempted."""
 
     pod: str
     owner: str
     node: str
     at: float
     cause: str = ""
-    """Why it was evicted."""
     by: str = ""
-    """Which pod displaced it."""
+    """The pod that preempted it."""
     replacement: str = ""
-    """The pod that was made in its place, if it is still there ..."""
+    """The pod that replaces it, if it still exists."""
     replacement_node: str = ""
-    """... and where that is; empty while it is pending."""
+    """Its node; empty while it is pending."""
 
 
 class Blocked(Result, frozen=True):
@@ -95,19 +94,17 @@ class Blocked(Result, frozen=True):
 
 
 class Distribution(Result, frozen=True):
-    """How the nodes differ: parts of what they have that are requested."""
+    """The distribution of requested fractions over nodes."""
 
     least: float
     median: float
     p90: float
     most: float
     histogram: tuple[int, ...]
-    """How many nodes are used up to 10%, 20%, …, 100%, and beyond."""
+    """Number of nodes up to 10%, 20%, …, 100%, and above."""
 
 
 class ResourceUse(Result, frozen=True):
-    """How much of a resource is requested."""
-
     resource: str
     allocatable: float
     requested: float
@@ -121,7 +118,7 @@ class Utilisation(Result, frozen=True):
 
 
 class NodeUse(Result, frozen=True):
-    """One node at the end: pods, and by resource the part that is requested, before and after."""
+    """One node at the end: pods, and the requested fraction of each resource, before and after."""
 
     name: str
     pods: int
@@ -133,17 +130,16 @@ class NodeUse(Result, frozen=True):
 
 
 class Moment(Result, frozen=True):
-    """How things stood at a time."""
+    """The state at a time."""
 
     at: float
     running: int
     pending: int
     nodes: int
     cpu: float
-    """The part of all cores that is requested."""
+    """The requested fraction of all cores."""
     memory: float
     event: str = ""
-    """What happened then."""
 
 
 class Room(Result, frozen=True):
@@ -151,32 +147,31 @@ class Room(Result, frozen=True):
 
     workload: str
     fits: int
-    """Beside those that are there already."""
+    """In addition to existing pods."""
     limit: str
-    """Why the next one does not fit."""
     is_complete: bool = True
-    """Whether the end was reached."""
+    """Whether the limit was reached."""
 
 
-class Elsewhere(Result, frozen=True):
-    """A pod that goes to another node under the other configuration."""
+class MovedPod(Result, frozen=True):
+    """A pod that gets another node under the other configuration."""
 
     pod: str
     node: str
-    """Empty when it is pending."""
+    """Empty if it is pending."""
     other_node: str
 
 
 class Comparison(Result, frozen=True):
-    """The same scenario under two configurations."""
+    """One scenario under two configurations."""
 
     configuration: str
     other_configuration: str
     same: int
-    """Pods that go to the same node under both."""
-    elsewhere: tuple[Elsewhere, ...]
+    """Pods that get the same node under both."""
+    elsewhere: tuple[MovedPod, ...]
     only_here: tuple[str, ...]
-    """Pods that the other configuration does not have, because it rejects them or has made others in their place."""
+    """Pods missing under the other configuration, which rejects them or created others instead."""
     only_there: tuple[str, ...]
     only_pending_here: tuple[str, ...]
     only_pending_there: tuple[str, ...]
@@ -191,15 +186,15 @@ class Simulation(Result, frozen=True, kw_only=True):
     kind: Literal["Simulation"] = "Simulation"
     name: str = ""
     cluster: str
-    """Where the snapshot came from."""
+    """The origin of the snapshot."""
     configuration: str
     seed: int
     started_at: str
-    """The moment of the snapshot, from which virtual time goes on."""
+    """The time of the snapshot, at which virtual time starts."""
     seconds: float
-    """How much virtual time passed."""
+    """Virtual seconds."""
     is_complete: bool = True
-    """False when it was interrupted: then this is how far it got."""
+    """False if it was interrupted."""
     counts: Counts
     utilisation: Utilisation
     placements: tuple[Placement, ...] = ()
@@ -212,4 +207,6 @@ class Simulation(Result, frozen=True, kw_only=True):
     timeline: tuple[Moment, ...] = ()
     room: Room | None = None
     comparison: Comparison | None = None
+    added_nodes: tuple[tuple[float, str, str], ...] = ()
+    """Time, name and pool of the nodes that the autoscaler added."""
     notes: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
-"""Runs a scenario: the steps in their order, and time in between, until nothing more happens.
+"""Run a scenario: apply the steps in order and advance time until nothing more happens.
 
-How time passes in between is in ``time_passing.py``.
+``time_passing.py`` advances time.
 """
 
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mooring.advisor.simulate.applying import Applying
 from mooring.advisor.simulate.changes import AFTERMATH, Scenario, ScenarioError
+from mooring.advisor.simulate.descheduling import INTERVAL_SECONDS, Descheduler
 from mooring.advisor.simulate.filling import fill
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.results import Moment, Room
@@ -18,23 +19,25 @@ from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
 from mooring.constraints.requests import CPU, MEMORY
 
+_MOST_DESCHEDULER_RUNS = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a simulation is."""
+    """The progress of a simulation."""
 
     doing: str
     running: int
     waiting: int
     seconds: float
-    """Of virtual time."""
+    """Virtual seconds."""
 
 
 Tell = Callable[[Progress], None]
 
 
 class Running:
-    """One run of a scenario. What is known so far can be looked at at any time."""
+    """One run of a scenario. Its state can be read at any time."""
 
     def __init__(self, snapshot: Snapshot, scenario: Scenario, settings: Settings, tell: Tell | None = None) -> None:
         self.scenario = scenario
@@ -51,7 +54,7 @@ class Running:
         self._note("")
 
     def run(self) -> None:
-        """Carry the scenario out. Raises ScenarioError for a step that is impossible."""
+        """Execute the scenario. Raise ScenarioError for an impossible step."""
         self._doing = "placing what was pending"
         self.world.begin(keep_pending=self.scenario.keep_pending)
         self._work("")
@@ -61,15 +64,16 @@ class Running:
                 self._time.pass_until(step.at)
                 self.world.clock.advance(step.at)
             try:
-                told = [self._applying.apply(change) for change in step.changes]
+                text = [self._applying.apply(change) for change in step.changes]
             except ScenarioError as problem:
                 raise ScenarioError(f"step {step.name or number + 1}: {problem}") from problem
-            self._doing = step.name or "; ".join(told)
+            self._doing = step.name or "; ".join(text)
             if step.at is None:
                 self._work(self._doing)
                 self._time.settle()
             else:
                 self._work(self._doing)
+        self._deschedule()
         self._doing = "waiting until nothing more happens"
         until = self.scenario.until
         self._time.pass_until(self._now + AFTERMATH if until is None else until)
@@ -81,14 +85,25 @@ class Running:
         self._note("")
         self.is_complete = self.room is None or self.room.is_complete
 
+    def _deschedule(self) -> None:
+        if not self.scenario.descheduler:
+            return
+        self._doing = "descheduling"
+        descheduler = Descheduler(self.world, self.scenario.descheduler, self.scheduling.run)
+        for number in range(_MOST_DESCHEDULER_RUNS):
+            evicted = descheduler.run()
+            self._work(f"descheduler run {number + 1}: {evicted} evicted")
+            if not evicted:
+                break
+            until = self._now + INTERVAL_SECONDS
+            self._time.pass_until(until)
+            self.world.clock.advance(until)
+
     @property
     def _now(self) -> float:
         return self.world.clock.monotonic()
 
-    # -- what happens
-
     def _work(self, event: str) -> None:
-        """All that can be done at this moment."""
         self.world.taints.run()
         self.scheduling.run()
         while self.world.workloads.roll_on():
@@ -96,15 +111,12 @@ class Running:
         self._note(event)
         self._progress()
 
-    # -- telling
-
     def _progress(self) -> None:
         if self._tell_progress is not None:
             running = self.world.running
             self._tell_progress(Progress(self._doing, running, len(self.world.pods) - running, self._now))
 
     def _note(self, event: str) -> None:
-        """Add a moment to the timeline, unless it looks like the last one."""
         cluster = self.world.engine.cluster
         moment = Moment(
             at=round(self._now, 3),
@@ -115,11 +127,11 @@ class Running:
             memory=part_of(cluster, MEMORY),
             event=event,
         )
-        if not event and self.timeline and _alike(self.timeline[-1], moment):
+        if not event and self.timeline and _is_same_state(self.timeline[-1], moment):
             return
         self.timeline.append(moment)
 
 
-def _alike(one: Moment, other: Moment) -> bool:
+def _is_same_state(one: Moment, other: Moment) -> bool:
     same = (one.running, one.pending, one.nodes, one.cpu, one.memory)
     return same == (other.running, other.pending, other.nodes, other.cpu, other.memory)

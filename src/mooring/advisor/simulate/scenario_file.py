@@ -1,4 +1,4 @@
-"""Scenario files: a cluster, steps in time and what to change in each, in YAML. Read strictly, with paths in errors.
+"""Scenario files in YAML: a cluster and timed steps. Parsed strictly, with field paths in errors.
 
     apiVersion: advisor.mooring.dev/v1
     kind: Scenario
@@ -9,8 +9,8 @@
     - at: 5m
       drain: [node-1, node-2]
 
-Files are meant relative to the scenario's own. Whoever reads one over a network gives no `open_file`; then everything
-has to be in the scenario itself (`objects`). docs/simulate.md describes all fields.
+File names are relative to the scenario file. Without `open_file`, as over a network, everything must be in the scenario
+itself (`objects`). docs/simulate.md describes all fields.
 """
 
 from collections.abc import Callable, Sequence
@@ -103,10 +103,10 @@ class _Scenario(Object):
 
 @dataclass(frozen=True, slots=True)
 class ClusterWanted:
-    """Which cluster a scenario is about; empty when the command line says it."""
+    """The cluster of a scenario; empty if the command line selects it."""
 
     files: tuple[str, ...] = ()
-    """Paths, as the scenario has them."""
+    """Paths as in the scenario."""
     data_dir: str = ""
     nodes: int | None = None
     templates: tuple[Node, ...] = ()
@@ -118,7 +118,7 @@ def refuse_files(path: str) -> bytes:
 
 
 def read(source: str | bytes, open_file: OpenFile = refuse_files) -> tuple[Scenario, ClusterWanted]:
-    """What a scenario says. Raises ScenarioError with the path of the field."""
+    """Parse a scenario. Raise ScenarioError with the field path."""
     try:
         found = codec.decode_yaml(source, _Scenario).object
     except DecodeError as problem:
@@ -170,7 +170,7 @@ class _Reading:
         )
 
     def step(self, found: _Step, path: str) -> Step:
-        """The changes of a step: nodes come before pods, and leave after them."""
+        """Return the changes of a step: nodes are added before pods, and removed after them."""
         made: list[Change] = []
         for index, entry in enumerate(found.add_nodes):
             where = f"{path}.addNodes[{index}]"
@@ -247,7 +247,7 @@ def _remove(found: _Remove, path: str) -> changes.Remove:
 
 def _seconds(text: str, path: str) -> float:
     try:
-        found = durations.seconds(text)
+        found = durations.parse_seconds(text)
     except ValueError as problem:
         raise ScenarioError(f"{path}: {problem}") from problem
     if found > _CENTURY:

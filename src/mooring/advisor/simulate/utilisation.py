@@ -1,4 +1,4 @@
-"""How much of a cluster's resources is requested: of the whole, and node by node. Reads the scheduler's columns."""
+"""Requested fractions of a cluster's resources: in total and by node. Reads the scheduler's columns."""
 
 from dataclasses import dataclass
 
@@ -15,16 +15,16 @@ _BUCKETS = 10
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The requested part of each resource on each node, at one moment."""
+    """The requested fraction of each resource on each node at one time."""
 
     names: tuple[str, ...]
     rows: dict[str, int]
-    """The position of a node in the arrays, by its name."""
+    """The index of a node in the arrays, by name."""
     allocatable: dict[str, NDArray[np.float64]]
     requested: dict[str, NDArray[np.float64]]
 
     def fractions(self, resource: str) -> NDArray[np.float64]:
-        return _divided(self.requested[resource], self.allocatable[resource])
+        return _divide(self.requested[resource], self.allocatable[resource])
 
     def whole(self) -> tuple[ResourceUse, ...]:
         return tuple(self._use(resource) for resource in self.allocatable)
@@ -50,17 +50,19 @@ class Usage:
 
 
 def usage_of(cluster: Cluster) -> Usage:
-    """Look at all nodes. Resources that no node has are left out."""
+    """Read all nodes. Resources that no node has are left out."""
     infos = list(cluster.node_infos())
     rows = np.array([info.row for info in infos], np.intp)
     table = cluster.resources
     allocatable: dict[str, NDArray[np.float64]] = {}
     requested: dict[str, NDArray[np.float64]] = {}
-    lines = sorted(table.resources().items(), key=lambda entry: entry[0] == PODS)  # everybody looks at the others first
+    lines = sorted(
+        table.resources().items(), key=lambda entry: entry[0] == PODS
+    )  # pods last, because other resources matter more
     for resource, line in lines:
         has = table.allocatable[line, rows].astype(np.float64)
         if has.any():
-            unit = 1000.0 if resource == CPU else 1.0  # the columns reckon in thousandths of a core
+            unit = 1000.0 if resource == CPU else 1.0  # the columns are in millicores
             allocatable[resource] = has / unit
             requested[resource] = table.used[line, rows].astype(np.float64) / unit
     names = tuple(info.name for info in infos)
@@ -68,7 +70,7 @@ def usage_of(cluster: Cluster) -> Usage:
 
 
 def part_of(cluster: Cluster, resource: str) -> float:
-    """The requested part of one resource of the whole cluster."""
+    """Return the requested fraction of one resource of the whole cluster."""
     line = cluster.resources.find(resource)
     if line is None:
         return 0.0
@@ -76,7 +78,7 @@ def part_of(cluster: Cluster, resource: str) -> float:
     return round(int(cluster.resources.used[line].sum()) / total, 4) if total else 0.0
 
 
-def _divided(requested: NDArray[np.float64], allocatable: NDArray[np.float64]) -> NDArray[np.float64]:
+def _divide(requested: NDArray[np.float64], allocatable: NDArray[np.float64]) -> NDArray[np.float64]:
     out = np.zeros_like(requested)
     np.divide(requested, allocatable, out=out, where=allocatable > 0)
     return out
@@ -85,7 +87,7 @@ def _divided(requested: NDArray[np.float64], allocatable: NDArray[np.float64]) -
 def _distribution(fractions: NDArray[np.float64]) -> Distribution:
     if not len(fractions):
         return Distribution(least=0.0, median=0.0, p90=0.0, most=0.0, histogram=(0,) * (_BUCKETS + 1))
-    # A node that is used to exactly 10% belongs to the first tenth; rounding hides what dividing adds.
+    # A node at exactly 10% belongs to the first bucket; rounding hides floating-point errors.
     tenths = np.ceil(np.round(fractions * _BUCKETS, 9)).astype(np.int64) - 1
     counts = np.bincount(np.clip(tenths, 0, _BUCKETS), minlength=_BUCKETS + 1)
     least, median, p90, most = (round(float(np.quantile(fractions, part)), 4) for part in (0.0, 0.5, 0.9, 1.0))

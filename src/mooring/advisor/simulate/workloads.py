@@ -1,7 +1,8 @@
-"""The workloads of a simulated cluster: they make pods through admission, replace those that go, and roll out changes.
+"""Workloads of a simulated cluster: create pods through admission, replace deleted ones, and roll out changes.
 
-What controllers do in many small steps is done here at once; the pods are made by the controllers' own functions
-(``making.py``), and the sizes in a rolling update are the controllers' (``deployment_pace.py``, ``stateful_pace.py``).
+What controllers do in many small steps is done here at once; pods are created by the controllers' own functions
+(``pod_creation.py``), and the sizes in a rolling update are the controllers'
+(``controllers/workloads/deployment_pace.py``, ``controllers/workloads/stateful_pace.py``).
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
-from mooring.advisor.simulate import making
+from mooring.advisor.simulate import pod_creation
 from mooring.advisor.simulate.identity import suffix_of, uid_of
 from mooring.advisor.simulate.pods import SimulatedPod, Workload
 from mooring.advisor.snapshot import Snapshot
@@ -49,36 +50,34 @@ class Workloads:
         self._daemons: list[Workload] = []
         self._placements: dict[Key, Placement] = {}
 
-    # -- what is there
-
     def load(self, snapshot: Snapshot) -> None:
-        """Take the workloads of a snapshot, before its pods."""
+        """Load the workloads of a snapshot, before its pods."""
         for kind in (ReplicaSet, ReplicationController, StatefulSet, Job, DaemonSet):
             for obj in snapshot.all(kind):
-                self._keep(making.workload_of(_identified(obj)))  # type: ignore[arg-type] # one of these kinds
+                self._keep(pod_creation.workload_of(_with_uid(obj)))  # type: ignore[arg-type] # one of these kinds
         for deployment in snapshot.all(Deployment):
-            found = _identified(deployment)
+            found = _with_uid(deployment)
             self._deployments[_key_of(found)] = found
             for owner in self._sets.get(_key_of(found), ()):
                 owner.deployment = found
             self._rolling[_key_of(found)] = found
 
     def adopt(self, pod: SimulatedPod) -> None:
-        """Find the workload of a pod of the snapshot; one that is not there itself is known by its pods."""
+        """Find the workload of a pod of the snapshot; infer a missing one from its pods."""
         reference = controller_of(pod.pod.metadata)
         if reference is None or reference.kind == "Node":  # static pods come and go with their node
             return
         key = (reference.kind, pod.pod.metadata.namespace, reference.name)
         owner = self._all.get(key)
         if owner is None:
-            owner = self._all[key] = Workload(reference, key[1], template=making.template_of(pod.pod))
+            owner = self._all[key] = Workload(reference, key[1], template=pod_creation.template_of(pod.pod))
         if owner.object is None and pod.pod.metadata.deletion_timestamp is None:
             owner.wanted += 1
-        pod.owner, pod.slot = owner, making.slot_of(reference, pod.pod)
-        self.joined(owner, pod)
+        pod.owner, pod.slot = owner, pod_creation.slot_of(reference, pod.pod)
+        self.add_pod(owner, pod)
 
     def imply(self) -> None:
-        """Make up the ReplicaSets that a dump leaves out between Deployments and their pods."""
+        """Create the ReplicaSets that a dump lacks between Deployments and their pods."""
         for deployment in self._deployments.values():
             if self._sets.get(_key_of(deployment)) or deployment.spec.selector is None:
                 continue
@@ -91,8 +90,7 @@ class Workloads:
                     self._give_object(owner, deployment)
 
     def _give_object(self, owner: Workload, deployment: Deployment) -> None:
-        """A ReplicaSet of which there are only pods: it is taken to have its Deployment's template."""
-        made = new_replica_set(deployment, [], making.reference_to(deployment), None)
+        made = new_replica_set(deployment, [], pod_creation.reference_to(deployment), None)
         meta = structs.replace(made.metadata, name=owner.name, uid=owner.reference.uid)
         owner.object = structs.replace(made, api_version="apps/v1", kind="ReplicaSet", metadata=meta)
         owner.template, owner.deployment = made.spec.template, deployment
@@ -109,26 +107,24 @@ class Workloads:
         return owner.object if owner is not None else None
 
     def making_pods_for(self, kind: str, namespace: str, name: str) -> Workload | None:
-        """Who makes the pods of a workload now: of a Deployment the ReplicaSet with its template."""
+        """Return what creates the pods of a workload now: for a Deployment the ReplicaSet with its template."""
         if kind != "Deployment":
             return self._all.get((kind, namespace, name))
         deployment = self._deployments.get((namespace, name))
         return None if deployment is None else self._current(deployment, self._sets.get((namespace, name), []))
 
-    def joined(self, owner: Workload, pod: SimulatedPod) -> None:
+    def add_pod(self, owner: Workload, pod: SimulatedPod) -> None:
         owner.pods[pod.key] = pod
         if pod.slot:
             owner.by_slot[pod.slot] = pod
 
-    def left(self, owner: Workload, pod: SimulatedPod) -> None:
+    def remove_pod(self, owner: Workload, pod: SimulatedPod) -> None:
         owner.pods.pop(pod.key, None)
         if owner.by_slot.get(pod.slot) is pod:
             del owner.by_slot[pod.slot]
 
-    # -- changes
-
     def put(self, obj: Resource) -> None:
-        """A workload is new or has changed: make, delete or roll out pods."""
+        """Add or update a workload: create, delete or roll out pods."""
         obj = self._with_identity(obj)
         if isinstance(obj, Deployment):
             self._put_deployment(obj)
@@ -138,10 +134,10 @@ class Workloads:
         key = (obj.kind, obj.metadata.namespace, obj.metadata.name)
         owner = self._all.get(key)
         if owner is None:
-            owner = self._keep(making.workload_of(obj))
+            owner = self._keep(pod_creation.workload_of(obj))
         else:
             is_changed = owner.template != obj.spec.template
-            owner.object, owner.wanted = obj, making.wanted_by(obj)
+            owner.object, owner.wanted = obj, pod_creation.wanted_by(obj)
             owner.template, owner.prototype, owner.refusal = obj.spec.template, None, ""
             self._placements.pop(key, None)
             if is_changed:
@@ -150,7 +146,7 @@ class Workloads:
         self.reconcile(owner)
 
     def remove(self, kind: str, namespace: str, name: str) -> bool:
-        """Delete a workload and its pods; whether it was there."""
+        """Delete a workload and its pods; return whether it existed."""
         if kind == "Deployment":
             deployment = self._deployments.pop((namespace, name), None)
             self._rolling.pop((namespace, name), None)
@@ -171,24 +167,24 @@ class Workloads:
                 self._world.delete(pod, recreate=False)
             if owner.object is not None:
                 self._world.remove_object(owner.object)
-        if above is not None:  # which makes a new one at once
+        if above is not None:  # which creates a new one at once
             self._put_deployment(above)
         return bool(owners) or deployment is not None
 
     def reconcile(self, owner: Workload) -> None:
-        """Make the pods that a workload lacks, and delete those that it has too many."""
+        """Create missing pods and delete surplus ones."""
         if owner.is_gone:
             return
         if owner.kind == "DaemonSet":
             for info in list(self._world.engine.cluster.node_infos()):
                 self._daemon(owner, info.node)
-        elif making.has_slots(owner) and owner.object is not None:
+        elif pod_creation.has_slots(owner) and owner.object is not None:
             self._reconcile_slots(owner)
         else:
-            self._reconcile_alike(owner)
+            self._reconcile_identical(owner)
 
     def reconcile_all(self) -> None:
-        """Bring every workload to what it should be, as controllers do that have just been started."""
+        """Reconcile every workload, as controllers do at start."""
         for deployment in list(self._deployments.values()):
             if not self._sets.get(_key_of(deployment)):
                 self._put_deployment(deployment)
@@ -197,18 +193,18 @@ class Workloads:
                 self.reconcile(owner)
 
     def retry_refused(self) -> None:
-        """Something has been added: perhaps what was refused before is possible now."""
+        """Retry rejected pods after an object was added."""
         for owner in list(self._all.values()):
             if owner.refusal:
                 self.reconcile(owner)
 
     def node_changed(self, node: Node) -> None:
-        """A node is new or has other labels or taints: DaemonSets look at it."""
+        """Reconcile DaemonSets with a new or changed node."""
         for owner in self._daemons:
             self._daemon(owner, node)
 
     def lost(self, pod: SimulatedPod) -> None:
-        """A pod went that its workload wants to have."""
+        """Replace a deleted pod that its workload wants."""
         owner = pod.owner
         if owner is None or owner.is_gone:
             return
@@ -217,19 +213,17 @@ class Workloads:
             info = self._world.engine.cluster.node(pod.slot)
             if info is not None:
                 self._daemon(owner, info.node)
-        elif making.has_slots(owner) and owner.object is None:
+        elif pod_creation.has_slots(owner) and owner.object is None:
             self._make(owner, pod.slot)
         else:
             self.reconcile(owner)
         owner.lost.clear()
 
     def roll_on(self) -> bool:
-        """Take the next step of every rolling update that can take one; whether there was any."""
+        """Take the next step of every rolling update; return whether there was any."""
         moved = [self._roll(deployment) for deployment in list(self._rolling.values())]  # all of them, not the first
         moved += [self._replace_next(owner, pods) for owner, pods in list(self._outdated.values())]
         return any(moved)
-
-    # -- Deployments
 
     def _put_deployment(self, deployment: Deployment) -> None:
         self._deployments[_key_of(deployment)] = deployment
@@ -239,17 +233,16 @@ class Workloads:
             owner.deployment = deployment
         if self._current(deployment, sets) is None:
             views = [_view(owner) for owner in sets]
-            made = new_replica_set(deployment, views, making.reference_to(deployment), None)
+            made = new_replica_set(deployment, views, pod_creation.reference_to(deployment), None)
             made.metadata.uid = uid_of("ReplicaSet", made.metadata.namespace, made.metadata.name)
             made = structs.replace(made, api_version="apps/v1", kind="ReplicaSet")
-            owner = self._keep(making.workload_of(made))
+            owner = self._keep(pod_creation.workload_of(made))
             owner.deployment = deployment
             owner.wanted = 0
             self._world.put_object(made)
         self._roll(deployment)
 
     def _roll(self, deployment: Deployment) -> bool:
-        """One step towards the current template and size; whether something was done."""
         sets = self._sets.get(_key_of(deployment), [])
         new = self._current(deployment, sets)
         if new is None or deployment.spec.paused:
@@ -270,29 +263,26 @@ class Workloads:
                 self._resize(owner, sizes.get(owner.name, owner.wanted))
         return any(owner.wanted != size for owner, size in before)
 
-    # -- StatefulSets and DaemonSets
-
     def _outdate(self, owner: Workload) -> None:
-        """The pods that there are have an old template now; a rolling update replaces them, other kinds keep theirs."""
         spec = owner.object.spec if isinstance(owner.object, StatefulSet | DaemonSet) else None
         if spec is not None and spec.update_strategy.type != "OnDelete":
             self._outdated[owner.kind, owner.namespace, owner.name] = (owner, list(owner.pods.values()))
 
     def _replace_next(self, owner: Workload, outdated: list[SimulatedPod]) -> bool:
-        """Replace as many old pods as may be missing now; whether there was any."""
         old = [pod for pod in outdated if owner.pods.get(pod.key) is pod]
         if not old or owner.is_gone:
             self._outdated.pop((owner.kind, owner.namespace, owner.name), None)
             return False
         if isinstance(owner.object, StatefulSet):
             return self._replace_in_set(owner, owner.object, set(old))
-        if old[-1].node and owner.placed < len(owner.pods):  # one by one; one that does not run has nothing to lose
+        if old[-1].node and owner.placed < len(
+            owner.pods
+        ):  # one by one; one that does not run may be replaced at any time
             return False
         self._world.delete(old[-1], recreate=True)
         return True
 
     def _replace_in_set(self, owner: Workload, obj: StatefulSet, old: set[SimulatedPod]) -> bool:
-        """What the controller of StatefulSets does in one pass; pods are ready here as soon as they have a node."""
         if stateful_pace.is_ordered(obj) and owner.placed < owner.wanted:
             return False
         wanted = stateful_pods.ordinals(obj)
@@ -304,7 +294,7 @@ class Workloads:
             works=lambda pod: bool(pod.node),
             at_once=self._world.settings.stateful_pods_at_once,
         )
-        for pod in doomed:  # all of them before the first is made anew
+        for pod in doomed:  # all of them before the first is created again
             self._world.delete(pod, recreate=False)
         owner.lost.extend(doomed)
         self.reconcile(owner)
@@ -317,15 +307,13 @@ class Workloads:
 
     def _current(self, deployment: Deployment, sets: Iterable[Workload]) -> Workload | None:
         template = deployment.spec.template
-        alike = (owner for owner in sets if owner.template is not None and same_template(owner.template, template))
-        return next(alike, None)
+        same = (owner for owner in sets if owner.template is not None and same_template(owner.template, template))
+        return next(same, None)
 
-    # -- pods
-
-    def _reconcile_alike(self, owner: Workload) -> None:
+    def _reconcile_identical(self, owner: Workload) -> None:
         surplus = len(owner.pods) - owner.wanted
         if surplus > 0:
-            # Those that wait go first, then the youngest.
+            # Delete pending pods first, then the youngest.
             ordered = sorted(owner.pods.values(), key=lambda pod: (bool(pod.node), -(pod.created_at or -1.0)))
             for pod in ordered[:surplus]:
                 self._world.delete(pod, recreate=False)
@@ -335,11 +323,11 @@ class Workloads:
         owner.refusal = ""
 
     def _reconcile_slots(self, owner: Workload) -> None:
-        wanted = list(making.slots(owner))
+        wanted = list(pod_creation.slots(owner))
         names = set(wanted)
         for surplus in [pod for pod in owner.pods.values() if pod.slot not in names]:
             self._world.delete(surplus, recreate=False)
-        is_ordered = making.is_ordered(owner)
+        is_ordered = pod_creation.is_ordered(owner)
         for slot in wanted:
             pod: SimulatedPod | None = owner.by_slot.get(slot)
             if pod is None:
@@ -351,7 +339,6 @@ class Workloads:
         owner.refusal = ""
 
     def _daemon(self, owner: Workload, node: Node) -> None:
-        """See to it that a DaemonSet has a pod on a node, or none, as it should."""
         if owner.template is None or owner.object is None:
             return
         key = (owner.kind, owner.namespace, owner.name)
@@ -359,7 +346,7 @@ class Workloads:
         if placement is None:
             constraints = self._world.settings.features.constraints
             placement = self._placements[key] = Placement(owner.template.spec, constraints)
-        suitability = placement.judge(node)
+        suitability = placement.evaluate(node)
         pod = owner.by_slot.get(node.metadata.name)
         if pod is None and suitability.should_run:
             self._make(owner, node.metadata.name)
@@ -368,8 +355,7 @@ class Workloads:
             self._world.delete(pod, recreate=False)
 
     def _make(self, owner: Workload, slot: str) -> bool:
-        """Create one pod; whether the server lets it."""
-        pod = self._admitted(owner, slot)
+        pod = self._admit(owner, slot)
         if pod is None:
             return False
         if isinstance(owner.object, StatefulSet):
@@ -381,30 +367,28 @@ class Workloads:
         self._world.create(pod, owner, slot, before)
         return True
 
-    def _admitted(self, owner: Workload, slot: str) -> Pod | None:
+    def _admit(self, owner: Workload, slot: str) -> Pod | None:
         if not slot and owner.prototype is not None:
             pod = self._like(owner, owner.prototype)
             refusal = self._world.admission.rules.charge(pod)
-            return self._refused(owner, pod, refusal) if refusal else pod
-        pod = copy_of(making.new_pod(owner, slot))
+            return self._record_rejection(owner, pod, refusal) if refusal else pod
+        pod = copy_of(pod_creation.new_pod(owner, slot))
         meta = pod.metadata
         meta.name = meta.name or self._free_name(owner, meta.generate_name)
-        refusal = self._world.admission.refusal(pod)
+        refusal = self._world.admission.admit(pod)
         if refusal:
-            return self._refused(owner, pod, refusal)
+            return self._record_rejection(owner, pod, refusal)
         meta.uid = self._new_uid(owner, meta)
         if not slot:
             owner.prototype = pod
         return pod
 
     @staticmethod
-    def _refused(owner: Workload, pod: Pod, refusal: str) -> None:
-        """Remember what the server says to pods of a workload, whatever name they would have had."""
+    def _record_rejection(owner: Workload, pod: Pod, refusal: str) -> None:
         meta = pod.metadata
         owner.refusal = refusal.replace(meta.name, meta.generate_name or meta.name)
 
     def _like(self, owner: Workload, prototype: Pod) -> Pod:
-        """Another pod of the same template: a new name; all else is shared."""
         given = prototype.metadata
         meta = ObjectMeta(
             name=self._free_name(owner, given.generate_name),
@@ -413,7 +397,7 @@ class Workloads:
             labels=given.labels,
             annotations=given.annotations,
             owner_references=given.owner_references,
-            creation_timestamp=self._world.clock.written(),
+            creation_timestamp=self._world.clock.timestamp(),
             generation=1,
         )
         meta.uid = self._new_uid(owner, meta)
@@ -430,8 +414,6 @@ class Workloads:
         owner.made += 1
         return uid_of("Pod", meta.namespace, meta.name, owner.made)
 
-    # -- how
-
     def _keep(self, owner: Workload) -> Workload:
         self._all[owner.kind, owner.namespace, owner.name] = owner
         above = _deployment_of(owner)
@@ -442,15 +424,13 @@ class Workloads:
         return owner
 
     def _with_identity(self, obj: Resource) -> Resource:
-        """The uid of the object that it replaces, or one that is always the same."""
         meta = obj.metadata
         before = self.find(obj.kind, meta.namespace, meta.name)
         uid = before.metadata.uid if before is not None else uid_of(obj.kind, meta.namespace, meta.name)
         return structs.replace(obj, metadata=structs.replace(meta, uid=uid))
 
 
-def _identified(obj: T) -> T:
-    """The object with a uid: those of manifests have none."""
+def _with_uid(obj: T) -> T:
     meta = obj.metadata
     if meta.uid:
         return obj
@@ -462,16 +442,14 @@ def _key_of(obj: Resource) -> tuple[str, str]:
 
 
 def _deployment_of(owner: Workload) -> tuple[str, str] | None:
-    """Namespace and name of the Deployment that a ReplicaSet belongs to."""
     references = owner.object.metadata.owner_references if owner.object is not None else []
     above = next((entry for entry in references if entry.controller and entry.kind == "Deployment"), None)
     return (owner.namespace, above.name) if above is not None and owner.kind == "ReplicaSet" else None
 
 
 def _view(owner: Workload) -> ReplicaSet:
-    """A ReplicaSet as the arithmetic of rolling updates wants it."""
     if not isinstance(owner.object, ReplicaSet):
-        raise AssertionError(f"{owner.told} is no ReplicaSet")
+        raise AssertionError(f"{owner.display_name} is no ReplicaSet")
     spec = structs.replace(owner.object.spec, replicas=owner.wanted)
     status = ReplicaSetStatus(replicas=len(owner.pods), available_replicas=owner.placed)
     return structs.replace(owner.object, spec=spec, status=status)

@@ -1,27 +1,31 @@
 """The simulated cluster: the scheduler's engine and queue, pods with their workloads, budgets, claims and evictions.
 
-Every change goes through here, so that everybody hears of it who would in a real cluster: the queue wakes pods that it
-may help, workloads replace what they lose, budgets count. Nothing takes time here; ``running.py`` lets it pass.
-Read next: ``scheduling.py`` for how pods get nodes, ``workloads.py`` for where they come from.
+Every change goes through here and is propagated as in a real cluster: the queue wakes pods that it may help, workloads
+replace deleted pods, budgets are updated. No time passes here; ``running.py`` advances it. Read next:
+``scheduling.py``, ``workloads.py``.
 """
 
 from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from mooring.advisor.policies import judge_of
+from mooring.advisor.policies import policies_of
+from mooring.advisor.policies.references import References
 from mooring.advisor.simulate.admission import Admission
 from mooring.advisor.simulate.budgets import Budgets
 from mooring.advisor.simulate.claims import Claims
-from mooring.advisor.simulate.clock import VirtualClock, moment_of
+from mooring.advisor.simulate.clock import VirtualClock
 from mooring.advisor.simulate.evictions import Drains, TaintEvictions
+from mooring.advisor.simulate.identical_pending_pods import IdenticalPendingPods
 from mooring.advisor.simulate.identity import uid_of
-from mooring.advisor.simulate.lines import Lines
+from mooring.advisor.simulate.node_pools import Autoscaler
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.pods import SimulatedPod, Workload
 from mooring.advisor.simulate.record import Record
+from mooring.advisor.simulate.starting import StartingPods
 from mooring.advisor.simulate.workloads import Workloads
 from mooring.advisor.snapshot import Snapshot, engine
+from mooring.advisor.snapshot.moment import latest_timestamp
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
@@ -40,9 +44,9 @@ class World:
     def __init__(
         self, snapshot: Snapshot, settings: Settings, seed: int, record: Callable[[VirtualClock], Record] = Record
     ) -> None:
-        snapshot = _identified(snapshot)
+        snapshot = _with_uids(snapshot)
         self.settings = settings
-        self.clock = VirtualClock(moment_of(snapshot))
+        self.clock = VirtualClock(latest_timestamp(snapshot))
         self.engine = engine(
             snapshot,
             profiles=settings.profiles,
@@ -51,11 +55,11 @@ class World:
             seed=seed,
             workload=settings.workload,
         )
-        # Pods that were refused wait their whole backoff: here nothing takes so long that one could be tried early.
+        # Rejected pods wait their whole backoff: no attempt takes so long that a pod could be tried early.
         self.queue = SchedulingQueue(
             self.engine.profiles, self.clock, backoffs=settings.backoffs, pop_from_backoff=False
         )
-        self.lines = Lines(self.queue, self.engine.profiles.values())
+        self.lines = IdenticalPendingPods(self.queue, self.engine.profiles.values())
         rules = NamespaceRules.of(snapshot, settings.admission, self.clock.now)
         self.admission = Admission(settings.admission, self.engine.cluster, self.clock, rules)
         self.budgets = Budgets(self.engine)
@@ -63,6 +67,8 @@ class World:
         self.workloads = Workloads(self)
         self.taints = TaintEvictions(self)
         self.drains = Drains(self)
+        self.starting = StartingPods(self, settings.start_time)
+        self.autoscaler = Autoscaler(self, snapshot, settings.pools)
         self.record = record(self.clock)
         self.pods: dict[str, SimulatedPod] = {}
         """All that are there, by key."""
@@ -75,14 +81,13 @@ class World:
         self._node_versions = 0
         self._load(snapshot)
 
-    # -- beginning
-
     def _load(self, snapshot: Snapshot) -> None:
         for obj in (*snapshot.all(PriorityClass), *snapshot.all(ResourceClaimTemplate)):
             self.engine.put(obj)
         for kind in snapshot.kinds():
             self.admission.learn(snapshot.all(kind))
-        self.admission.policies = judge_of(snapshot)
+        self.admission.policies = policies_of(snapshot)
+        self.admission.references = References(snapshot)
         self.workloads.load(snapshot)
         for given in snapshot.all(Pod):
             pod = without_bridge(given)
@@ -103,7 +108,7 @@ class World:
             self.budgets.put(budget, by_namespace.get(budget.metadata.namespace, []))
 
     def begin(self, *, keep_pending: bool) -> None:
-        """Let controllers and the scheduler look at what there is."""
+        """Reconcile controllers and queue with the initial state."""
         for pod in list(self.pods.values()):
             if pod.pod.metadata.deletion_timestamp is not None:
                 self.delete(pod, recreate=True)
@@ -116,10 +121,8 @@ class World:
         for info in list(self.engine.cluster.node_infos()):
             self.taints.node_changed(info.node)
 
-    # -- pods
-
     def create(self, pod: Pod, owner: Workload | None, slot: str = "", instead_of: SimulatedPod | None = None) -> None:
-        """A pod that the server has admitted. Constraints in its annotations count as if they stood in its spec."""
+        """Create an admitted pod. Constraints in its annotations count as part of its spec."""
         pod = without_bridge(pod)
         if pod.spec.resource_claims or pod.spec.volumes:
             pod = self.claims.prepare(pod)
@@ -130,18 +133,18 @@ class World:
         self.taken.add((pod.metadata.namespace, pod.metadata.name))
         self.revision += 1
         if owner is not None:
-            self.workloads.joined(owner, made)
-        self.budgets.came(made)
+            self.workloads.add_pod(owner, made)
+        self.budgets.add_pod(made)
         if pod.spec.node_name:
             self.place(made, pod.spec.node_name)
         else:
             self._wait(made)
 
     def restore(self, pod: SimulatedPod) -> None:
-        """A pod is there as it was in another world that this one goes on from."""
+        """Add a pod with its state from a checkpoint."""
         self.pods[pod.key] = pod
         self.taken.add((pod.pod.metadata.namespace, pod.pod.metadata.name))
-        self.budgets.came(pod)
+        self.budgets.add_pod(pod)
         if pod.node:
             self.engine.assume(pod.pod, pod.node)
             self.running += 1
@@ -157,17 +160,17 @@ class World:
             pod.message = f"waits for the scheduler {name}, which is not simulated"
 
     def message_of(self, pod: SimulatedPod) -> str:
-        """Why a pod has no node yet."""
+        """Return why a pod is pending."""
         return self.pods[self.lines.first_of(pod.key)].message
 
     def place(self, pod: SimulatedPod, node: str) -> None:
-        """A pod has got its node, and runs."""
+        """Place a pod, which then runs."""
         self.engine.assume(pod.pod, node)
         pod.node, pod.placed_at, pod.message = node, self.clock.monotonic(), ""
         self.running += 1
         self.revision += 1
         self.record.placed(pod)
-        self.budgets.placed(pod)
+        self.starting.begin(pod)
         if self.queue.somebody_waits:
             self.queue.move(_POD_ADDED, None, pod.pod)
         self.taints.consider(pod)
@@ -176,10 +179,10 @@ class World:
             self.workloads.reconcile(owner)
 
     def delete(self, pod: SimulatedPod, *, recreate: bool) -> None:
-        """A pod is gone at once; its workload makes another one if it is to."""
+        """Delete a pod at once; its workload creates another one with `recreate`."""
         was_healthy, node = pod.is_healthy, pod.node
         nominated = self.engine.nominations.node_of(pod.pod)
-        self.record.left(pod)
+        self.record.removed(pod)
         del self.pods[pod.key]
         meta = pod.pod.metadata
         self.taken.discard((meta.namespace, meta.name))
@@ -187,13 +190,13 @@ class World:
         if following := self.lines.leave(pod.key):
             self.pods[following].message = pod.message
         self.queue.delete(pod.pod)
-        self.budgets.left(pod, was_healthy=was_healthy)
+        self.budgets.remove_pod(pod, was_healthy=was_healthy)
         self.admission.rules.release(pod.pod)
         self.revision += 1
         self.running -= bool(node)
         pod.node = ""
         if pod.owner is not None:
-            self.workloads.left(pod.owner, pod)
+            self.workloads.remove_pod(pod.owner, pod)
         self.claims.release(pod)
         if node or nominated:  # the pod for which it had to go is in flight, and must hear of it
             self.queue.move(POD_DELETED, on_node(pod.pod, node or nominated or ""), None)
@@ -208,10 +211,8 @@ class World:
         info = self.engine.cluster.node(node)
         return [] if info is None else [self.pods[key] for key in info.placed if key in self.pods]
 
-    # -- nodes
-
     def put_node(self, node: Node) -> None:
-        """A node is new or has changed."""
+        """Add or update a node."""
         self._node_versions += 1
         meta = structs.replace(
             node.metadata,
@@ -230,7 +231,7 @@ class World:
             self.taints.node_changed(node)
 
     def remove_node(self, name: str) -> None:
-        """A node is gone, and with it its pods."""
+        """Remove a node and its pods."""
         info = self.engine.cluster.node(name)
         if info is None:
             return
@@ -241,8 +242,6 @@ class World:
         self.queue.move(ClusterEvent(Kind.NODE, Action.DELETE), info.node, None)
         for pod in pods:
             self.evict(pod, "the node was removed")
-
-    # -- everything else
 
     def put_object(self, obj: Resource) -> None:
         old = self.engine.cluster.objects(type(obj)).get(_object_key(obj))
@@ -269,8 +268,7 @@ class World:
             self.queue.move(ClusterEvent(kind, Action.DELETE), obj, None)
 
 
-def _identified(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with uids for nodes of manifests, by which DaemonSets tell them apart."""
+def _with_uids(snapshot: Snapshot) -> Snapshot:
     nodes = [
         structs.replace(node, metadata=structs.replace(node.metadata, uid=uid_of("Node", node.metadata.name)))
         for node in snapshot.all(Node)
@@ -285,6 +283,5 @@ def _object_key(obj: Resource) -> str:
 
 
 def _is_ready(pod: Pod) -> bool:
-    """Whether the pod counts as healthy. Of one that no kubelet has told about, all is well."""
     found: Sequence[str] = [entry.status for entry in pod.status.conditions if entry.type == "Ready"]
     return found[0] == "True" if found else True

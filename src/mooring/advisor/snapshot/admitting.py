@@ -6,12 +6,14 @@ version added. A status is kept where there is one: nodes of a manifest say ther
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.mutation import drop_disabled_fields, merge_label_keys
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
+from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api import errors
 from mooring.api.core_v1 import LimitRange, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
@@ -23,7 +25,12 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 class Facts(NoCluster):
-    """What admission asks the cluster, answered from objects."""
+    """What admission looks up in the cluster, answered from objects."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "Facts":
+        """Return the facts of a snapshot."""
+        return cls(snapshot.all(PriorityClass), snapshot.all(StorageClass), NamespaceRules.of(snapshot))
 
     def __init__(
         self,
@@ -65,30 +72,40 @@ def _priority(found: PriorityClass) -> Priority:
     return Priority(found.metadata.name, found.value, found.preemption_policy or "PreemptLowerPriority")
 
 
+class Admitted(NamedTuple):
+    """What the server would say about a new object."""
+
+    refusal: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.refusal or "; ".join(self.warnings)
+
+
 def admit(
     obj: Resource, facts: NoCluster, options: AdmissionOptions | None = None, namespace: str = DEFAULT_NAMESPACE
-) -> str | None:
-    """Fill an object in, in place, as the server would; says what the server would say against it, if anything."""
+) -> Admitted:
+    """Default and admit an object in place, as the server would; return what the server would say."""
     try:
         strategy = strategy_of(type(obj))
     except KeyError:
-        return None
+        return Admitted()
     if strategy.namespaced:
         obj.metadata.namespace = obj.metadata.namespace or namespace
     strategy.default(obj)
     if obj.metadata.uid or not isinstance(obj, Pod | PersistentVolumeClaim):
-        return None
+        return Admitted()
     options = options or AdmissionOptions()
     request = Request(options=options, lookups=facts, now=datetime.now(UTC), namespace=obj.metadata.namespace)
     try:
         if not isinstance(obj, Pod) or obj.spec.priority is None:
             strategy.mutate(obj, None, request)
-        strategy.judge(obj, None, request)
+        strategy.admit(obj, None, request)
     except errors.StatusError as refusal:
-        return str(refusal)
+        return Admitted(str(refusal))
     if isinstance(obj, Pod):
         drop_disabled_fields(obj.spec, None, options, request.warn)
         merge_label_keys(obj, options)
         obj.status.phase = obj.status.phase or "Pending"
     no_room = facts.quota_refusal(obj) if isinstance(facts, Facts) else ""
-    return no_room or "; ".join(request.warnings) or None
+    return Admitted(no_room, tuple(request.warnings))

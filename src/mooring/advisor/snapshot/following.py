@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from mooring.advisor.snapshot.objects import Snapshot, SnapshotError, not_allowed
+from mooring.advisor.snapshot.server_info import server_of
 from mooring.api.errors import Forbidden, StatusError
 from mooring.api.meta_v1 import Resource
 from mooring.client import Client, ClientError, Informer, Informers
@@ -40,6 +42,7 @@ async def following(
     """Some kinds of a cluster now, and again whenever they have changed; changes within `pause` seconds are one."""
     try:
         kinds, missing = await readable(client, wanted, namespace)
+        server = await server_of(client)
     except (ClientError, StatusError) as error:
         raise SnapshotError(f"cannot read {origin}: {error}") from error
     changed = asyncio.Event()
@@ -53,6 +56,7 @@ async def following(
         await informers.wait_for_sync()
         while True:
             changed.clear()
-            yield Snapshot(origin, (obj for informer in followed for obj in informer.objects()), missing=missing)
+            objects = (obj for informer in followed for obj in informer.objects())
+            yield Snapshot(origin, objects, missing=missing, server=server, taken_at=datetime.now(UTC))
             await changed.wait()
             await asyncio.sleep(pause)

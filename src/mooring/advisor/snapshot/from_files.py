@@ -4,8 +4,12 @@ A document that cannot be read, or whose kind Mooring does not know, is noted wi
 typed objects; it is in `raw` all the same, as far as there is anything. Of two objects with one name the last counts.
 """
 
+import gzip
+import io
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,13 +21,14 @@ from mooring.advisor.lint.sources import Source
 from mooring.advisor.snapshot import yaml_reading
 from mooring.advisor.snapshot.admitting import DEFAULT_NAMESPACE, Facts, admit
 from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
-from mooring.api import codec
+from mooring.api import codec, times
 from mooring.api.codec import FieldValidation
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 
 MAX_BYTES = 2 * 1024**3
+_GZIP = b"\x1f\x8b"
 
 
 def dump(
@@ -57,6 +62,7 @@ def dump(
         missing=reading.missing,
         notes=reading.notes,
         server=reading.server,
+        taken_at=reading.taken_at,
     )
 
 
@@ -68,6 +74,7 @@ class _Reading:
         self.notes: list[Note] = []
         self.missing: dict[str, str] = {}
         self.server: dict[str, Any] | None = None
+        self.taken_at: datetime | None = None
         self._generated = 0
 
     def read(self, source: Source, stdin: IO[bytes]) -> None:
@@ -75,6 +82,7 @@ class _Reading:
         for line, tree in self._documents(source.name, text):
             if isinstance(tree, dict) and tree.get("kind") == "List" and isinstance(tree.get("missing"), dict):
                 self.missing |= {str(plural): str(why) for plural, why in tree["missing"].items()}  # `mooring dump`
+                self.taken_at = _time(tree.get("takenAt")) or self.taken_at
                 self.server = tree["server"] if isinstance(tree.get("server"), dict) else self.server
             for item in documents.objects(tree):
                 self._take(source.name, line, item)
@@ -87,12 +95,11 @@ class _Reading:
             (obj for obj in objects if isinstance(obj, StorageClass)),
         )
         for obj, place in self.objects:
-            complaint = admit(obj, facts, options, namespace)
+            complaint = str(admit(obj, facts, options, namespace))
             if complaint:
                 self.notes.append(Note(place, complaint))
 
     def _documents(self, name: str, text: str) -> Iterator[tuple[int, Any]]:
-        """Each document with the line where it begins."""
         if text.lstrip().startswith("{"):
             try:
                 yield 1, msgspec.json.decode(text)
@@ -144,6 +151,13 @@ class _Reading:
         self.objects.append((obj, place))
 
 
+def _time(value: Any) -> datetime | None:
+    try:
+        return times.parse(value) if isinstance(value, str) else None
+    except times.TimeError:
+        return None
+
+
 def _word(metadata: Any, name: str) -> str:
     value = metadata.get(name)
     return value if isinstance(value, str) else ""
@@ -152,10 +166,13 @@ def _word(metadata: Any, name: str) -> str:
 def _text(source: Source, stdin: IO[bytes]) -> str:
     try:
         data = stdin.read(MAX_BYTES + 1) if source.path == sources.STDIN else Path(source.path).read_bytes()
+        if data[:2] == _GZIP:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+                data = packed.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise SnapshotError(f"{source.name} has more than {MAX_BYTES // 1024**3} GiB")
         return data.decode("utf-8-sig")
-    except OSError as error:
-        raise SnapshotError(f"cannot read {source.name}: {error.strerror or error}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise SnapshotError(f"cannot read {source.name}: {getattr(error, 'strerror', '') or error}") from error
     except UnicodeDecodeError as error:
         raise SnapshotError(f"cannot read {source.name}: it is not UTF-8 at byte {error.start}") from error

@@ -1,17 +1,19 @@
 """A snapshot of a live cluster: Mooring, or any Kubernetes that a kubeconfig names.
 
 Every kind that the advisor looks at is listed page by page in the newest version that the server and Mooring both have.
-What the server does not serve or does not let us see is noted in `missing` and is nobody's failure; only a server that
+What the server does not serve or does not let us see is noted in `missing`; only a server that
 does not answer at all is. Of a kind that may not be read everywhere, the objects of one namespace may be. Nothing is
 written, and Secrets, ConfigMaps and Events are never read.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
+from datetime import UTC, datetime
 
 import msgspec
 
 from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, not_allowed, scheme
+from mooring.advisor.snapshot.server_info import server_of
 from mooring.api import codec, errors
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
@@ -55,8 +57,9 @@ async def live(
     """
     reading = _Reading(client, namespace, keeps_text=raw)
     try:
-        await reading.discover(_wanted(kinds))
+        await reading.discover(read_families(kinds))
         await reading.list_all()
+        server = await server_of(client)
     except (ClientError, errors.StatusError) as error:
         raise SnapshotError(f"cannot read {origin}: {error}") from error
     return Snapshot(
@@ -65,11 +68,13 @@ async def live(
         [each for found in reading.texts.values() for each in found] if raw else None,
         missing=reading.missing,
         notes=reading.notes,
+        server=server,
+        taken_at=datetime.now(UTC),
     )
 
 
-def _wanted(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
-    """The families to read, each with its versions, newest first."""
+def read_families(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
+    """Return the families of kinds to read, each with its versions, newest first."""
     families = dict.fromkeys(
         scheme().family(kind)
         for kind in scheme().known
@@ -79,8 +84,6 @@ def _wanted(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
 
 
 class _Reading:
-    """Reads one kind after the other, some at a time."""
-
     def __init__(self, client: Client, namespace: str, *, keeps_text: bool) -> None:
         self.found: dict[Kind, list[Resource]] = {}
         self.texts: dict[Kind, list[RawObject]] = {}
@@ -130,7 +133,6 @@ class _Reading:
                 self._take(kind, bytes(item))
 
     async def _allowed(self, kind: Kind) -> list[list[msgspec.Raw]]:
-        """All objects, or those of the own namespace, or none."""
         try:
             return await self._listed(kind, "")
         except errors.Forbidden as error:

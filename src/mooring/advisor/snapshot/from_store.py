@@ -38,7 +38,7 @@ def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
         if not found.key.startswith(_ROOT) or plural in NOT_READ:
             continue
         try:
-            tree = codec.json_tree(found.value)
+            tree = codec.parse_json(found.value)
             kind = scheme().kind(tree["apiVersion"], tree["kind"])
             if kind is None:
                 raise codec.DecodeError(f"Mooring does not know {tree['apiVersion']} {tree['kind']}")
@@ -54,7 +54,6 @@ def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
 
 
 def _values(path: Path) -> list[KeyValue]:
-    """What the keys hold now, in their order."""
     try:
         found = SqliteSource(path).read().items
     except StoreError as error:

@@ -1,7 +1,7 @@
 """The quotas, LimitRanges and Pod Security levels of a cluster's namespaces, asked about objects that are not written.
 
 `simulate` charges what it creates and gives back what it deletes; `explain` and `lint` ask what would be refused. The
-words are the server's own, for the functions are the same. Usage is what the status of a quota says; where nobody has
+words are the server's own, for the functions are the same. Usage is what the status of a quota says; where it is not
 counted, as in a manifest, what the snapshot has counts.
 """
 
@@ -12,17 +12,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.admission.accounting.evaluator import ZERO, Evaluator, Usage, added
+from mooring.admission.accounting.enforcement import Change, is_in_scope, used_after
+from mooring.admission.accounting.evaluator import ZERO, Evaluator, Usage, add_usage
 from mooring.admission.accounting.evaluators import Evaluators
-from mooring.admission.accounting.judging import Change, is_in_scope, used_after
 from mooring.admission.options import AdmissionOptions
-from mooring.admission.pod_security.judging import security_labels
+from mooring.admission.pod_security.enforcement import security_labels
+from mooring.advisor.policies.evaluation import POLICIES
 from mooring.advisor.snapshot.objects import Snapshot, hub_of
 from mooring.api import errors
-from mooring.api.core_v1 import LimitRange, Namespace, ResourceQuota
+from mooring.api.core_v1 import LimitRange, Namespace, ResourceQuota, ServiceAccount
 from mooring.api.core_v1.namespace import ResourceQuotaStatus
 from mooring.api.meta_v1 import Resource
 
+RULES: tuple[type[Resource], ...] = (LimitRange, ResourceQuota, ServiceAccount, *POLICIES)
+"""The kinds beside namespaces that decide whether a new object is admitted."""
 _MOST = 10_000
 """How many objects are counted one by one at most."""
 
@@ -107,8 +110,8 @@ class NamespaceRules:
             for quota in quotas:
                 quota.used = used_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
 
-    def refusal_anew(self, obj: Resource) -> str:
-        """What the server would say if an object that is there went and came again; empty where there is room."""
+    def refusal_if_recreated(self, obj: Resource) -> str:
+        """Return the refusal if an existing object were deleted and created again; empty if there is room."""
         quotas = self._quotas_of(obj)
         before = [quota.used for quota in quotas]
         self.release(obj)
@@ -118,13 +121,13 @@ class NamespaceRules:
         return refusal
 
     def room_for(self, obj: Resource, number: int) -> tuple[int, str]:
-        """How many such objects there is room for, of so many that somebody wants, and what the next one is told."""
+        """Return how many of so many objects the quotas admit, and the refusal of the next one."""
         quotas = self._quotas_of(obj)
         before = [quota.used for quota in quotas]
         why, found, number = "", 0, min(number, _MOST)
         while found < number and not (why := self.charge(obj)):
             found += 1
-            if [quota.used for quota in quotas] == before:  # nobody counts them
+            if [quota.used for quota in quotas] == before:  # no quota counts them
                 found = number
         for quota, used in zip(quotas, before, strict=True):
             quota.used = used
@@ -143,12 +146,11 @@ class NamespaceRules:
             return None  # no kind of Kubernetes' own
 
     def _counted(self, quota: ResourceQuota, snapshot: Snapshot | None) -> ResourceQuota:
-        """A quota with the status that the server would give it."""
         used: Usage = {}
         for kind in snapshot.kinds() if snapshot is not None else ():
             for obj in snapshot.all(kind) if snapshot is not None else ():
                 evaluator = self._evaluator(obj) if obj.metadata.namespace == quota.metadata.namespace else None
                 if evaluator is not None and is_in_scope(quota.spec, evaluator, obj):
-                    added(used, evaluator.usage(obj))
+                    add_usage(used, evaluator.usage(obj))
         hard = quota.spec.hard
         return replace(quota, status=ResourceQuotaStatus(hard=hard, used={name: used.get(name, ZERO) for name in hard}))

@@ -5,8 +5,9 @@ form "what if" costs what it changes. Objects are typed in the newest version of
 takes them; `raw` has what was really there, kinds and versions that Mooring does not know included.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -19,8 +20,9 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 
 T = TypeVar("T", bound=Resource)
+D = TypeVar("D")
 NOT_ALLOWED = "not allowed"
-"""How `Snapshot.missing` begins where somebody has no right to read."""
+"""How `Snapshot.missing` begins where the user has no right to read."""
 _OUTSIDE = f"{NOT_ALLOWED} outside of the namespace"
 
 Key = tuple[str, str]
@@ -114,9 +116,12 @@ class Snapshot:
         missing: Mapping[str, str] | None = None,
         notes: Sequence[Note] = (),
         server: Mapping[str, Any] | None = None,
+        taken_at: datetime | None = None,
     ) -> None:
         self.server = server
         """How the server ran, if a dump says so: `version` and `gates`, as `mooring dump` writes them."""
+        self.taken_at = taken_at
+        """When it was read from a live cluster, if that is known."""
         self.origin = origin
         """Where it comes from, for people: `the dump cluster.yaml`."""
         self.missing: Mapping[str, str] = missing or {}
@@ -125,6 +130,7 @@ class Snapshot:
         self._objects: dict[type[Resource], dict[Key, Resource]] = {}
         for obj in objects:
             self._put(obj)
+        self._derived: dict[Callable[[Snapshot], Any], Any] = {}
         self._raw = raw
         self._changed: dict[Identity, Resource | None] = {}
 
@@ -132,6 +138,21 @@ class Snapshot:
     def forbidden(self) -> Mapping[str, str]:
         """Those of `missing` that are there, and may not be read: what is said of them may be wrong."""
         return {plural: why for plural, why in self.missing.items() if why.startswith(NOT_ALLOWED)}
+
+    @property
+    def rights_note(self) -> str:
+        """One line about what may not be read; empty if everything may be."""
+        plurals = sorted(self.forbidden, key=lambda plural: (plural not in ("nodes", "pods"), plural))
+        if not plurals:
+            return ""
+        named = ", ".join(plurals[:3]) + (f" and {len(plurals) - 3} more kinds" if len(plurals) > 3 else "")
+        partly = {
+            why.split(":", 1)[0].removeprefix(_OUTSIDE).strip()
+            for why in self.forbidden.values()
+            if why.startswith(_OUTSIDE)
+        }
+        where = f" outside of namespace {', '.join(sorted(partly))}" if partly else ""
+        return f"you may not read {named}{where}: the answer may be incomplete; `mooring rights` prints what to grant"
 
     def unread(self, plural: str) -> str:
         """Why no object of a kind may be read; empty where those of some namespace may be."""
@@ -150,6 +171,12 @@ class Snapshot:
         """The types of which there is something."""
         return tuple(kind for kind, found in self._objects.items() if found)
 
+    def derived(self, make: "Callable[[Snapshot], D]") -> D:
+        """Return what `make` derives from the snapshot, computed on the first call: a snapshot never changes."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return cast("D", self._derived[make])
+
     def raw(self) -> Sequence[RawObject]:
         """Every object as it was given, those that were replaced as they are now."""
         given = self._as_typed() if self._raw is None else self._raw
@@ -160,8 +187,8 @@ class Snapshot:
 
     def replace(self, *, put: Iterable[Resource] = (), remove: Iterable[Resource] = ()) -> "Snapshot":
         """Another snapshot: with objects added or in place of those of the same name, and without others."""
-        made = Snapshot(self.origin, missing=self.missing, notes=self.notes, server=self.server)
-        if self._raw is not None:  # otherwise `raw` is made of the typed objects, and nobody asks what has changed
+        made = Snapshot(self.origin, missing=self.missing, notes=self.notes, server=self.server, taken_at=self.taken_at)
+        if self._raw is not None:  # otherwise `raw` is made of the typed objects, and changes need not be tracked
             made._raw, made._changed = self._raw, dict(self._changed)
         made._objects = dict(self._objects)
         own: set[type[Resource]] = set()

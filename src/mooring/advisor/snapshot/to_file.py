@@ -1,7 +1,8 @@
-"""A snapshot written into one file, which `--from` of every question reads again.
+"""Write a snapshot into one file, which `--from` reads.
 
-The file is a `v1 List` in JSON, an object a line, so that kubectl, jq and diff can read it too. Besides its items it
-says how the server ran and what could not be read. `mooring dump` calls this; ``from_files.py`` is the way back.
+The file is a `v1 List` in JSON with one object per line, so that kubectl, jq and diff can read it too. Beside its items
+it records the server's versions and gates and what could not be read. Called by `mooring dump`; ``from_files.py`` reads
+the file.
 """
 
 from typing import IO, Any
@@ -9,13 +10,16 @@ from typing import IO, Any
 import msgspec
 
 from mooring.advisor.snapshot.objects import Snapshot
+from mooring.api import times
 
 
-def write(snapshot: Snapshot, to: IO[bytes], *, server: dict[str, Any] | None = None) -> int:
-    """Write all objects; how many there were."""
-    head = {"apiVersion": "v1", "kind": "List", "metadata": {}, "missing": dict(snapshot.missing)}
-    if server:
-        head["server"] = server
+def write(snapshot: Snapshot, to: IO[bytes]) -> int:
+    """Write all objects and return their number."""
+    head: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "metadata": {}, "missing": dict(snapshot.missing)}
+    if snapshot.taken_at is not None:
+        head["takenAt"] = times.to_seconds(snapshot.taken_at)
+    if snapshot.server:
+        head["server"] = snapshot.server
     to.write(msgspec.json.encode(head)[:-1] + b',"items":[')
     count = 0
     for count, each in enumerate(snapshot.raw(), 1):

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 
 from mooring.dashboard.asking import View
-from mooring.dashboard.views import changes, expressions, nodes, overview, pending, pods, versions, what_if
+from mooring.dashboard.views import changes, expressions, nodes, overview, pending, pods, upgrade, versions, what_if
 
 ROUTES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("GET", ("",)): overview.page,
     ("GET", ("map",)): overview.squares,
     ("GET", ("pending",)): pending.page,
-    ("GET", ("pending", "help", "*", "*")): pending.helps,
+    ("GET", ("pending", "help", "*", "*", "*")): pending.helps,
     ("GET", ("pods",)): pods.search,
     ("GET", ("pods", "*", "*")): pods.page,
     ("GET", ("nodes",)): nodes.search,
@@ -20,6 +20,8 @@ ROUTES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("POST", ("what-if", "run")): what_if.run,
     ("POST", ("what-if", "scenario")): what_if.scenario,
     ("GET", ("what-if", "report", "*")): what_if.report,
+    ("GET", ("upgrade",)): upgrade.page,
+    ("GET", ("upgrade", "check")): upgrade.checked,
     ("GET", ("versions",)): versions.page,
     ("GET", ("versions", "audit")): versions.audited,
     ("GET", ("expressions",)): expressions.page,

@@ -14,7 +14,7 @@ from mooring.dashboard import changing
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, NotFoundError
 from mooring.dashboard.changing import Outcome, Proposal
 from mooring.dashboard.elements import CONFIRMATION, notice, soft
-from mooring.dashboard.standing import Standing
+from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views.nodes import eviction
 
 
@@ -42,7 +42,7 @@ async def propose(asked: Asked) -> Fragment:
     make = _MADE.get(asked.value("what"))
     if make is None:
         raise BadRequestError(f"there is no change {asked.value('what')!r}: there are {', '.join(_MADE)}")
-    proposal = await asked.cluster.ask(lambda standing: make(standing, asked))
+    proposal = await asked.cluster.ask(lambda live: make(live, asked))
     model = Proposed(
         name=asked.cluster.proposals.remember(proposal),
         summary=proposal.summary,
@@ -70,7 +70,6 @@ async def carry_out(asked: Asked) -> Fragment:
 
 
 def _line(proposal: Proposal, outcome: Outcome) -> tuple[str, str, str]:
-    """For what changed lately: text, and what it is about."""
     target = outcome.done[0].target
     kind = target.kind.lower() if target.kind in ("Node", "Pod") and outcome.done[0].action != "delete" else ""
     name = f"{target.namespace}/{target.name}" if target.namespace else target.name
@@ -81,55 +80,53 @@ def _line(proposal: Proposal, outcome: Outcome) -> tuple[str, str, str]:
 # -- proposals
 
 
-def _node(standing: Standing, asked: Asked) -> Node:
-    info = standing.node(asked.value("node"))
+def _node(live: LiveSnapshot, asked: Asked) -> Node:
+    info = live.node(asked.value("node"))
     if info is None:
         raise NotFoundError(f"there is no node {asked.value('node')} any more")
     return info.node
 
 
-def _taint(standing: Standing, asked: Asked) -> Proposal:
+def _taint(live: LiveSnapshot, asked: Asked) -> Proposal:
     key, value, effect = (asked.value(name).strip() for name in ("key", "value", "effect"))
     if not key or not effect:
         raise BadRequestError("name the key and the effect of the taint")
-    node = _node(standing, asked)
+    node = _node(live, asked)
     caveat = ""
     if effect == NO_EXECUTE:
-        leaving = [
-            each for each in eviction(standing, node.metadata.name, key, value, effect).leaving if not each.already
-        ]
+        leaving = [each for each in eviction(live, node.metadata.name, key, value, effect).leaving if not each.already]
         caveat = f"{len(leaving):,} pods that may stay as things are would have to go" if leaving else ""
     return changing.taint(node, key, value, effect, caveat)
 
 
-def _untaint(standing: Standing, asked: Asked) -> Proposal:
-    return changing.untaint(_node(standing, asked), asked.value("key"), asked.value("effect"))
+def _untaint(live: LiveSnapshot, asked: Asked) -> Proposal:
+    return changing.untaint(_node(live, asked), asked.value("key"), asked.value("effect"))
 
 
-def _delete_pod(standing: Standing, asked: Asked) -> Proposal:
+def _delete_pod(live: LiveSnapshot, asked: Asked) -> Proposal:
     namespace, name = asked.value("namespace"), asked.value("name")
-    pod = standing.snapshot.find(Pod, namespace, name)
+    pod = live.snapshot.find(Pod, namespace, name)
     if pod is None:
         raise NotFoundError(f"there is no pod {namespace}/{name} any more")
     return changing.delete_pod(pod)
 
 
-def _suggestion(standing: Standing, asked: Asked) -> Proposal:
+def _suggestion(live: LiveSnapshot, asked: Asked) -> Proposal:
     kind, namespace, name = asked.value("kind", "pod"), asked.value("namespace"), asked.value("name")
     try:
-        found = standing.explain(kind, namespace, name)
+        found = live.explain(kind, namespace, name)
     except NotThereError as error:
         raise NotFoundError(str(error)) from error
     for each in found.suggestions:
         if each.summary == asked.value("summary") and changing.takes_one_step(each):
-            return changing.of_suggestion(standing.snapshot, each)
+            return changing.of_suggestion(live.snapshot, each)
     raise NotFoundError("as things are now, this is not suggested any more: look again")
 
 
-_MADE: Mapping[str, Callable[[Standing, Asked], Proposal]] = {
+_MADE: Mapping[str, Callable[[LiveSnapshot, Asked], Proposal]] = {
     "suggestion": _suggestion,
-    "cordon": lambda standing, asked: changing.cordon(_node(standing, asked), wanted=True),
-    "uncordon": lambda standing, asked: changing.cordon(_node(standing, asked), wanted=False),
+    "cordon": lambda live, asked: changing.cordon(_node(live, asked), wanted=True),
+    "uncordon": lambda live, asked: changing.cordon(_node(live, asked), wanted=False),
     "taint": _taint,
     "untaint": _untaint,
     "delete-pod": _delete_pod,

@@ -1,9 +1,10 @@
-"""An explanation as parts of pages: who refuses which nodes, what would help, which node wins. For pods and pending."""
+"""An explanation as parts of pages: which plugin refuses which nodes, what would help, which node wins."""
 
 from collections.abc import Sequence
 
 from mooring.advisor.explain import SchedulingExplanation
 from mooring.advisor.explain.results import NodeScore, Refusal, Suggestion
+from mooring.advisor.explain.text import effect_of
 from mooring.advisor.simulate.html.elements import table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.dashboard.asking import Links
@@ -13,19 +14,35 @@ from mooring.dashboard.elements import badge, change_form, chips, command, node_
 _NAMED = 3
 _GROUPS = 20
 _FACTS = 6
-MOODS = {"Scheduled": "good", "Schedulable": "good", "Unschedulable": "bad", "NotAttempted": "warn"}
+MOODS = {
+    "Scheduled": "good",
+    "Schedulable": "good",
+    "Unschedulable": "bad",
+    "NotAttempted": "warn",
+    "NotCreated": "bad",
+    "NotRunning": "bad",
+}
+Explanation = SchedulingExplanation
 
 
 def summary(found: SchedulingExplanation) -> Markup:
-    """The state and one sentence, then what should be known besides."""
+    """Return the state and the cause, then further facts."""
     facts: object = tag("ul", *(tag("li", fact) for fact in found.facts), class_="facts") if found.facts else ""
     if len(found.facts) > _FACTS:
-        facts = tag("details", tag("summary", f"{len(found.facts)} facts besides"), facts, class_="facts")
+        facts = tag("details", tag("summary", f"{len(found.facts)} more facts"), facts, class_="facts")
     return together(
         tag("p", badge(found.state, MOODS[found.state]), " ", found.summary, class_="summary"),
         facts,
-        soft("In kube-scheduler's words: ", tag("q", found.message)) if found.message else "",
+        message(found),
     )
+
+
+def message(found: SchedulingExplanation) -> Markup:
+    """Return kube-scheduler's message, folded."""
+    words = [*([found.message] if found.message else []), *found.words]
+    if not words:
+        return Markup("")
+    return tag("details", tag("summary", "In the cluster's own words"), *(tag("q", each) for each in words))
 
 
 def refusals(found: SchedulingExplanation, links: Links) -> Markup:
@@ -55,7 +72,7 @@ def preemption(found: SchedulingExplanation, links: Links) -> Markup:
 
 
 def suggestions(found: SchedulingExplanation, links: Links) -> Markup:
-    """Each was tried: after it, the pod would be scheduled."""
+    """Return the suggestions; each was tried for the whole workload."""
     if found.suggestions:
         return tag("ol", *(_suggestion(found, each, links) for each in found.suggestions), class_="suggestions")
     if found.state in ("Unschedulable", "NotAttempted") and found.refusals:
@@ -64,11 +81,10 @@ def suggestions(found: SchedulingExplanation, links: Links) -> Markup:
 
 
 def _suggestion(found: SchedulingExplanation, each: Suggestion, links: Links) -> Markup:
-    others = f", one of {each.feasible_nodes:,} nodes that could take it" if each.feasible_nodes > 1 else ""
     return tag(
         "li",
         tag("p", tag("b", each.summary)),
-        soft("Tried: then it goes to ", node_link(links, each.node), others, "."),
+        soft("Tried: ", effect_of(each), "."),
         *(command(change.command) for change in each.changes if change.command),
         soft("But: ", each.caveat) if each.caveat else "",
         _button(found, each, links) if takes_one_step(each) else "",

@@ -1,7 +1,7 @@
 """Expressions: a playground for CEL and version ranges against the cluster's nodes and taints.
 
 What is wrong stands below the place where it is wrong; type, estimate and limit are those of `mooring cel`; and every
-node that does not match is told why, those that look alike to the expression together.
+node that does not match has its reason, nodes with the same values together.
 """
 
 from mooring.advisor.audit import QuestionError
@@ -9,9 +9,7 @@ from mooring.advisor.expressions import Outcome, objections, on_nodes, on_taints
 from mooring.advisor.simulate.html.elements import card, table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.api.core_v1 import Node
-from mooring.api.errors import StatusError
-from mooring.cel.tracing import shown
-from mooring.client import ClientError
+from mooring.cel.tracing import format_value
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
 from mooring.constraints.semver import SemverError, parse_range
 from mooring.dashboard import options
@@ -28,7 +26,7 @@ from mooring.dashboard.elements import (
     text_input,
     unread,
 )
-from mooring.dashboard.standing import Standing
+from mooring.dashboard.live_snapshot import LiveSnapshot
 
 KINDS = (
     ("node", "CEL about a node (node affinity)"),
@@ -117,8 +115,8 @@ async def page(asked: Asked) -> Page:
     return Page("Which nodes does an expression match?", body, {"kind": kind, "expression": text}, "expressions")
 
 
-def _labels(standing: Standing) -> list[str]:
-    return sorted({key for info in standing.engine.cluster.node_infos() for key in info.node.metadata.labels})[:200]
+def _labels(live: LiveSnapshot) -> list[str]:
+    return sorted({key for info in live.engine.cluster.node_infos() for key in info.node.metadata.labels})[:200]
 
 
 async def tried(asked: Asked) -> Fragment:
@@ -132,13 +130,13 @@ async def tried(asked: Asked) -> Fragment:
         try:
             parse_range(text)
         except SemverError as error:
-            model = _wrong(text, [Issue(line=1, column=0, message=str(error))])
+            model = _wrong(text, [Issue(line=1, column=1, message=str(error))])
             return Fragment(_shown(model, asked), model)
-        text = f"semver.compare(node.labels[{shown(asked.value('key'))}], {shown(text)})"
+        text = f"semver.compare(node.labels[{format_value(asked.value('key'))}], {format_value(text)})"
     try:
-        running = await asked.cluster.running()
-    except (ClientError, StatusError, QuestionError) as error:
-        raise BadRequestError(f"the server does not tell how it runs: {error}") from error
+        running = asked.cluster.running()
+    except QuestionError as error:
+        raise BadRequestError(str(error)) from error
     program = options.compile_new(running, TAINT if kind == "taint" else NODE, text)
     if program.issues:
         found = [Issue(line=each.line, column=each.column, message=each.message) for each in program.issues]
@@ -146,7 +144,7 @@ async def tried(asked: Asked) -> Fragment:
         return Fragment(_shown(model, asked), model)
     problems = list(objections(program))
     try_on = on_taints if kind == "taint" else on_nodes
-    snapshot = await asked.cluster.ask(lambda standing: standing.snapshot)
+    snapshot = await asked.cluster.ask(lambda live: live.snapshot)
     outcomes = await asked.cluster.ask(lambda _: try_on(program, snapshot.all(Node)))
     model = Tried(
         expression=text,
@@ -188,12 +186,11 @@ def _shown(model: Tried, asked: Asked) -> Markup:
 
 
 def _issue(text: str, issue: Issue) -> Markup:
-    """The line with a mark below the place, as `mooring cel check` prints it."""
     lines = text.split("\n")
     line = lines[issue.line - 1] if 0 < issue.line <= len(lines) else ""
-    mark = " " * max(issue.column, 0) + "^"
+    mark = " " * max(issue.column - 1, 0) + "^"
     return together(
-        tag("p", tag("b", issue.message), soft(f"line {issue.line}, column {issue.column + 1}")),
+        tag("p", tag("b", issue.message), soft(f"line {issue.line}, column {issue.column}")),
         tag("pre", f"{line}\n{mark}", class_="error-line"),
     )
 

@@ -1,6 +1,6 @@
 """Node: the list of nodes, and one of them: what is on it, who tolerates its taints, who would have to go.
 
-What a changed taint would do is reckoned by the rules of eviction, at once, so that a slider can ask; the pods that it
+What a changed taint would do is computed by the rules of eviction, at once, so that a slider can ask; the pods that it
 names are those that `mooring simulate --taint` evicts. Nothing is written; with `--allow-changes` there are buttons
 that ask for it (``changes.py``).
 """
@@ -10,16 +10,16 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from mooring.advisor.explain.reasons.nodes import shown_taint
+from mooring.advisor.node_facts import shown_taint
 from mooring.advisor.simulate import reports
 from mooring.advisor.simulate.html.elements import card, table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.advisor.simulate.scenario_file import EFFECTS
 from mooring.api.core_v1 import Pod, Taint
 from mooring.api.states import is_ready, priority
-from mooring.base.natural import natural
+from mooring.base.natural_sort import natural_key
 from mooring.constraints.annotations import without_bridge
-from mooring.constraints.integers import canonical_int64
+from mooring.constraints.integers import parse_canonical_int64
 from mooring.constraints.tolerations import NO_EXECUTE, permitted_stay, tolerates
 from mooring.dashboard.asking import Asked, Fragment, Links, Model, NotFoundError, Page
 from mooring.dashboard.elements import (
@@ -37,7 +37,7 @@ from mooring.dashboard.elements import (
     text_input,
     unread,
 )
-from mooring.dashboard.standing import Standing
+from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views.pods import shown_toleration
 from mooring.scheduler.facade import NodeInfo
 
@@ -74,8 +74,8 @@ class PlacedPod(Model, frozen=True, kw_only=True):
     requests: dict[str, float]
 
 
-class TaintTold(Model, frozen=True, kw_only=True):
-    """A taint of the node, and who tolerates it in the whole cluster."""
+class NodeTaint(Model, frozen=True, kw_only=True):
+    """A taint of the node, with the pods of the cluster that tolerate it."""
 
     taint: str
     key: str
@@ -99,7 +99,7 @@ class NodeView(Model, frozen=True, kw_only=True):
     labels: dict[str, str]
     amounts: list[Amount]
     pods: list[PlacedPod]
-    taints: list[TaintTold]
+    taints: list[NodeTaint]
 
 
 class Leaving(Model, frozen=True, kw_only=True):
@@ -122,35 +122,35 @@ class Eviction(Model, frozen=True, kw_only=True):
     leaving: list[Leaving]
 
 
-def listed(standing: Standing, contains: str = "", sort: str = "", label: str = "") -> list[Listed]:
+def listed(live: LiveSnapshot, contains: str = "", sort: str = "", label: str = "") -> list[Listed]:
     """Nodes whose name contains a text and that have a label (`key` or `key=value`), in the order asked for."""
     key, _, value = label.partition("=")
     found = []
-    for name in standing.node_names:
-        info = standing.node(name)
+    for name in live.node_names:
+        info = live.node(name)
         labels = info.node.metadata.labels if info is not None else {}
         if info is None or contains not in name or (key and (key not in labels or (value and labels[key] != value))):
             continue
-        found.append(_listed(standing, info))
+        found.append(_listed(live, info))
     if sort:
         parts = {each.name: next((a.part for a in each.amounts if a.resource == sort), -1.0) for each in found}
         found.sort(key=lambda each: -parts[each.name])
     return found
 
 
-def _listed(standing: Standing, info: NodeInfo) -> Listed:
+def _listed(live: LiveSnapshot, info: NodeInfo) -> Listed:
     node = info.node
     return Listed(
         name=info.name,
         ready=is_ready(node),
         cordoned=node.spec.unschedulable,
         taints=[shown_taint(each) for each in node.spec.taints],
-        amounts=_amounts(standing, info.name),
+        amounts=_amounts(live, info.name),
     )
 
 
-def _amounts(standing: Standing, name: str) -> list[Amount]:
-    usage = standing.usage
+def _amounts(live: LiveSnapshot, name: str) -> list[Amount]:
+    usage = live.usage
     row, parts = usage.rows[name], usage.on(name)
     return [
         Amount(
@@ -163,39 +163,39 @@ def _amounts(standing: Standing, name: str) -> list[Amount]:
     ]
 
 
-def node_view(standing: Standing, name: str) -> NodeView:
+def node_view(live: LiveSnapshot, name: str) -> NodeView:
     """Raises `NotFoundError`."""
-    info = _info(standing, name)
+    info = _info(live, name)
     node = info.node
-    pods = sorted(info.placed.values(), key=lambda each: natural(each.pod.metadata.name))
+    pods = sorted(info.placed.values(), key=lambda each: natural_key(each.pod.metadata.name))
     return NodeView(
         name=name,
         ready=is_ready(node),
         cordoned=node.spec.unschedulable,
         labels=dict(sorted(node.metadata.labels.items())),
-        amounts=_amounts(standing, name),
+        amounts=_amounts(live, name),
         pods=[
             PlacedPod(
                 name=_name(each.pod),
                 priority=priority(each.pod),
                 requests={
                     resource: amount / 1000 if resource == "cpu" else float(amount)
-                    for resource, amount in each.shape.requests.items()
+                    for resource, amount in each.signature.requests.items()
                     if amount
                 },
             )
             for each in pods
         ],
-        taints=[_taint(standing, info, taint) for taint in node.spec.taints],
+        taints=[_taint(live, info, taint) for taint in node.spec.taints],
     )
 
 
-def _info(standing: Standing, name: str) -> NodeInfo:
-    info = standing.node(name)
+def _info(live: LiveSnapshot, name: str) -> NodeInfo:
+    info = live.node(name)
     if info is None:
-        if why := standing.snapshot.unread("nodes"):
+        if why := live.snapshot.unread("nodes"):
             raise NotFoundError(f"your rights do not let you read nodes: {why}")
-        near = [each for each in standing.node_names if name and name in each][:5]
+        near = [each for each in live.node_names if name and name in each][:5]
         hint = f": there is {', '.join(near)}" if near else ""
         raise NotFoundError(f"there is no node {name}{hint}")
     return info
@@ -205,23 +205,23 @@ def _name(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
-def _taint(standing: Standing, own: NodeInfo, taint: Taint) -> TaintTold:
-    options = standing.settings.features.constraints
+def _taint(live: LiveSnapshot, own: NodeInfo, taint: Taint) -> NodeTaint:
+    options = live.settings.features.constraints
     by_shape: dict[int, str] = {}
     counted: Counter[str] = Counter()
-    for info in standing.engine.cluster.node_infos():
+    for info in live.engine.cluster.node_infos():
         for placed in info.placed.values():
-            key = id(placed.shape)
+            key = id(placed.signature)
             if key not in by_shape:
                 matching = (each for each in placed.pod.spec.tolerations if tolerates(each, taint, options))
                 first = next(matching, None)
                 by_shape[key] = shown_toleration(first) if first is not None else ""
             if by_shape[key]:
                 counted[by_shape[key]] += 1
-    number = canonical_int64(taint.value)
+    number = parse_canonical_int64(taint.value)
     bounds = [bound for bound in _bounds(own, taint.key) if bound is not None]
     numbers = [*bounds, *([number] if number is not None else [])]
-    return TaintTold(
+    return NodeTaint(
         taint=shown_taint(taint),
         key=taint.key,
         value=taint.value,
@@ -234,15 +234,16 @@ def _taint(standing: Standing, own: NodeInfo, taint: Taint) -> TaintTold:
 
 
 def _bounds(info: NodeInfo, key: str) -> list[int | None]:
-    """The numbers that tolerations of the pods on a node compare a taint with."""
     tolerations = (each for pod in info.pods for each in pod.spec.tolerations)
-    return [canonical_int64(each.value) for each in tolerations if each.key == key and each.operator in ("Gt", "Lt")]
+    return [
+        parse_canonical_int64(each.value) for each in tolerations if each.key == key and each.operator in ("Gt", "Lt")
+    ]
 
 
-def eviction(standing: Standing, name: str, key: str, value: str, effect: str) -> Eviction:
+def eviction(live: LiveSnapshot, name: str, key: str, value: str, effect: str) -> Eviction:
     """Who would have to go if a taint of a node had another value, or were added. Raises `NotFoundError`."""
-    info = _info(standing, name)
-    options = standing.settings.features.constraints
+    info = _info(live, name)
+    options = live.settings.features.constraints
     changed = Taint(key=key, value=value, effect=effect)
     others = [each for each in info.node.spec.taints if (each.key, each.effect) != (key, effect)]
     leaving = []
@@ -256,7 +257,7 @@ def eviction(standing: Standing, name: str, key: str, value: str, effect: str) -
             shown_taint(structs.replace(changed, value=stay.taint.value, key=stay.taint.key)) if stay.taint else ""
         )
         leaving.append(Leaving(pod=_name(pod), after=stay.seconds, because=because, already=before.seconds is not None))
-    leaving.sort(key=lambda each: (each.after, natural(each.pod)))
+    leaving.sort(key=lambda each: (each.after, natural_key(each.pod)))
     return Eviction(node=name, taint=shown_taint(changed), pods=len(info.placed), leaving=leaving)
 
 
@@ -267,9 +268,9 @@ async def search(asked: Asked) -> Page:
     """`/nodes?q=TEXT&label=KEY=VALUE&sort=RESOURCE`."""
     text, sort, label = asked.value("q"), asked.value("sort"), asked.value("label")
 
-    def question(standing: Standing) -> tuple[list[Listed], list[str], str]:
-        found = listed(standing, text, sort, label)
-        return found, list(standing.usage.allocatable), standing.snapshot.unread("nodes")
+    def question(live: LiveSnapshot) -> tuple[list[Listed], list[str], str]:
+        found = listed(live, text, sort, label)
+        return found, list(live.usage.allocatable), live.snapshot.unread("nodes")
 
     found, resources, why = await asked.cluster.ask(question)
     shown = found[of_page(asked, found)]
@@ -305,8 +306,8 @@ def _line(each: Listed, columns: Sequence[str], links: Links) -> list[object]:
 
 
 def _share(amount: Amount) -> str:
-    told = (reports.amount(amount.resource, value) for value in (amount.requested, amount.allocatable))
-    return f"{' / '.join(told)} ({amount.part:.0%})"
+    label = (reports.amount(amount.resource, value) for value in (amount.requested, amount.allocatable))
+    return f"{' / '.join(label)} ({amount.part:.0%})"
 
 
 def _state(ready: bool, cordoned: bool) -> Markup:
@@ -317,7 +318,7 @@ def _state(ready: bool, cordoned: bool) -> Markup:
 async def page(asked: Asked) -> Page:
     """`/nodes/NAME`."""
     (name,) = asked.path
-    model = await asked.cluster.ask(lambda standing: node_view(standing, name))
+    model = await asked.cluster.ask(lambda live: node_view(live, name))
     labels = [tag("li", f"{key}={value}" if value else key) for key, value in model.labels.items()]
     rows = [(each.resource, bar(each.part, _share(each))) for each in model.amounts]
     body = together(
@@ -342,16 +343,16 @@ def _cordon(model: NodeView, links: Links) -> Markup:
 
 
 def _question(model: NodeView, links: Links) -> Markup:
-    told = soft("Change a value and see which pods would be evicted. It is reckoned, not done: nothing is written.")
+    label = soft("Change a value and see which pods would be evicted. It is computed, not done: nothing is written.")
     forms = [
         _slider(model.name, each, index, links) for index, each in enumerate(model.taints) if each.effect == NO_EXECUTE
     ]
     others = [each.taint for each in model.taints if each.effect != NO_EXECUTE]
     rest = soft(f"{', '.join(others)}: only NoExecute evicts; these decide who may come.") if others else ""
-    return together(told, *forms, rest, _new_taint(model.name, links))
+    return together(label, *forms, rest, _new_taint(model.name, links))
 
 
-def _slider(node: str, taint: TaintTold, index: int, links: Links) -> Markup:
+def _slider(node: str, taint: NodeTaint, index: int, links: Links) -> Markup:
     place = f"effect-{index}"
     controls = field("Value", text_input("value", taint.value, id=f"value-{index}", data_twin=f"slider-{index}"))
     if taint.number is not None:
@@ -407,9 +408,9 @@ async def evicted(asked: Asked) -> Fragment:
     """`/nodes/NAME/eviction?key=K&value=V&effect=NoExecute`."""
     (name,) = asked.path
     key, value, effect = asked.value("key"), asked.value("value"), asked.value("effect", NO_EXECUTE)
-    model = await asked.cluster.ask(lambda standing: eviction(standing, name, key, value, effect))
+    model = await asked.cluster.ask(lambda live: eviction(live, name, key, value, effect))
     new = [each for each in model.leaving if not each.already]
-    told = (
+    label = (
         f"With {model.taint} {len(model.leaving):,} of {model.pods:,} pods would have to go, "
         f"{len(new):,} of them that may stay as things are."
     )
@@ -424,15 +425,15 @@ async def evicted(asked: Asked) -> Fragment:
     ]
     rest = soft(f"and {len(model.leaving) - _SHOWN:,} more") if len(model.leaving) > _SHOWN else ""
     grid = table(("Pod", "When", "Because of", "Otherwise"), rows, "Pods that would go") if rows else ""
-    return Fragment(together(tag("p", tag("b", told)), grid, rest), model)
+    return Fragment(together(tag("p", tag("b", label)), grid, rest), model)
 
 
-def _tolerated(node: str, taint: TaintTold, links: Links) -> Markup:
+def _tolerated(node: str, taint: NodeTaint, links: Links) -> Markup:
     rows = [(tag("code", by), f"{number:,}") for by, number in taint.tolerated_by.items()]
     grid = table(("Tolerated by", "Pods with a node"), rows) if rows else soft("No pod that has a node tolerates it.")
-    told = f"take the taint {taint.taint} from node {node}"
+    label = f"take the taint {taint.taint} from node {node}"
     fields = {"what": "untaint", "node": node, "key": taint.key, "effect": taint.effect}
-    return card(f"Who tolerates {taint.taint}?", grid, change_form(links, "Take the taint away …", told, **fields))
+    return card(f"Who tolerates {taint.taint}?", grid, change_form(links, "Take the taint away …", label, **fields))
 
 
 def _pods(model: NodeView, links: Links) -> Markup:

@@ -14,13 +14,13 @@ from mooring.advisor.simulate.results import Moment, ResourceUse
 from mooring.api import times
 from mooring.api.core_v1 import Node
 from mooring.api.states import is_ready
-from mooring.base.natural import natural
+from mooring.base.natural_sort import natural_key
 from mooring.constraints.tolerations import DO_NOT_SCHEDULE
 from mooring.dashboard.asking import Asked, Fragment, Links, Model, Page
 from mooring.dashboard.elements import choice, field, link, options_for, scrolled, soft, text_input, unread
 from mooring.dashboard.history import Line, Wait
+from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.node_map import Square, block, side_of
-from mooring.dashboard.standing import Standing
 from mooring.scheduler.facade import NodeInfo
 
 STATE = "state"
@@ -84,25 +84,25 @@ class Overview(Model, frozen=True, kw_only=True):
     """Of nodes and pods: why the user may not read any, so that their numbers mean nothing."""
 
 
-def overview(standing: Standing, by: str = "", show: str = "") -> Overview:
+def overview(live: LiveSnapshot, by: str = "", show: str = "") -> Overview:
     """The model of the page: the map by a label, coloured by a resource or by state."""
-    infos = [info for name in standing.node_names if (info := standing.node(name)) is not None]
-    use = list(standing.usage.whole())
+    infos = [info for name in live.node_names if (info := live.node(name)) is not None]
+    use = list(live.usage.whole())
     resources = [each.resource for each in use]
     labels = _labels(infos)
     by = by or (ZONE if ZONE in labels else "")
     show = show if show in (*resources, STATE) else (resources[0] if resources else STATE)
-    history = standing.history
+    history = live.history
     return Overview(
-        origin=standing.snapshot.origin,
-        read_at=standing.read_at.isoformat(timespec="seconds"),
+        origin=live.snapshot.origin,
+        read_at=live.read_at.isoformat(timespec="seconds"),
         nodes=len(infos),
         ready=sum(is_ready(info.node) for info in infos),
         cordoned=sum(info.node.spec.unschedulable for info in infos),
         tainted=sum(_is_tainted(info.node) for info in infos),
-        running=standing.running,
-        pending=len(standing.waiting),
-        ended=standing.ended,
+        running=live.running,
+        pending=len(live.waiting),
+        ended=live.ended,
         evicted=history.evicted,
         bound=history.bound,
         by=by,
@@ -110,17 +110,16 @@ def overview(standing: Standing, by: str = "", show: str = "") -> Overview:
         resources=resources,
         labels=labels,
         utilisation=use,
-        groups=_groups(standing, infos, by, show),
+        groups=_groups(live, infos, by, show),
         waits=_waits(list(history.waits)),
         moments=history.moments,
         evicted_by=history.evicted_by,
         lately=list(history.lines)[::-1],
-        unread={plural: why for plural in ("nodes", "pods") if (why := standing.snapshot.unread(plural))},
+        unread={plural: why for plural in ("nodes", "pods") if (why := live.snapshot.unread(plural))},
     )
 
 
 def _labels(infos: Sequence[NodeInfo]) -> list[str]:
-    """Labels that make groups: with several values, and fewer than there are nodes."""
     values: dict[str, set[str]] = {}
     for info in infos:
         for key, value in info.node.metadata.labels.items():
@@ -129,13 +128,13 @@ def _labels(infos: Sequence[NodeInfo]) -> list[str]:
     return sorted(fitting, key=lambda key: (len(values[key]), key))[:_OFFERED]
 
 
-def _groups(standing: Standing, infos: Sequence[NodeInfo], by: str, show: str) -> list[Group]:
+def _groups(live: LiveSnapshot, infos: Sequence[NodeInfo], by: str, show: str) -> list[Group]:
     members: dict[str, list[NodeInfo]] = {}
     for info in infos:
         members.setdefault(info.node.metadata.labels.get(by, _WITHOUT) if by else "", []).append(info)
-    usage = standing.usage
+    usage = live.usage
     made = []
-    for value in sorted(members, key=natural):
+    for value in sorted(members, key=natural_key):
         found = members[value]
         rows = [usage.rows[info.name] for info in found]
         part = 0.0
@@ -185,7 +184,7 @@ def _seconds(text: str) -> float:
 async def page(asked: Asked) -> Page:
     """`/?by=LABEL&show=RESOURCE`."""
     by, show = asked.value("by"), asked.value("show")
-    model, drawn = await asked.cluster.ask(lambda standing: _drawn(standing, by, show))
+    model, drawn = await asked.cluster.ask(lambda live: _drawn(live, by, show))
     room = together(_chooser(model, asked.links), drawn)
     if "nodes" in model.unread:
         room = unread("nodes", model.unread["nodes"])
@@ -200,25 +199,25 @@ async def page(asked: Asked) -> Page:
 
 
 async def squares(asked: Asked) -> Fragment:
-    """What a pointer on the map is told, as data: names and texts, group by group."""
+    """The tooltips of the map, as data: names and texts, group by group."""
     by, show = asked.value("by"), asked.value("show")
 
-    def told(standing: Standing) -> list[list[tuple[str, str]]]:
-        model = overview(standing, by, show)
-        return [[(each.name, each.told) for each in _squares(standing, group, model.show)] for group in model.groups]
+    def label(live: LiveSnapshot) -> list[list[tuple[str, str]]]:
+        model = overview(live, by, show)
+        return [[(each.name, each.label) for each in _squares(live, group, model.show)] for group in model.groups]
 
-    return Fragment(Markup(""), await asked.cluster.ask(told))
+    return Fragment(Markup(""), await asked.cluster.ask(label))
 
 
-def _drawn(standing: Standing, by: str, show: str) -> tuple[Overview, Markup]:
-    model = overview(standing, by, show)
+def _drawn(live: LiveSnapshot, by: str, show: str) -> tuple[Overview, Markup]:
+    model = overview(live, by, show)
     side = side_of(model.nodes)
     blocks = []
     for index, group in enumerate(model.groups[:_MOST_GROUPS]):
         part = "" if model.show == STATE else f", {group.part:.0%} of {model.show} requested"
         broken = f", {group.not_ready} not ready" if group.not_ready else ""
         title = f"{group.value or 'all nodes'}: {len(group.nodes):,} nodes{part}{broken}"
-        drawn = block(title, _squares(standing, group, model.show), side, index)
+        drawn = block(title, _squares(live, group, model.show), side, index)
         blocks.append(tag("figure", tag("figcaption", title), drawn))
     rest = len(model.groups) - _MOST_GROUPS
     more = soft(f"and {rest} more groups: choose a label with fewer values") if rest > 0 else Markup("")
@@ -226,11 +225,11 @@ def _drawn(standing: Standing, by: str, show: str) -> tuple[Overview, Markup]:
     return model, together(pieces, more, _map_legend(model.show))
 
 
-def _squares(standing: Standing, group: Group, show: str) -> list[Square]:
-    usage, made = standing.usage, []
+def _squares(live: LiveSnapshot, group: Group, show: str) -> list[Square]:
+    usage, made = live.usage, []
     parts = usage.fractions(show) if show in usage.allocatable else None
     for name in group.nodes:
-        info = standing.node(name)
+        info = live.node(name)
         if info is None:
             continue
         node, ready = info.node, is_ready(info.node)
@@ -322,12 +321,12 @@ def _resources(model: Overview) -> Markup:
 def _scheduler(model: Overview) -> Markup:
     waits = model.waits
     if "pods" in model.unread:
-        told: object = unread("pods", model.unread["pods"])
+        label: object = unread("pods", model.unread["pods"])
     elif waits is None:
-        told = soft("No pod says when it was created and when it got its node.")
+        label = soft("No pod says when it was created and when it got its node.")
     else:
         labels = [*(text for _, text in _WAIT_STEPS), "longer"]
-        told = together(
+        label = together(
             soft(
                 f"The last {waits.pods:,} pods that got a node waited {waits.median:g} s (median), "
                 f"{waits.p90:g} s (90%), {waits.longest:g} s (longest). "
@@ -336,7 +335,7 @@ def _scheduler(model: Overview) -> Markup:
             ),
             table(("Waited", "Pods"), zip(labels, waits.histogram, strict=True)),
         )
-    return card("How fast are pods placed?", told, id="scheduler", data_live="")
+    return card("How fast are pods placed?", label, id="scheduler", data_live="")
 
 
 def _over_time(model: Overview, asked: Asked) -> Markup:
@@ -345,8 +344,8 @@ def _over_time(model: Overview, asked: Asked) -> Markup:
     moments = model.moments
     drawn = pictures.timeline(moments, moments[-1].at if moments else 0.0, model.evicted_by)
     key = legend([*pictures.PODS_LEGEND, ("evicted", "had to leave so far (dotted line)")])
-    told = soft(f"Since this dashboard began: {model.bound:,} pods got a node, {model.evicted:,} had to leave theirs.")
-    return card("Pods over time", told, scrolled(drawn, "Pods over time"), key, id="over-time", data_live="")
+    label = soft(f"Since this dashboard began: {model.bound:,} pods got a node, {model.evicted:,} had to leave theirs.")
+    return card("Pods over time", label, scrolled(drawn, "Pods over time"), key, id="over-time", data_live="")
 
 
 def _lately(model: Overview, links: Links) -> Markup:
@@ -354,5 +353,5 @@ def _lately(model: Overview, links: Links) -> Markup:
     for line in model.lately:
         address = links.node(line.name) if line.kind == "node" else links.pod(line.name) if line.kind == "pod" else ""
         rows.append((tag("time", line.at, datetime=line.at), link(address, line.text) if address else line.text))
-    told = table(("When", "What"), rows, "What changed lately") if rows else soft("Nothing tells when it happened.")
-    return card("What changed lately?", told, id="lately", data_live="")
+    label = table(("When", "What"), rows, "What changed lately") if rows else soft("No object has a timestamp.")
+    return card("What changed lately?", label, id="lately", data_live="")

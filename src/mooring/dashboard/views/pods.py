@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 
 from mooring.advisor.explain import NotThereError, SchedulingExplanation, Subject
 from mooring.advisor.explain.matrix import Matrix, NodeRow, matrix
-from mooring.advisor.explain.reasons.nodes import near_miss, shown_taint
+from mooring.advisor.explain.reasons.nodes import near_miss
 from mooring.advisor.expressions import bound
+from mooring.advisor.node_facts import shown_taint
 from mooring.advisor.simulate.html.elements import card, table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.api.core_v1 import Node, Pod, Taint, Toleration
-from mooring.base.natural import natural
+from mooring.base.natural_sort import natural_key
 from mooring.cel.tracing import parts
 from mooring.constraints.celenv import NODE, TAINT
 from mooring.constraints.options import ConstraintOptions
@@ -34,7 +35,7 @@ from mooring.dashboard.elements import (
     text_input,
     unread,
 )
-from mooring.dashboard.standing import Standing
+from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views import explained
 
 _MOST_TAINTS = 60
@@ -92,7 +93,7 @@ class PodView(Model, frozen=True, kw_only=True):
 
 
 def pod_view(
-    standing: Standing,
+    live: LiveSnapshot,
     kind: str,
     namespace: str,
     name: str,
@@ -103,21 +104,26 @@ def pod_view(
     on: str = "",
 ) -> PodView:
     """Raises `NotThereError`."""
-    found = standing.explain(kind, namespace, name)
-    subject = standing.subject(kind, namespace, name)
-    engine, features = standing.engine_for(subject)
+    found = live.explain(kind, namespace, name)
+    subject = live.subject(kind, namespace, name)
+    engine, features = live.engine_for(subject)
     options = features.constraints
-    table_ = matrix(engine, subject, features, part=part, name=contains, plugin=plugin)
+    has_profile = (subject.pod.spec.scheduler_name or "default-scheduler") in engine.profiles
+    table_ = (
+        matrix(engine, subject, features, part=part, name=contains, plugin=plugin)
+        if has_profile
+        else Matrix(filters=[], scores=[], rows=[], nodes=0, feasible=0)  # another scheduler decides about the pod
+    )
     node = on or found.node or (table_.rows[0].node if table_.rows else "")
-    info = standing.node(node)
+    info = live.node(node)
     return PodView(
         explanation=found,
         matrix=table_,
         tolerations=[shown_toleration(each) for each in subject.pod.spec.tolerations],
-        taints=_taints(standing, subject.pod, options),
+        taints=_taints(live, subject.pod, options),
         expressions=list(_expressions(subject, info.node)) if info is not None else [],
         node=node,
-        nodes_unread=standing.snapshot.unread("nodes"),
+        nodes_unread=live.snapshot.unread("nodes"),
     )
 
 
@@ -133,16 +139,16 @@ def shown_toleration(each: Toleration) -> str:
     return f"{text}, {each.toleration_seconds} s" if each.toleration_seconds is not None else text
 
 
-def _taints(standing: Standing, pod: Pod, options: ConstraintOptions) -> list[Tolerated]:
+def _taints(live: LiveSnapshot, pod: Pod, options: ConstraintOptions) -> list[Tolerated]:
     counted: Counter[tuple[str, str, str]] = Counter()
     examples: dict[tuple[str, str, str], Taint] = {}
-    for info in standing.engine.cluster.node_infos():
+    for info in live.engine.cluster.node_infos():
         for taint in info.node.spec.taints:
             key = (taint.key, taint.value, taint.effect)
             counted[key] += 1
             examples[key] = taint
     made = []
-    for key in sorted(counted, key=lambda each: tuple(map(natural, each))):
+    for key in sorted(counted, key=lambda each: tuple(map(natural_key, each))):
         taint = examples[key]
         by = next((each for each in pod.spec.tolerations if tolerates(each, taint, options)), None)
         misses = (
@@ -154,7 +160,6 @@ def _taints(standing: Standing, pod: Pod, options: ConstraintOptions) -> list[To
 
 
 def _expressions(subject: Subject, node: Node) -> Iterator[Expression]:
-    """The pod's expressions, with the values that they have on a node."""
     spec = subject.pod.spec
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
@@ -179,15 +184,15 @@ async def search(asked: Asked) -> Page:
     """`/pods?q=TEXT`: find a pod."""
     text = asked.value("q").strip()
 
-    def found(standing: Standing) -> tuple[list[ListedPod], str]:
+    def found(live: LiveSnapshot) -> tuple[list[ListedPod], str]:
         pods = (
             ListedPod(
                 name=f"{pod.metadata.namespace}/{pod.metadata.name}", node=pod.spec.node_name, phase=pod.status.phase
             )
-            for pod in standing.snapshot.all(Pod)
+            for pod in live.snapshot.all(Pod)
             if text in f"{pod.metadata.namespace}/{pod.metadata.name}"
         )
-        return sorted(pods, key=lambda each: (bool(each.node), each.name)), standing.snapshot.unread("pods")
+        return sorted(pods, key=lambda each: (bool(each.node), each.name)), live.snapshot.unread("pods")
 
     pods, why = await asked.cluster.ask(found)
     shown = pods[of_page(asked, pods)]
@@ -217,9 +222,9 @@ async def page(asked: Asked) -> Page:
     at = max(asked.number("page", 1), 1)
     part = slice((at - 1) * PER_PAGE, at * PER_PAGE)
 
-    def question(standing: Standing) -> PodView:
+    def question(live: LiveSnapshot) -> PodView:
         return pod_view(
-            standing,
+            live,
             kind,
             namespace,
             name,
@@ -255,8 +260,8 @@ async def page(asked: Asked) -> Page:
 def _deletion(kind: str, namespace: str, name: str, asked: Asked) -> Markup:
     if kind != "pod":
         return Markup("")
-    told = f"delete pod {namespace}/{name}"
-    return change_form(asked.links, "Delete the pod …", told, what="delete-pod", namespace=namespace, name=name)
+    label = f"delete pod {namespace}/{name}"
+    return change_form(asked.links, "Delete the pod …", label, what="delete-pod", namespace=namespace, name=name)
 
 
 def _helps(model: PodView, asked: Asked) -> Markup:
@@ -283,7 +288,7 @@ def _matrix(model: PodView, asked: Asked) -> Markup:
     scored = [each for each in found.scores if any(row.scores.get(each) for row in found.rows)]
     head = ("Node", *found.filters, *scored, "Points") if scored else ("Node", *found.filters)
     rows = [_row(row, found.filters, scored, asked) for row in found.rows]
-    told = soft(
+    label = soft(
         f"{found.feasible:,} of {model.explanation.total_nodes:,} nodes would do. Every plugin that refuses some node "
         "has a column, and so has every one that gives points; ✓ means that it has nothing against the node."
     )
@@ -291,7 +296,7 @@ def _matrix(model: PodView, asked: Asked) -> Markup:
     grid = tag("div", tag("table", header, tag("tbody", *rows)), class_="scroll matrix", tabindex="0", role="group",
                aria_label="Nodes by plugins", id="matrix", data_live="")  # fmt: skip
     path = ("pods", *asked.path)
-    return card("Node by node", told, form, grid, pager(asked, path, found.nodes, kept))
+    return card("Node by node", label, form, grid, pager(asked, path, found.nodes, kept))
 
 
 def _row(row: NodeRow, filters: Sequence[str], scored: Sequence[str], asked: Asked) -> Markup:
@@ -326,8 +331,8 @@ def _tolerations(model: PodView) -> Markup:
     rest = len(model.taints) - _MOST_TAINTS
     more = soft(f"and {rest:,} more taints") if rest > 0 else ""
     grid = table(("Taint", "Nodes", "Tolerated?", "By what, or why not"), rows, "Taints")
-    told = soft("Its tolerations:") if model.tolerations else soft("It has no tolerations.")
-    return card("Does it tolerate the taints?", told, own if model.tolerations else "", grid, more)
+    label = soft("Its tolerations:") if model.tolerations else soft("It has no tolerations.")
+    return card("Does it tolerate the taints?", label, own if model.tolerations else "", grid, more)
 
 
 def _values(model: PodView, asked: Asked) -> Markup:

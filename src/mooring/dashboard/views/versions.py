@@ -1,6 +1,6 @@
 """Versions and gates: what is on at which emulation version, who uses it, what breaks on a rollback, what to do when.
 
-What is said of objects is what `mooring audit` says; it is asked for when somebody sees it, for it reads all objects.
+What is said of objects is what `mooring audit` says; it is loaded when it is visible, since it reads all objects.
 """
 
 from collections import Counter
@@ -12,8 +12,6 @@ from mooring.advisor.audit.results import Step
 from mooring.advisor.simulate.html.elements import card, table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.advisor.snapshot import SnapshotError
-from mooring.api.errors import StatusError
-from mooring.client import ClientError
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
 from mooring.dashboard.elements import badge, choice, command, field, folded, notice, soft
@@ -32,16 +30,16 @@ class Versions(Model, frozen=True, kw_only=True):
     notes: list[str]
 
 
-async def _running(asked: Asked) -> Running:
+def _running(asked: Asked) -> Running:
     try:
-        return await asked.cluster.running()
-    except (ClientError, StatusError, QuestionError) as error:
-        raise BadRequestError(f"the server does not tell how it runs: {error}") from error
+        return asked.cluster.running()
+    except QuestionError as error:
+        raise BadRequestError(str(error)) from error
 
 
 async def page(asked: Asked) -> Page:
     """`/versions`, with `to=1.36`, `compat=1.35`, `off=GATE` and `on=GATE` for a question."""
-    running = await _running(asked)
+    running = _running(asked)
     emulation, lowest = options.described(running)
     model = Versions(
         emulation=emulation,
@@ -52,10 +50,10 @@ async def page(asked: Asked) -> Page:
     )
     asked_for = {name: asked.value(name) for name in ("to", "compat", "off", "on")}
     source = asked.links.to("versions", "audit", **asked_for)
-    told = soft(f"The cluster runs as {emulation}, and objects may be read by servers from {lowest} on.")
+    label = soft(f"The cluster runs as {emulation}, and objects may be read by servers from {lowest} on.")
     body = together(
         *(notice(note) for note in running.notes),
-        told,
+        label,
         card("What would break?", _form(model, asked)),
         tag("div", soft("Looking at all objects …"), id="audit", data_src=source, aria_live="polite"),
         _gates(model),
@@ -94,13 +92,13 @@ def _gates(model: Versions) -> Markup:
         for each in model.gates
     ]
     head = ("Gate", "Here", *(f"{each}" for each in model.versions))
-    told = soft("By default at each emulation version; a dash where the gate did not exist yet or is gone.")
-    return card("Feature gates", told, table(head, rows, "Feature gates by version"))
+    label = soft("By default at each emulation version; a dash where the gate did not exist yet or is gone.")
+    return card("Feature gates", label, table(head, rows, "Feature gates by version"))
 
 
 async def audited(asked: Asked) -> Fragment:
     """`/versions/audit?to=1.36&off=GATE`: what `mooring audit` says."""
-    running, cluster = await _running(asked), asked.cluster
+    running, cluster = _running(asked), asked.cluster
     off, on = ([asked.value(name)] if asked.value(name) else [] for name in ("off", "on"))
     try:
         question = ask(
@@ -115,7 +113,7 @@ async def audited(asked: Asked) -> Fragment:
         return Fragment(notice(str(error)), {"problem": str(error)})
     except SnapshotError as error:
         raise BadRequestError(str(error)) from error
-    settings, access = cluster.access.settings, cluster.access
+    settings, access = cluster.settings, cluster.access
     found = await cluster.compute(
         partial(audit, snapshot, question, profiles=settings.profiles, has_stored_versions=access.has_stored_versions)
     )

@@ -90,7 +90,7 @@ def with_step(text: str, name: str, asked: Asked) -> str:
         raise ScenarioError(f"there is no step {name!r}: there are {', '.join(_STEPS)}")
     tree["steps"] = [*(tree.get("steps") or []), found[1](name, asked)]
     made = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
-    scenario_file.read(made)  # tells what is wrong with it
+    scenario_file.read(made)  # raises what is wrong with it
     return made
 
 
@@ -112,8 +112,8 @@ async def simulated(asked: Asked, text: str) -> tuple[str, Simulation]:
     if wanted != scenario_file.ClusterWanted():
         raise ScenarioError("cluster: the simulation is of the cluster that you see; leave it out")
     cluster = asked.cluster
-    snapshot = await cluster.ask(lambda standing: standing.snapshot)
-    result = await cluster.compute(partial(simulate, snapshot, scenario, cluster.access.settings))
+    snapshot = await cluster.ask(lambda live: live.snapshot)
+    result = await cluster.compute(partial(simulate, snapshot, scenario, cluster.settings))
     name = hashlib.sha256(f"{cluster.revision} {text}".encode()).hexdigest()[:16]
     cluster.simulations[name] = result
     while len(cluster.simulations) > _KEPT:
@@ -151,7 +151,7 @@ def _scenario(asked: Asked, text: str, problem: str = "") -> Markup:
     if text and not problem:
         try:
             found, _ = scenario_file.read(text)
-            steps = [tag("li", _told(change)) for step in found.steps for change in step.changes]
+            steps = [tag("li", _describe_change(change)) for step in found.steps for change in step.changes]
         except ScenarioError as error:
             problem = str(error)
     return together(
@@ -168,8 +168,7 @@ def _scenario(asked: Asked, text: str, problem: str = "") -> Markup:
     )  # fmt: skip
 
 
-def _told(change: Any) -> str:
-    """A change in a line, as the scenario's classes are called."""
+def _describe_change(change: Any) -> str:
     words = {"AddNodes": "add nodes", "RemoveNodes": "take away nodes", "Add": "add", "Remove": "remove"}
     name = words.get(type(change).__name__, type(change).__name__.lower())
     if hasattr(change, "objects"):

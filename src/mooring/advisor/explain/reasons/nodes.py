@@ -7,15 +7,16 @@ from mooring.advisor.explain.amounts import amount
 from mooring.advisor.explain.options import CEL_GATE, OPERATOR_GATES, SEMVER_GATE
 from mooring.advisor.explain.reasons.groups import Groups, as_one, by_text, pods_named, some
 from mooring.advisor.explain.view import PODS, Shortage, Unmet, View
+from mooring.advisor.node_facts import shown_taint
 from mooring.api.core_v1 import Node, NodeSelectorRequirement, Taint, Toleration
 from mooring.cel.environment import Program
 from mooring.cel.tracing import Finding, trace
 from mooring.cel.values import Timestamp
 from mooring.constraints import node_selector, semver
 from mooring.constraints.celenv import NODE, TAINT
-from mooring.constraints.integers import canonical_int64
+from mooring.constraints.integers import parse_canonical_int64
 from mooring.constraints.options import ConstraintOptions
-from mooring.constraints.time_added import time_added
+from mooring.constraints.time_added import parse_time_added
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
@@ -44,11 +45,6 @@ def taints(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
     return by_text(infos, text)
 
 
-def shown_taint(taint: Taint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}"
-
-
 def taint_text(view: View, taint: Taint) -> str:
     """A taint, and why the tolerations that are about it do not tolerate it."""
     text = f"taint {shown_taint(taint)} is not tolerated"
@@ -71,11 +67,11 @@ def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) 
         return f"{shown} does not count while the gate {gate} is off"
     match toleration.operator:
         case "Gt" | "Lt":
-            if canonical_int64(taint.value) is None:
+            if parse_canonical_int64(taint.value) is None:
                 return f"{shown} compares numbers, and {taint.value!r} is none"
             return f"{shown} needs {'more' if toleration.operator == 'Gt' else 'less'} than {toleration.value}"
         case "SemverGt" | "SemverLt" | "SemverEq":
-            if semver.tolerant_or_none(taint.value) is None:
+            if semver.parse_tolerant_or_none(taint.value) is None:
                 return f"{shown} compares versions, and {taint.value!r} is none"
             needed = {"SemverGt": "a version above", "SemverLt": "a version below", "SemverEq": "the version"}
             return f"{shown} needs {needed[toleration.operator]} {toleration.value}"
@@ -88,7 +84,7 @@ def _expression_miss(expression: str, taint: Taint, options: ConstraintOptions) 
     if not options.cel:
         return f"`{expression}` does not count while the gate {CEL_GATE} is off"
     values = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    added = time_added(taint)
+    added = parse_time_added(taint)
     bindings = {"taint": values if added is None else {**values, "timeAdded": Timestamp.from_datetime(added)}}
     return findings_text(expression, trace(_taint_program(expression), bindings))
 
@@ -132,15 +128,16 @@ def affinity(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups:
 
 
 def _label_keys(view: View) -> list[str] | None:
-    """The labels that decide; None when names of nodes do too."""
     keys = list(view.pod.spec.node_selector)
     for term in view.terms:
         if term.match_fields:
             return None
         keys += [entry.key for entry in term.match_expressions]
         for expression in term.match_cel_expressions:
-            compiled = node_selector.term(type(term)(match_cel_expressions=[expression]), view.features.constraints)
-            read = node_selector.reads(compiled.labels[0]) if compiled is not None else ()
+            compiled = node_selector.compile_term(
+                type(term)(match_cel_expressions=[expression]), view.features.constraints
+            )
+            read = node_selector.label_keys_read(compiled.labels[0]) if compiled is not None else ()
             if read is None:
                 return None
             keys += read
@@ -176,7 +173,7 @@ def unmet_text(view: View, unmet: Unmet, node: Node) -> str:
         return f"{shown} does not hold: the label is {value!r}"
     if value is None:
         return f"{shown} does not hold: there is no such label"
-    if requirement.operator in semver.OPERATORS and semver.tolerant_or_none(value) is None:
+    if requirement.operator in semver.OPERATORS and semver.parse_tolerant_or_none(value) is None:
         return f"{shown} does not hold: {value!r} is no version"
     return f"{shown} does not hold: the label is {value!r}"
 

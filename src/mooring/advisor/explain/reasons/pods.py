@@ -9,7 +9,7 @@ from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
 _FEW = 5
-"""So many domains are told one by one."""
+"""Up to so many domains are described one by one."""
 
 
 def spread(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
@@ -32,13 +32,13 @@ def spread_text(each: Spread) -> str:
 
 def affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
     """By the terms that do not hold; domain by domain where there are few of them."""
-    alike: dict[tuple[tuple[str, int, str], ...], list[tuple[NodeInfo, list[Apart]]]] = {}
+    by_terms: dict[tuple[tuple[str, int, str], ...], list[tuple[NodeInfo, list[Apart]]]] = {}
     for info in infos:
         found = view.apart(info.node)
         key = tuple((each.kind, each.index, each.term.topology_key) for each in found)
-        alike.setdefault(key, []).append((info, found))
+        by_terms.setdefault(key, []).append((info, found))
     groups: Groups = []
-    for members in alike.values():
+    for members in by_terms.values():
         domains = {tuple(each.domain for each in found) for _, found in members}
         if len(domains) <= _FEW:
             texts: dict[str, list[NodeInfo]] = {}
@@ -52,7 +52,6 @@ def affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
 
 
 def _together(same: Sequence[Apart]) -> str:
-    """A term that does not hold in many domains."""
     first = same[0]
     key, selector = first.term.topology_key, term_text(first.term)
     if first.kind == "affinity":

@@ -62,7 +62,7 @@ def _binding_texts(view: View, info: NodeInfo, status: Status) -> list[str]:
                 f"claim {full_name(claim)} is bound to the volume {claim.spec.volume_name}, which is not there"
             )
         elif volume is not None and not _reaches(view, volume, info):
-            found.append(f"volume {volume.metadata.name} can be used only where {_affinity_text(volume)}")
+            found.append(f"volume {volume.metadata.name} can be used only where {affinity_text(volume)}")
         elif not is_bound(claim) and any("persistent volumes to bind" in reason for reason in status.reasons):
             found.append(f"{_claim_text(claim)}, and there is none for it here")
         elif not is_bound(claim) and any("free storage" in reason for reason in status.reasons):
@@ -74,7 +74,7 @@ def _reaches(view: View, volume: PersistentVolume, info: NodeInfo) -> bool:
     return node_selector.volume_matches(volume, info.node.metadata.labels, view.features.constraints)
 
 
-def _affinity_text(volume: PersistentVolume) -> str:
+def affinity_text(volume: PersistentVolume) -> str:
     required = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
     terms = required.node_selector_terms if required is not None else []
     return " or ".join(

@@ -10,7 +10,7 @@ from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
 from mooring.api import codec
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import PodResourceClaim
+from mooring.api.core_v1 import Pod, PodResourceClaim
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.resource_v1 import (
     DeviceClaim,
@@ -27,6 +27,7 @@ from mooring.scheduler.facade import ClaimError, NodeInfo, device_claim_name
 from mooring.scheduler.framework import Status
 
 PLUGIN = "DynamicResources"
+_KEPT = "pods that exist keep the claims they have"
 _IMMUTABLE = "a claim cannot be changed: it is deleted and made again"
 Asked = ExactDeviceRequest | DeviceSubRequest
 
@@ -67,7 +68,6 @@ def _is_held_by(claim: ResourceClaim, remedy: Remedy) -> bool:
 
 
 def _freed(claim: ResourceClaim) -> ResourceClaim:
-    """A claim after its last user has gone."""
     after = copy_of(claim)
     after.status.allocation, after.status.reserved_for = None, []
     return after
@@ -89,9 +89,15 @@ def _changed(view: View, found: Found, idea: Remedy, change: Callable[[Asked], N
     new = copy_of(template)
     _change_request(new.spec.spec, found, change)
     changes = [_made_again(template, new)]
-    if view.subject.exists:
-        changes.append(patches.deletion(view.pod))
-    return replace(idea, put=(after,), changes=tuple(changes), caveat="pods that are there keep the claims they have")
+    if isinstance(view.subject.source, Pod):
+        edit = (lambda _: True) if view.subject.exists else None  # the pod is created again, for its new claim
+        return replace(idea, edit=edit, put=(after, new), changes=tuple(changes), caveat=_KEPT)
+    pending = [pod for pod in view.subject.siblings if not pod.spec.node_name]
+    if pending:
+        names = [pod.metadata.name for pod in pending]
+        command = patches.kubectl("delete", "pod", *names, namespace=view.namespace)
+        changes.append(Change(target=patches.target_of(pending[0]), action="delete", command=command))
+    return replace(idea, put=(after, new), remove=tuple(pending), changes=tuple(changes), caveat=_KEPT)
 
 
 def _stands_for(view: View, entry: PodResourceClaim, claim: ResourceClaim) -> bool:
@@ -119,7 +125,6 @@ def _made_again(before: Resource, after: Resource) -> Change:
 
 
 def _missing_classes(view: View) -> Iterator[Remedy]:
-    """Classes that claims of the pod name and that are not there."""
     names = {
         asked.device_class_name
         for claim in view.objects(ResourceClaim).values()

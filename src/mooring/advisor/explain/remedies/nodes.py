@@ -1,4 +1,4 @@
-"""What helps against a node's own reasons: cordons, names, taints, labels, resources and ports."""
+"""Remedies against a node's own reasons: cordons, names, taints, labels, resources and ports."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from msgspec import structs
 from mooring.advisor.explain import labels as label_values
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.amounts import amount, quantity
-from mooring.advisor.explain.reasons.nodes import shown_requirement, shown_taint
+from mooring.advisor.explain.reasons.nodes import shown_requirement
 from mooring.advisor.explain.remedies.remedy import (
     BOUND,
     LARGE,
@@ -22,6 +22,7 @@ from mooring.advisor.explain.remedies.remedy import (
     node_change,
 )
 from mooring.advisor.explain.view import PODS, Shortage, Unmet, View
+from mooring.advisor.node_facts import shown_taint, similar
 from mooring.api.core_v1 import (
     Container,
     Node,
@@ -34,13 +35,17 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.states import priority
 from mooring.constraints import requests, semver
-from mooring.constraints.integers import canonical_int64
+from mooring.constraints.integers import parse_canonical_int64
 from mooring.constraints.tolerations import tolerates
 from mooring.scheduler.facade import NodeInfo, host_ports, needed_features
 from mooring.scheduler.framework import Status
 
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _SYSTEM = "node.kubernetes.io/"
+_CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+_CONTROL_PLANE_CAVEAT = "control-plane nodes are kept free for the control plane"
+_STATE_CAVEAT = "the node has this taint because something is wrong with it"
+_DEAD = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/network-unavailable")
 
 
 def unschedulable(_view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
@@ -95,20 +100,74 @@ def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         )
     edits = [_adding(_exact(taint)) for taint in untolerated]
     shown = " and ".join(shown_taint(taint) for taint in untolerated)
+    if any(taint.key in _DEAD for taint in untolerated):  # a pod would not run there
+        yield add_node(view, "TaintToleration", info.node)
+        return
+    yield from _corrected_tolerations(view, untolerated)
     is_system = any(taint.key.startswith(_SYSTEM) for taint in untolerated)
+    is_control_plane = any(taint.key in _CONTROL_PLANE for taint in untolerated)
     yield Remedy(
         "TaintToleration",
         "tolerate",
-        (LARGE if is_system else SMALL) * len(edits),
+        (LARGE if is_system or is_control_plane else SMALL) * len(edits),
         f"tolerate the taint {shown}" if len(edits) == 1 else f"tolerate the taints {shown}",
         edit=_all_of(edits),
-        caveat="the node has this taint because something is wrong with it" if is_system else "",
+        caveat=_STATE_CAVEAT if is_system else _CONTROL_PLANE_CAVEAT if is_control_plane else "",
     )
     ranged = _ranged(view, untolerated)
     if ranged is not None:
         yield ranged
-    if not is_system:
+    if not is_system and not is_control_plane:
         yield _untaint(info.node, untolerated)
+
+
+def _corrected_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
+    for taint in untolerated if len(untolerated) == 1 else ():
+        for each in view.pod.spec.tolerations:
+            if each.expression or not each.key or each.operator not in ("", "Equal", "Exists"):
+                continue
+            is_meant = each.key == taint.key or similar(each.key, [taint.key])
+            if not is_meant or (each.key == taint.key and each.operator == "Equal" and not _is_typo(each, taint)):
+                continue
+            wanted = Toleration(
+                key=taint.key,
+                operator=each.operator,
+                value="" if each.operator == "Exists" else taint.value,
+                effect=each.effect and taint.effect,
+                toleration_seconds=each.toleration_seconds,
+            )
+            yield Remedy(
+                "TaintToleration",
+                "correct toleration",
+                BOUND,
+                f"correct the toleration {_shown_toleration(each)} to {_shown_toleration(wanted)}",
+                edit=_replacing(each, wanted),
+            )
+
+
+def _is_typo(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration with the right key differs from a taint by effect or by a spelling mistake of the value."""
+    is_other_effect = bool(toleration.effect) and toleration.effect != taint.effect
+    return is_other_effect or (toleration.value != taint.value and bool(similar(toleration.value, [taint.value])))
+
+
+def _shown_toleration(each: Toleration) -> str:
+    value = f"={each.value}" if each.value else ""
+    return f"{each.key}{value}{f':{each.effect}' if each.effect else ''}"
+
+
+def _replacing(old: Toleration, new: Toleration) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        places = [
+            index
+            for index, each in enumerate(spec.tolerations)
+            if (each.key, each.operator, each.value, each.effect) == (old.key, old.operator, old.value, old.effect)
+        ]
+        for index in places:
+            spec.tolerations[index] = new
+        return bool(places)
+
+    return edit
 
 
 def _exact(taint: Taint) -> Toleration:
@@ -117,12 +176,11 @@ def _exact(taint: Taint) -> Toleration:
 
 
 def _ranged(view: View, untolerated: Sequence[Taint]) -> Remedy | None:
-    """One toleration by number for a taint that nodes have with different values."""
     if len(untolerated) != 1 or not view.features.constraints.numeric_tolerations:
         return None
     key, effect = untolerated[0].key, untolerated[0].effect
     numbers: set[int] = view.taint_numbers.get((key, effect), set())
-    if len(numbers) < 2 or canonical_int64(untolerated[0].value) is None:
+    if len(numbers) < 2 or parse_canonical_int64(untolerated[0].value) is None:
         return None
     bound = min(numbers) - 1
     toleration = Toleration(key=key, operator="Gt", value=str(bound), effect=effect)
@@ -159,7 +217,6 @@ class _Step:
 
 
 def _adjusted(view: View, taint: Taint) -> _Step | None:
-    """Move the bound of a toleration that is about the same key."""
     for each in view.pod.spec.tolerations:
         if each.expression or each.key != taint.key or each.effect not in ("", taint.effect):
             continue
@@ -176,10 +233,10 @@ def _adjusted(view: View, taint: Taint) -> _Step | None:
 
 def _distance(one: str, other: str) -> float:
     """How far apart two bounds are: numbers, or versions with each part weighing less than the one before."""
-    numbers = label_values.lax_int64(one), label_values.lax_int64(other)
+    numbers = label_values.parse_lax_int64(one), label_values.parse_lax_int64(other)
     if numbers[0] is not None and numbers[1] is not None:
         return abs(numbers[0] - numbers[1])
-    versions = semver.tolerant_or_none(one), semver.tolerant_or_none(other)
+    versions = semver.parse_tolerant_or_none(one), semver.parse_tolerant_or_none(other)
     if versions[0] is None or versions[1] is None:
         return 0
     left, right = versions[0], versions[1]
@@ -188,12 +245,11 @@ def _distance(one: str, other: str) -> float:
 
 
 def _bound(operator: str, value: str) -> str | None:
-    """The nearest bound with which an operator lets a value pass."""
     if operator in ("Gt", "Lt"):
-        number = canonical_int64(value)
+        number = parse_canonical_int64(value)
         return None if number is None else str(number - 1 if operator == "Gt" else number + 1)
     if operator in ("SemverGt", "SemverLt"):
-        version = semver.tolerant_or_none(value)
+        version = semver.parse_tolerant_or_none(value)
         return None if version is None else label_values.neighbour(version, above=operator == "SemverLt")
     return None
 
@@ -232,8 +288,9 @@ def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
         return
     pairs, terms = view.unmet_pairs(info.node), view.unmet_terms(info.node)
     fewest = min(terms, key=len, default=[])
+    yield from _corrected_labels(info.node, [*pairs, *fewest])
     wanted = label_values.satisfying(view, info.node, [*pairs, *fewest])
-    labelled = label_node("NodeAffinity", info.node, wanted) if wanted else None
+    labelled = label_node(view, "NodeAffinity", info.node, wanted) if wanted else None
     if labelled is not None:
         yield labelled
     steps = [_relaxed(each, info.node) for each in (*pairs, *fewest)]
@@ -250,6 +307,50 @@ def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
         yield Remedy("NodeAffinity", "drop affinity", LARGE + 1, "drop the required node affinity", edit=_drop_required)
 
 
+def _corrected_labels(node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
+    labels = node.metadata.labels
+    for each in unmet if len(unmet) == 1 else ():
+        requirement = each.requirement
+        if requirement is None or each.field_name or requirement.operator not in ("In", "Exists"):
+            continue
+        key = each.key if each.key in labels else similar(each.key, labels)
+        if not key:
+            continue
+        values = requirement.values
+        meant = [value if value == labels[key] else similar(value, [labels[key]]) for value in values]
+        if requirement.operator == "In" and labels[key] not in meant:
+            continue
+        value = labels[key] if requirement.operator == "In" else ""
+        old = shown_requirement(requirement, from_pair=each.term is None)
+        new = f"{key}={value}" if value else key
+        edit = _renaming_pair(each.key, key, value) if each.term is None else _renaming_entry(each, key, value)
+        yield Remedy("NodeAffinity", "correct label", BOUND, f"correct `{old}` to `{new}`", edit=edit)
+
+
+def _renaming_pair(old: str, key: str, value: str) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        if old not in spec.node_selector:
+            return False
+        spec.node_selector = {
+            (key if each == old else each): (value if each == old else before)
+            for each, before in spec.node_selector.items()
+        }
+        return True
+
+    return edit
+
+
+def _renaming_entry(unmet: Unmet, key: str, value: str) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        entries = _entries(spec, unmet)
+        for each in entries:
+            each.key = key
+            each.values = [value] if value else each.values
+        return bool(entries)
+
+    return edit
+
+
 def _drop_required(spec: PodSpec) -> bool:
     if spec.affinity is None or spec.affinity.node_affinity is None:
         return False
@@ -258,7 +359,6 @@ def _drop_required(spec: PodSpec) -> bool:
 
 
 def _relaxed(unmet: Unmet, node: Node) -> _Step:
-    """Make a condition hold on a node by asking for less."""
     requirement = unmet.requirement
     if unmet.term is None:
         text = f"drop the nodeSelector {unmet.key}"
@@ -280,7 +380,7 @@ def _relaxed(unmet: Unmet, node: Node) -> _Step:
 
 def _bound_of_label(operator: str, value: str) -> str | None:
     if operator in ("Gt", "Lt"):
-        number = label_values.lax_int64(value)
+        number = label_values.parse_lax_int64(value)
         return None if number is None else str(number - 1 if operator == "Gt" else number + 1)
     return _bound(operator, value)
 
@@ -361,7 +461,6 @@ def _asking_for_less(view: View, shortages: Sequence[Shortage]) -> Remedy | None
 
 
 def _deleting(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Remedy | None:
-    """Free what is missing by deleting pods."""
     freed = ", ".join(
         "room for a pod" if each.resource == PODS else f"{amount(each.resource, each.missing)} {each.resource}"
         for each in shortages
@@ -371,7 +470,6 @@ def _deleting(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Reme
 
 
 def _reduction(view: View, shortage: Shortage) -> _Step | None:
-    """Let the largest container ask for as much less as is missing."""
     resource = shortage.resource
     if resource == PODS:
         return None
@@ -384,7 +482,7 @@ def _reduction(view: View, shortage: Shortage) -> _Step | None:
     source = spec.resources if largest is None else largest.resources
     if source is None:
         return None
-    before = requests.units(resource, source.requests[resource])
+    before = requests.to_units(resource, source.requests[resource])
     after = before - shortage.missing
     part = shortage.missing / before
     who = "the pod" if largest is None else f"container {largest.name}"
@@ -424,7 +522,7 @@ def _in_the_way(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> li
     missing = {each.resource: each.missing for each in shortages}
 
     def given(pod: Pod) -> dict[str, int]:
-        asked = view.engine.cluster.shapes.shape_of(pod).requests
+        asked = view.engine.cluster.signatures.signature_of(pod).requests
         return {name: 1 if name == PODS else asked.get(name, 0) for name in missing}
 
     free = [pod for pod in info.pods if not any(each.kind == "DaemonSet" for each in pod.metadata.owner_references)]
@@ -466,7 +564,7 @@ def declared_features(view: View, info: NodeInfo, _status: Status) -> Iterator[R
 def ports(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     held = view.port_holders(info)
     taken = {port.port for other in info.pods for port in host_ports(other.spec)}
-    own = {port.port for port in view.shape.ports}
+    own = {port.port for port in view.signature.ports}
     wanted: dict[int, int] = {}
     for port, _ in held:
         if port.port not in wanted:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from mooring.advisor.explain.reasons.pods import term_text
 from mooring.advisor.explain.remedies.remedy import (
+    BOUND,
     LARGE,
     MODEST,
     SMALL,
@@ -28,10 +29,20 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         wanted: dict[str, str | None] = {
             each.constraint.topology_key: each.least_domain or info.name for each in unlabelled
         }
-        labelled = label_node("PodTopologySpread", info.node, wanted, caveat="if the node really is there")
+        labelled = label_node(view, "PodTopologySpread", info.node, wanted, caveat="if the node really is there")
         if labelled is not None:
             yield labelled
         return
+    old = [each for each in broken if view.old_pods_counted(each.index)]
+    if old and view.features.spread_label_keys:
+        keys = " and ".join(each.constraint.topology_key for each in old)
+        yield Remedy(
+            "PodTopologySpread",
+            "count the new revision",
+            BOUND,
+            f"spread over {keys} counting only pods of the new template (matchLabelKeys: pod-template-hash)",
+            edit=_each(old, lambda own, _: own.match_label_keys.append("pod-template-hash")),
+        )
     yield Remedy(
         "PodTopologySpread",
         "raise maxSkew",
@@ -76,7 +87,7 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         if each.domain is None:
             unlabelled[each.term.topology_key] = view.domain_with_pods(each.index) or info.name
     if unlabelled:
-        labelled = label_node("InterPodAffinity", info.node, unlabelled, caveat="if the node really is there")
+        labelled = label_node(view, "InterPodAffinity", info.node, unlabelled, caveat="if the node really is there")
         if labelled is not None:
             yield labelled
     own = [each for each in apart if each.kind != "existing"]
@@ -104,7 +115,6 @@ def _dropping(apart: list[Apart]) -> Edit:
 
 
 def _take(spec: PodSpec, apart: list[Apart], *, softly: bool) -> bool:
-    """Take required terms away, or make preferences of them."""
     if spec.affinity is None:
         return False
     for kind, holder in (("affinity", spec.affinity.pod_affinity), ("anti-affinity", spec.affinity.pod_anti_affinity)):

@@ -1,7 +1,8 @@
-"""A change that may help, before it was tried."""
+"""A change that may help; ``search.py`` tries it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from msgspec import structs
 
@@ -18,7 +19,7 @@ Edit = Callable[[PodSpec], bool]
 """Changes the spec that it is given, in place; false when there is nothing to change in it."""
 
 BOUND, SMALL, MODEST, NEW_NODE, LARGE, DRASTIC = 1, 2, 3, 4, 5, 8
-"""How much a change takes: moving a bound, adding something, relaxing something, another node, giving something up,
+"""The size of a change: moving a bound, adding something, relaxing something, another node, dropping a constraint,
 deleting."""
 _HOSTNAME = "kubernetes.io/hostname"
 _SIMULATION = "simulation.mooring.dev/"
@@ -35,13 +36,15 @@ class Remedy:
     size: int
     summary: str
     edit: Edit | None = None
-    """Of the pod, and of the template it comes from."""
+    """Changes the pod, and the template that it comes from."""
+    edit_source: Callable[[Any], bool] | None = None
+    """Changes the workload outside of its template."""
     put: tuple[Resource, ...] = ()
-    """What is there then, also by the work of controllers ..."""
+    """The objects that exist then, also by the work of controllers ..."""
     remove: tuple[Resource, ...] = ()
-    """... and what is not."""
+    """... and those that do not."""
     changes: tuple[Change, ...] = ()
-    """What somebody has to do about objects other than the pod."""
+    """What a user does to objects other than the pod and its workload."""
     caveat: str = ""
     distance: float = 0
     """How far a bound is moved, to choose among remedies of the same size."""
@@ -56,8 +59,10 @@ def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], comm
     return replace(idea, put=(after,), changes=(patches.modification(before, after, command),))
 
 
-def label_node(plugin: str, node: Node, labels: dict[str, str | None], *, caveat: str = "") -> Remedy | None:
-    """Give a node labels, or take them away; None for labels that nobody should touch."""
+def label_node(
+    view: View, plugin: str, node: Node, labels: dict[str, str | None], *, caveat: str = ""
+) -> Remedy | None:
+    """Set labels of a node, or remove them; None for the host name. The caveat names the pods that select on them."""
     if not labels or _HOSTNAME in labels:
         return None
     name, old = node.metadata.name, node.metadata.labels
@@ -70,14 +75,32 @@ def label_node(plugin: str, node: Node, labels: dict[str, str | None], *, caveat
             if value is not None:
                 after.metadata.labels[key] = value
 
+    selecting = _selecting(view, node, {key for key in labels if key in old})
+    if selecting:
+        caveat = "; ".join(
+            filter(None, (caveat, f"{selecting} selects on the old value and could not start there again"))
+        )
     size = sum(MODEST if key in old else SMALL for key in labels)
     summary = f"label node {name} with {' and '.join(words)}"
     command = patches.kubectl("label", "node", name, *words, *overwrite)
     return node_change(Remedy(plugin, "label node", size, summary, caveat=caveat), node, change, command)
 
 
+def _selecting(view: View, node: Node, keys: set[str]) -> str:
+    """Return a pod on a node that selects nodes by one of some labels; empty if there is none."""
+    info = view.engine.cluster.node(node.metadata.name) if keys else None
+    for pod in info.pods if info is not None else ():
+        affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+        required = affinity and affinity.required_during_scheduling_ignored_during_execution
+        terms = required.node_selector_terms if required else []
+        used = {*pod.spec.node_selector, *(entry.key for term in terms for entry in term.match_expressions)}
+        if used & keys:
+            return f"pod {full_name(pod)}"
+    return ""
+
+
 def add_node(view: View, plugin: str, model: Node) -> Remedy:
-    """Another, empty node like one that there is; of equal ones the first stands for all."""
+    """Add an empty node like an existing one; of equal nodes the first is named."""
     model = view.first_like(model)
     name = f"{model.metadata.name}-like"
     while view.engine.cluster.node(name) is not None:
@@ -86,7 +109,10 @@ def add_node(view: View, plugin: str, model: Node) -> Remedy:
     simulated = {key: value for key, value in model.metadata.annotations.items() if key.startswith(_SIMULATION)}
     taints = [taint for taint in model.spec.taints if not taint.key.startswith(_SYSTEM_TAINTS)]
     old = model.status
-    status = NodeStatus(capacity=old.capacity, allocatable=old.allocatable, conditions=old.conditions)
+    conditions = [
+        structs.replace(each, status="True", reason="", message="") for each in old.conditions if each.type == "Ready"
+    ]
+    status = NodeStatus(capacity=old.capacity, allocatable=old.allocatable, conditions=conditions)
     metadata = ObjectMeta(name=name, labels=labels, annotations=simulated)
     made = Node(metadata=metadata, spec=NodeSpec(taints=taints), status=status)
     change = patches.creation(made)
@@ -105,9 +131,9 @@ def add_node(view: View, plugin: str, model: Node) -> Remedy:
 
 
 def delete_pods(view: View, plugin: str, victims: Iterable[Pod], why: str) -> Remedy | None:
-    """Delete pods; None for too many, or for those that belong to the node itself."""
+    """Delete pods; None for too many, for pods of the same workload, and for pods that belong to the node itself."""
     chosen = list({id(pod): pod for pod in victims}.values())
-    if not chosen or len(chosen) > _MANY_VICTIMS or any(_is_fixed(pod) for pod in chosen):
+    if not chosen or len(chosen) > _MANY_VICTIMS or any(_is_fixed(pod) or view.is_sibling(pod) for pod in chosen):
         return None
     names = " and ".join(full_name(pod) for pod in chosen)
     above = [pod for pod in chosen if priority(pod) > priority(view.pod)]
@@ -128,6 +154,5 @@ def delete_pods(view: View, plugin: str, victims: Iterable[Pod], why: str) -> Re
 
 
 def _is_fixed(pod: Pod) -> bool:
-    """Whether a pod comes back to its node whatever happens."""
     owners = {each.kind for each in pod.metadata.owner_references}
     return "DaemonSet" in owners or "Node" in owners or "kubernetes.io/config.mirror" in pod.metadata.annotations

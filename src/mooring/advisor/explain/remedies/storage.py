@@ -70,7 +70,7 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         yield _create_volumes([(claim, _volume_for(view, claim)) for claim in immediate], bind=True)
         return
     labels = _labels_to_reach(view, info)
-    labelled = label_node("VolumeBinding", info.node, labels, caveat="if the volume really can be used there")
+    labelled = label_node(view, "VolumeBinding", info.node, labels, caveat="if the volume really can be used there")
     if labelled is not None:
         yield labelled
     waiting = [claim for claim in claims_of(view) if not is_bound(claim)]
@@ -84,7 +84,6 @@ def _waits(view: View, claim: PersistentVolumeClaim) -> bool:
 
 
 def _volume_for(view: View, claim: PersistentVolumeClaim, name: str = "") -> PersistentVolume:
-    """A volume that a claim would be bound to."""
     known = {volume.metadata.name for volume in view.objects(PersistentVolume).values()}
     base = f"for-{claim.metadata.namespace}-{claim.metadata.name}"
     free = next(each for each in (base, *(f"{base}-{number}" for number in range(2, 1000))) if each not in known)
@@ -109,7 +108,6 @@ def _volume_for(view: View, claim: PersistentVolumeClaim, name: str = "") -> Per
 
 
 def _create_volumes(pairs: list[tuple[PersistentVolumeClaim, PersistentVolume]], *, bind: bool) -> Remedy:
-    """Volumes for claims; the controller binds those that do not wait for a pod."""
     volumes = [volume for _, volume in pairs]
     words = [
         f"a PersistentVolume of {volume.spec.capacity[STORAGE]} for claim {full_name(claim)}" for claim, volume in pairs
@@ -126,7 +124,6 @@ def _create_volumes(pairs: list[tuple[PersistentVolumeClaim, PersistentVolume]],
 
 
 def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
-    """A claim as the controller would bind it."""
     after = copy_of(claim)
     after.spec.volume_name = volume.metadata.name
     after.metadata.annotations[BIND_COMPLETED] = "yes"
@@ -135,7 +132,6 @@ def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Persistent
 
 
 def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
-    """The labels that a node lacks for the volumes of the pod."""
     wanted: dict[str, str | None] = {}
     for claim in claims_of(view):
         volume = volume_of(view, claim)
@@ -148,7 +144,7 @@ def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
         unmet = [
             Unmet(0, entry.key, entry)
             for entry in first.match_expressions
-            if (condition := node_selector.requirement(entry, view.features.constraints)) is None
+            if (condition := node_selector.compile_requirement(entry, view.features.constraints)) is None
             or not condition.matches(labels)
         ]
         wanted |= satisfying(view, info.node, unmet) or {}
@@ -156,7 +152,6 @@ def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
 
 
 def _missing(view: View, plugin: str) -> Iterator[Remedy]:
-    """Claims that are not there."""
     names = missing_claims(view)
     if not names:
         return
@@ -214,7 +209,7 @@ def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     labels = info.node.metadata.labels
     wrong = [entry for entry in volume_zones(view) if labels.get(entry[1]) not in entry[2]]
     wanted: dict[str, str | None] = {key: values[0] for _, key, values in wrong}
-    labelled = label_node("VolumeZone", info.node, wanted, caveat="only if the node really is there")
+    labelled = label_node(view, "VolumeZone", info.node, wanted, caveat="only if the node really is there")
     if labelled is not None:
         yield labelled
     for volume, key, _ in wrong:

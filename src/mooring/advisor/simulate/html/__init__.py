@@ -1,7 +1,7 @@
-"""The report of a simulation as one HTML file: no other files, no scripts, readable in light and dark.
+"""The report of a simulation as one HTML file, without scripts or other files, in light and dark colours.
 
-Everything that comes from a cluster goes through `markup.escaped`, because a name or a message can be anything. Read
-next: ``page.py`` for what is on the page, ``pictures.py`` for the drawings.
+All cluster data is escaped with `markup.escaped`. Read next: ``page.py`` for the layout, ``pictures.py`` for the
+charts.
 """
 
 from mooring.advisor.simulate.html.page import page

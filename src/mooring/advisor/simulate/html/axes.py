@@ -1,9 +1,9 @@
-"""Where the ticks of an axis go: at round numbers, equally far from each other, a handful of them."""
+"""Choose a handful of round, equidistant ticks of an axis."""
 
 import math
 
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-"""Steps that people count time in, in seconds; beyond, whole days."""
+"""Tick steps in seconds up to a day; beyond, whole days."""
 _DAY = 86400
 
 
@@ -21,7 +21,7 @@ def ticks(most: float, wanted: int = 5) -> list[float]:
 
 
 def time_ticks(last: float, wanted: int = 8) -> list[float]:
-    """Moments from 0 to `last` seconds at round times, none beyond it.
+    """Return round times from 0 to at most `last` seconds.
 
     >>> time_ticks(100), time_ticks(4000)
     ([0.0, 15.0, 30.0, 45.0, 60.0, 75.0, 90.0], [0.0, 600.0, 1200.0, 1800.0, 2400.0, 3000.0, 3600.0])

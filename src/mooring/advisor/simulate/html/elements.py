@@ -1,4 +1,4 @@
-"""Parts that pages are made of: cards, tables, figures, legends. For the report and for the dashboard."""
+"""HTML elements for the report and the dashboard: cards, tables, figures, legends."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,15 +10,15 @@ def card(title: str, *content: object, **attributes: object) -> Markup:
 
 
 def table(header: Sequence[object], rows: Iterable[Sequence[object]], label: str = "") -> Markup:
-    """A table that scrolls on its own; who does not see it hears `label`."""
-    told = label or str(header[0])
+    """Build a scrollable table; `label` is its accessible name."""
+    text = label or str(header[0])
     head = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in header)))
     body = tag("tbody", *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows))
-    return tag("div", tag("table", head, body), class_="scroll", tabindex="0", role="group", aria_label=told)
+    return tag("div", tag("table", head, body), class_="scroll", tabindex="0", role="group", aria_label=text)
 
 
 def figures(shown: Iterable[tuple[object, int | None, str]]) -> Markup:
-    """Numbers that stand out: what, how many (None where nobody knows), and `good`, `bad` or nothing."""
+    """Build highlighted numbers: label, number (None if unknown), and `good`, `bad` or nothing."""
     made = [
         tag(
             "div",
@@ -32,6 +32,6 @@ def figures(shown: Iterable[tuple[object, int | None, str]]) -> Markup:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> Markup:
-    """What colours mean: the class of a swatch, or none, and a text."""
+    """Build a legend from swatch classes and texts."""
     made = [tag("span", tag("i", class_=f"is-{name}") if name else "", text) for name, text in entries]
     return tag("div", *made, class_="legend")

@@ -1,4 +1,4 @@
-"""Lines over time, or over anything else, as inline SVG with axes, a title and a description in words."""
+"""Line charts as inline SVG with axes, a title and a text description."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,15 +6,15 @@ from mooring.advisor.simulate.html.markup import Markup, tag
 
 Points = Sequence[tuple[float, float]]
 Place = Callable[[float, float], tuple[float, float]]
-"""From what is shown to where on the picture."""
+"""Map data to picture coordinates."""
 COLOURS = ("#2f6fde", "#c2571a", "#1a7f4b", "#8a4a9e", "#b42318", "#667085", "#0e9aa7", "#b58900")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720.0, 260.0, 56.0, 12.0, 12.0, 30.0
 
 
 def line_chart(
-    title: str, series: Mapping[str, Points], tell_x: Callable[[float], str], tell_y: Callable[[float], str]
+    title: str, series: Mapping[str, Points], format_x: Callable[[float], str], format_y: Callable[[float], str]
 ) -> Markup:
-    """A line for each series, and a legend below."""
+    """Draw a line for each series, with a legend."""
     every = [point for points in series.values() for point in points]
     if not every:
         return tag("p", "There is nothing to show.", class_="soft")
@@ -27,18 +27,18 @@ def line_chart(
         right = _LEFT + wide * (x - low_x) / ((high_x - low_x) or 1.0)
         return right, _TOP + high * (1 - (y - low_y) / ((high_y - low_y) or 1.0))
 
-    drawn = [_grid(low_y + (high_y - low_y) * part / 4, at, low_x, tell_y) for part in range(5)]
+    drawn = [_grid(low_y + (high_y - low_y) * part / 4, at, low_x, format_y) for part in range(5)]
     for part in range(5):
         x = low_x + (high_x - low_x) * part / 4
-        drawn.append(_text(at(x, low_y)[0], _HEIGHT - 8, tell_x(x), "middle" if 0 < part < 4 else _end(part)))
-    told = []
+        drawn.append(_text(at(x, low_y)[0], _HEIGHT - 8, format_x(x), "middle" if 0 < part < 4 else _end(part)))
+    text = []
     for number, (name, points) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]
         line = " ".join("{:.1f},{:.1f}".format(*at(x, y)) for x, y in points)
         drawn.append(tag("polyline", points=line, fill="none", stroke=colour, stroke_width="1.8"))
         if points:
-            told.append(f"{name} ends at {tell_y(points[-1][1])}")
-    description = "; ".join(told)
+            text.append(f"{name} ends at {format_y(points[-1][1])}")
+    description = "; ".join(text)
     picture = tag(
         "svg",
         tag("title", title),

@@ -1,18 +1,18 @@
-"""Writing HTML and SVG without ever forgetting to escape: text is escaped, and only `Markup` is not."""
+"""Build HTML and SVG with automatic escaping: only `Markup` is not escaped."""
 
 import re
 from html import escape
 from typing import Self
 
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""What no document may have, and what a browser or an editor would take for a command."""
+"""Characters that are invalid in documents or are control characters."""
 
 _EMPTY = frozenset({"br", "input", "link", "meta"})
-"""Elements that have no content and no end."""
+"""Void elements."""
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """A string that is HTML already."""
 
     __slots__ = ()
 
@@ -24,14 +24,14 @@ class Markup(str):
 
 
 def escaped(value: object) -> str:
-    """A value as text in HTML, inside and outside of quotes; characters that no document may have are replaced."""
+    """Escape a value for HTML text and attributes; replace invalid characters."""
     if isinstance(value, Markup):
         return str(value)
     return escape(_NO_TEXT.sub("�", str(value)), quote=True)
 
 
 def tag(name: str, /, *content: object, **attributes: object) -> Markup:
-    """An element. Attributes whose value is None are left out; `class_` and `for_` lose their underscore."""
+    """Build an element. Skip attributes whose value is None; `class_` and `for_` lose their underscore."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()

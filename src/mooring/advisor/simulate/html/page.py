@@ -1,32 +1,37 @@
-"""What is on the page: numbers first, then pictures, then every pod in tables."""
+"""The layout of the report: numbers first, then charts, then every pod in tables."""
 
 from collections.abc import Iterable, Sequence
 
 from mooring.advisor.simulate import reports
-from mooring.advisor.simulate.clock import written
+from mooring.advisor.simulate.clock import format_seconds
 from mooring.advisor.simulate.html import pictures
 from mooring.advisor.simulate.html.elements import card, figures, legend, table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.advisor.simulate.html.pictures import Cell, pods_legend
 from mooring.advisor.simulate.html.style import CSS
 from mooring.advisor.simulate.results import Comparison, Departure, Simulation
-from mooring.base.natural import natural
+from mooring.base.natural_sort import natural_key
 
-_MOST_ROWS = 2000
-"""Of a table: browsers take their time over more. The command's other outputs have all."""
-_MOST_MAPS = 4
+_MAX_ROWS = 2000
+"""Rows of a table, because browsers are slow with more. Other output formats have all."""
+_MAX_MAPS = 4
 _NAMED = 3
-"""Of the steps in the title."""
+"""Steps in the title."""
 
 
 def page(result: Simulation) -> str:
-    """The whole document."""
+    """Return the whole document."""
     title = question(result)
     body = together(
         tag("header", _head(result, title)),
         tag("main", *sections(result)),
         tag("footer", f"Simulated by Mooring from {result.cluster}. Nothing was changed. Seed {result.seed}."),
     )
+    return document(title, body)
+
+
+def document(title: str, body: Markup) -> str:
+    """Return a whole page with the style sheet and without scripts."""
     head = together(
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -40,7 +45,7 @@ def page(result: Simulation) -> str:
 
 
 def question(result: Simulation) -> str:
-    """What was asked, for the title: the scenario's name, and what was done."""
+    """Return the title: the scenario's name and its steps."""
     done = [moment.event for moment in result.timeline if moment.event and moment.event != result.name]
     asked = "; ".join(done[:_NAMED]) + (f"; and {len(done) - _NAMED} more steps" if len(done) > _NAMED else "")
     what = f"What would happen if: {asked}" if asked else "What would happen to the pods that are pending"
@@ -48,18 +53,18 @@ def question(result: Simulation) -> str:
 
 
 def _head(result: Simulation, title: str) -> Markup:
-    told = (
+    text = (
         f"{result.cluster[:1].upper()}{result.cluster[1:]}, {result.configuration}. "
-        f"{written(result.seconds)} of virtual time from {result.started_at}."
+        f"{format_seconds(result.seconds)} of virtual time from {result.started_at}."
     )
     warning = Markup("")
     if not result.is_complete:
         warning = tag("p", "It was interrupted: this is how far it got.", class_="notice")
-    return together(tag("h1", title), tag("p", told, class_="soft"), warning, summary(result))
+    return together(tag("h1", title), tag("p", text, class_="soft"), warning, summary(result))
 
 
 def summary(result: Simulation) -> Markup:
-    """The numbers that matter most."""
+    """Return the most important numbers."""
     counts = result.counts
     before = result.timeline[0].pending if result.timeline else 0
     worse = counts.pending > before
@@ -78,7 +83,7 @@ def summary(result: Simulation) -> Markup:
 
 
 def sections(result: Simulation) -> Iterable[Markup]:
-    """Pictures and tables, one card after the other."""
+    """Yield charts and tables as cards."""
     if result.room is not None:
         yield card("How many more fit", tag("p", f"{result.room.fits:,} more of {result.room.workload}. The next one: "
                                              f"{result.room.limit}"))  # fmt: skip
@@ -100,8 +105,8 @@ def sections(result: Simulation) -> Iterable[Markup]:
         yield card("Pods that a drain had to leave", table(("Pod", "Node", "Why"), rows))
     if result.placements:
         placed = [
-            (each.pod, each.node, written(each.at), each.owner or "-", each.replaces or "-")
-            for each in result.placements[:_MOST_ROWS]
+            (each.pod, each.node, format_seconds(each.at), each.owner or "-", each.replaces or "-")
+            for each in result.placements[:_MAX_ROWS]
         ]
         yield card(
             "Where pods went",
@@ -111,9 +116,9 @@ def sections(result: Simulation) -> Iterable[Markup]:
 
 
 def _rest(number: int) -> Markup:
-    if number <= _MOST_ROWS:
+    if number <= _MAX_ROWS:
         return Markup("")
-    return tag("p", f"and {number - _MOST_ROWS:,} more; the outputs json and csv have all of them.", class_="soft")
+    return tag("p", f"and {number - _MAX_ROWS:,} more; the outputs json and csv have all of them.", class_="soft")
 
 
 def _utilisation(result: Simulation) -> Markup:
@@ -150,11 +155,11 @@ def _utilisation(result: Simulation) -> Markup:
 
 
 def _heat_maps(result: Simulation) -> Markup:
-    resources = [use.resource for use in result.utilisation.after][:_MOST_MAPS]
-    ordered = sorted(result.nodes, key=lambda node: natural(node.name))
+    resources = [use.resource for use in result.utilisation.after][:_MAX_MAPS]
+    ordered = sorted(result.nodes, key=lambda node: natural_key(node.name))
     drawn: list[Markup] = []
     for resource in resources:
-        # An absent resource is an empty square; a node that is not there is a dashed one.
+        # A missing resource is an empty square; a node that does not exist at that time is a dashed one.
         was = [Cell(node.name, None if node.before is None else node.before.get(resource, 0.0)) for node in ordered]
         now = [
             Cell(node.name, None if node.after is None else node.after.get(resource, 0.0), node.unschedulable)
@@ -168,31 +173,38 @@ def _heat_maps(result: Simulation) -> Markup:
                 class_="pair",
             )
         )
-    told = "A square is a node, in the order of their names; point at one to see which."
+    text = "A square is a node, in the order of their names; point at one to see which."
     several = pictures.nodes_per_cell(len(ordered))
     if several > 1:
-        told = (
+        text = (
             f"A square stands for {several} nodes, by their average, in the order of their names; point at one to see."
         )
-    return card("Nodes", tag("p", told, class_="soft"), *drawn, pictures.heat_legend())
+    return card("Nodes", tag("p", text, class_="soft"), *drawn, pictures.heat_legend())
 
 
 def _timeline(result: Simulation) -> Markup:
     events = [moment for moment in result.timeline if moment.event]
     rows = [
-        (number, written(moment.at), moment.event, f"{moment.running:,}", f"{moment.pending:,}", f"{moment.cpu:.1%}")
+        (
+            number,
+            format_seconds(moment.at),
+            moment.event,
+            f"{moment.running:,}",
+            f"{moment.pending:,}",
+            f"{moment.cpu:.1%}",
+        )
         for number, moment in enumerate(events, 1)
     ]
-    told = table(("No.", "At", "What was done", "Running after it", "Pending", "CPU"), rows) if rows else Markup("")
+    text = table(("No.", "At", "What was done", "Running after it", "Pending", "CPU"), rows) if rows else Markup("")
     return card(
-        "Pods over time", pictures.timeline(result.timeline, result.seconds), pods_legend(), Markup("<br>"), told
+        "Pods over time", pictures.timeline(result.timeline, result.seconds), pods_legend(), Markup("<br>"), text
     )
 
 
 def _pending(result: Simulation) -> Markup:
     rows = [
         (f"{group.count:,}", ", ".join(group.owners[:5]) + (" …" if len(group.owners) > 5 else ""), group.message)
-        for group in result.pending[:_MOST_ROWS]
+        for group in result.pending[:_MAX_ROWS]
     ]
     return card(
         "Why pods are pending",
@@ -208,12 +220,12 @@ def _departures(title: str, why: str, found: Sequence[Departure]) -> Iterable[Ma
             (
                 each.pod,
                 each.node,
-                written(each.at),
+                format_seconds(each.at),
                 each.cause or each.by,
                 f"{each.replacement} on {each.replacement_node}" if each.replacement_node
                 else f"{each.replacement} (pending)" if each.replacement else "-",
             )
-            for each in found[:_MOST_ROWS]
+            for each in found[:_MAX_ROWS]
         ]  # fmt: skip
         yield card(title, table(("Pod", "From", "At", why, "In its place"), rows), _rest(len(found)))
 
@@ -229,7 +241,7 @@ def _comparison(found: Comparison) -> Markup:
         (name, getattr(found.counts, name), getattr(found.other_counts, name))
         for name in ("pending", "preempted", "evicted", "rejected")
     ]
-    rows = [(each.pod, each.node or "pending", each.other_node or "pending") for each in found.elsewhere[:_MOST_ROWS]]
+    rows = [(each.pod, each.node or "pending", each.other_node or "pending") for each in found.elsewhere[:_MAX_ROWS]]
     alone = [*((pod, "here") for pod in found.only_here), *((pod, "there") for pod in found.only_there)]
     return card(
         f"Compared with {found.other_configuration}",
@@ -237,7 +249,7 @@ def _comparison(found: Comparison) -> Markup:
         table(("What", found.configuration, found.other_configuration), numbers),
         *((tag("h3", "Pods that go elsewhere"), table(("Pod", "Here", "There"), rows)) if rows else ()),
         *(
-            (tag("h3", "Pods that one of them does not have"), table(("Pod", "Where"), alone[:_MOST_ROWS]))
+            (tag("h3", "Pods that one of them does not have"), table(("Pod", "Where"), alone[:_MAX_ROWS]))
             if alone
             else ()
         ),

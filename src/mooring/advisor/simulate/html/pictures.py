@@ -1,25 +1,25 @@
-"""The drawings of the report as inline SVG: heat maps of nodes, a timeline, bars and histograms.
+"""Charts of the report as inline SVG: heat maps of nodes, a timeline, bars and histograms.
 
-Each has a title and a description for those who do not see it, and says in numbers or patterns what colours say.
+Each has a title and a text description, and repeats in numbers or patterns what colours show.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mooring.advisor.simulate.clock import written
+from mooring.advisor.simulate.clock import format_seconds
 from mooring.advisor.simulate.html.axes import ticks, time_ticks
 from mooring.advisor.simulate.html.elements import legend
 from mooring.advisor.simulate.html.markup import Markup, tag
 from mooring.advisor.simulate.results import Moment, PendingGroup, ResourceUse
 
 Scale = Callable[[float], float]
-"""From what is shown to where on the picture."""
-_MOST_CELLS = 2400
-"""Of a heat map; with more nodes a cell stands for several."""
+"""Map data to picture coordinates."""
+_MAX_CELLS = 2400
+"""Maximum cells of a heat map; with more nodes a cell stands for several."""
 _ROOM_FOR_NUMBER = 26.0
 _DARK_FROM = 0.5
-"""From here on a square needs text of the other colour."""
+"""From here on a square needs light text."""
 _STEPS = ("h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9")
 
 
@@ -44,32 +44,29 @@ def _rect(x: float, y: float, width: float, height: float, fill: str, *content: 
     return tag("rect", *content, **size, fill=fill, **more)
 
 
-# -- heat map
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A node, or several neighbours."""
 
     name: str
     part: float | None
-    """None when it is not there at that time."""
+    """None if it does not exist at that time."""
     marked: bool = False
     """Cordoned."""
 
 
 def shade(part: float) -> str:
-    """The colour of a part that is used."""
+    """Return the colour class of a utilisation."""
     return "over" if part > 1.0 else _STEPS[min(int(part * 10), 9)]
 
 
 def nodes_per_cell(number: int) -> int:
-    """How many nodes a square of the heat map stands for."""
-    return math.ceil(number / _MOST_CELLS)
+    """Return how many nodes a square stands for."""
+    return math.ceil(number / _MAX_CELLS)
 
 
 def cells(found: Sequence[Cell]) -> list[Cell]:
-    """At most so many that they can be told apart: neighbours are averaged."""
+    """Average neighbouring nodes so that cells stay distinguishable."""
     size = nodes_per_cell(len(found))
     if size <= 1:
         return list(found)
@@ -83,7 +80,7 @@ def cells(found: Sequence[Cell]) -> list[Cell]:
 
 
 def heat_map(title: str, found: Sequence[Cell]) -> Markup:
-    """Nodes as squares, in their order; a dot marks those that take no more pods."""
+    """Draw nodes as squares in order; a dot marks cordoned nodes."""
     shown = cells(found)
     columns = max(math.ceil(math.sqrt(len(shown) * 3.0)), 14)
     step = 520 / columns
@@ -92,8 +89,8 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
     drawn: list[Markup] = []
     for index, cell in enumerate(shown):
         x, y = (index % columns) * step, (index // columns) * step
-        told = "not there" if cell.part is None else f"{cell.part:.0%}"
-        hint = tag("title", f"{cell.name}: {told}{', cordoned' if cell.marked else ''}")
+        text = "not there" if cell.part is None else f"{cell.part:.0%}"
+        hint = tag("title", f"{cell.name}: {text}{', cordoned' if cell.marked else ''}")
         if cell.part is None:
             outline = {"stroke": "var(--soft)", "stroke_opacity": "0.55", "stroke_dasharray": "2 2"}
             drawn.append(_rect(x + gap, y + gap, step - 2 * gap, step - 2 * gap, "none", hint, **outline))
@@ -115,10 +112,9 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
 
 
 def _percent(x: float, y: float, cell: Cell) -> Markup:
-    """The number in a square that is large enough for it."""
     part = cell.part or 0.0
-    told = f"{round(part * 100)}{'●' if cell.marked else ''}"
-    return _text(x, y + 4, told, anchor="middle", class_="high" if part >= _DARK_FROM else "on")
+    text = f"{round(part * 100)}{'●' if cell.marked else ''}"
+    return _text(x, y + 4, text, anchor="middle", class_="high" if part >= _DARK_FROM else "on")
 
 
 def heat_legend() -> Markup:
@@ -128,11 +124,8 @@ def heat_legend() -> Markup:
     )
 
 
-# -- timeline
-
-
 def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[float, float]] = ()) -> Markup:
-    """Running and pending pods over time, how many were evicted so far, and a mark where something was done."""
+    """Draw running, pending and evicted pods over time, with marks for events."""
     width, height, left, top, bottom = 1060.0, 260.0, 60.0, 34.0, 34.0
     counts = [*(moment.running + moment.pending for moment in moments), *(number for _, number in evicted)]
     levels = ticks(max(counts, default=0))
@@ -161,7 +154,7 @@ def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[floa
             tag("line", x1=f"{at:.1f}", x2=f"{at:.1f}", y1=f"{foot:g}", y2=f"{foot + 4:g}", stroke="var(--soft)")
         )
         anchor = "start" if moment_ == 0 else "end" if near_end else "middle"
-        lines.append(_text(at, height - 12, written(moment_), anchor=anchor))
+        lines.append(_text(at, height - 12, format_seconds(moment_), anchor=anchor))
     areas = [
         tag("path", d=_steps(total, last, x, y, height - bottom), fill="var(--two-soft)", stroke="var(--two)",
             stroke_dasharray="5 3"),
@@ -175,7 +168,7 @@ def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[floa
     for moment in events:
         at = x(moment.at)
         marks.append(
-            tag("line", tag("title", f"{written(moment.at)}: {moment.event}"), x1=f"{at:.1f}", x2=f"{at:.1f}",
+            tag("line", tag("title", f"{format_seconds(moment.at)}: {moment.event}"), x1=f"{at:.1f}", x2=f"{at:.1f}",
                 y1=f"{top - 8:g}", y2=f"{height - bottom:g}", stroke="var(--ink)", stroke_dasharray="1 3")
         )  # fmt: skip
     marks += _numbers(events, x, top)
@@ -192,20 +185,18 @@ def pods_legend() -> Markup:
 
 
 def _numbers(events: Sequence[Moment], x: Scale, top: float) -> list[Markup]:
-    """The numbers of the events above their marks, one label for those at the same place."""
     places: dict[int, list[int]] = {}
     for number, moment in enumerate(events, 1):
         places.setdefault(round(x(moment.at) / 26), []).append(number)
     labels = []
     for numbers in places.values():
         at = x(events[numbers[0] - 1].at)
-        told = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
-        labels.append(_text(at, top - 14, told, anchor="middle", class_="strong"))
+        text = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+        labels.append(_text(at, top - 14, text, anchor="middle", class_="strong"))
     return labels
 
 
 def _steps(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scale, floor: float) -> str:
-    """The outline of an area whose height changes at points in time."""
     if not points:
         return ""
     parts = [f"M{x(points[0][0]):.1f},{floor:.1f}"]
@@ -218,17 +209,13 @@ def _steps(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scal
 
 
 def _line(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scale) -> str:
-    """A line whose height changes at points in time."""
     parts = [f"{'V' if index else f'M{x(at):.1f},'}{y(value):.1f}H" for index, (at, value) in enumerate(points)]
     ends = [x(at) for at, _ in points[1:]] + [x(last)]
     return "".join(f"{part}{end:.1f}" for part, end in zip(parts, ends, strict=False))
 
 
-# -- bars
-
-
 def utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> Markup:
-    """Two bars for each resource: before above, after below."""
+    """Draw two bars for each resource: before and after."""
     old = {use.resource: use for use in before}
     width, row, left = 520.0, 46.0, 130.0
     room = width - left - 64
@@ -244,12 +231,12 @@ def utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> 
         drawn.append(_text(left + room + 8, top + 16, f"{part:.1%}"))
         drawn.append(_text(left + room + 8, top + 31, f"{use.fraction:.1%}", class_="strong"))
     parts = {use.resource: old[use.resource].fraction if use.resource in old else 0.0 for use in after}
-    told = "; ".join(f"{use.resource} {parts[use.resource]:.0%} before, {use.fraction:.0%} after" for use in after)
-    return _svg(width, max(len(after) * row, 1), "Requested before and after", told, *drawn)
+    text = "; ".join(f"{use.resource} {parts[use.resource]:.0%} before, {use.fraction:.0%} after" for use in after)
+    return _svg(width, max(len(after) * row, 1), "Requested before and after", text, *drawn)
 
 
 def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
-    """How many nodes are used to which tenth, before as an outline and after filled."""
+    """Draw the number of nodes by utilisation: before as an outline, after filled."""
     width, height, bottom = 520.0, 200.0, 36.0
     old = before.nodes.histogram if before is not None else (0,) * len(after.nodes.histogram)
     most = max(*old, *after.nodes.histogram, 1)
@@ -283,12 +270,12 @@ def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
         )
     )
     spread = after.nodes
-    told = f"From {spread.least:.0%} to {spread.most:.0%}{' afterwards' if before else ''}, median {spread.median:.0%}."
-    return _svg(width, height, f"Nodes by how much of their {after.resource} is requested", told, *drawn)
+    text = f"From {spread.least:.0%} to {spread.most:.0%}{' afterwards' if before else ''}, median {spread.median:.0%}."
+    return _svg(width, height, f"Nodes by how much of their {after.resource} is requested", text, *drawn)
 
 
 def reasons(groups: Sequence[PendingGroup]) -> Markup:
-    """Pending pods by the reason that most nodes give, the most frequent first."""
+    """Draw pending pods by their most frequent reason."""
     counted: dict[str, int] = {}
     for group in groups:
         counted[main_reason(group.message)] = counted.get(main_reason(group.message), 0) + group.count
@@ -301,12 +288,12 @@ def reasons(groups: Sequence[PendingGroup]) -> Markup:
         drawn.append(_text(0, top + 14, _short(reason, 130), class_="on"))
         drawn.append(_rect(0, top + 20, (width - 80) * number / most, 12, "var(--two)", rx="3"))
         drawn.append(_text((width - 80) * number / most + 8, top + 30, f"{number:,}", class_="strong"))
-    told = "; ".join(f"{number} pods: {reason}" for reason, number in found)
-    return _svg(width, max(len(found) * row, 1), "Why pods are pending", told, *drawn)
+    text = "; ".join(f"{number} pods: {reason}" for reason, number in found)
+    return _svg(width, max(len(found) * row, 1), "Why pods are pending", text, *drawn)
 
 
 def main_reason(message: str) -> str:
-    """The part of a scheduler's message that counts for most nodes: of `0/5 nodes are available: 3 A, 2 B.` it is A."""
+    """Return the reason that most nodes give: A for `0/5 nodes are available: 3 A, 2 B.`"""
     _, colon, rest = message.partition("nodes are available: ")
     if not colon:
         return message

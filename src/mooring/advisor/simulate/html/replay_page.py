@@ -1,8 +1,8 @@
-"""The report of a replayed trace: numbers first, then every measure over time."""
+"""The HTML report of a replayed trace: numbers first, then every measure over time."""
 
 from collections.abc import Callable, Iterator
 
-from mooring.advisor.simulate.clock import written
+from mooring.advisor.simulate.clock import format_seconds
 from mooring.advisor.simulate.html.line_chart import Points, line_chart
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.advisor.simulate.html.style import CSS
@@ -19,15 +19,15 @@ _CHARTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("Cost per hour", ("cost per hour",), ""),
     ("Cost so far", ("cost",), ""),
 )
-"""Titles, the measures that each shows (by name, or by how their names begin), and the unit."""
+"""Titles, the measures of each by name or prefix, and the unit."""
 
 
 def page(result: Replayed) -> str:
-    """The whole document: one file without scripts."""
+    """Return the whole document: one file without scripts."""
     title = f"{result.workload} replayed"
-    told = f"On {result.cluster}, {result.scheduler}, seed {result.seed}."
+    text = f"On {result.cluster}, {result.scheduler}, seed {result.seed}."
     body = together(
-        tag("header", tag("h1", title), tag("p", told, class_="soft"), _warning(result), _figures(result)),
+        tag("header", tag("h1", title), tag("p", text, class_="soft"), _warning(result), _figures(result)),
         tag("main", *_sections(result)),
         tag("footer", "Simulated by Mooring. Nothing was changed."),
     )
@@ -68,7 +68,7 @@ def _sections(result: Replayed) -> Iterator[Markup]:
     for title, names, unit in _CHARTS:
         series = _series(result, names, unit)
         if series and any(y for points in series.values() for _, y in points):
-            yield _card(title, series, written, unit)
+            yield _card(title, series, format_seconds, unit)
     if result.pending:
         rows = [
             tag("tr", tag("td", f"{number:,}"), tag("td", why)) for why, number in list(result.pending.items())[:100]

@@ -1,4 +1,4 @@
-"""The style sheet of the report and the dashboard: colours for light and dark, and a layout that prints."""
+"""The style sheet of the report and the dashboard: light and dark colours, and a printable layout."""
 
 _SHADES = (*(f"h{number}" for number in range(10)), "over", "one", "two")
 
@@ -49,6 +49,7 @@ th { background: var(--faint); position: sticky; top: 0; font-weight: 600; white
 tr:last-child td { border-bottom: 0; }
 td { font-variant-numeric: tabular-nums; } td:not(:last-child) { white-space: nowrap; }
 td:last-child { overflow-wrap: anywhere; }
+code { overflow-wrap: anywhere; }
 code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: 12.5px; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 12px; color: var(--soft); margin-top: 10px; }
 .legend i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 5px;

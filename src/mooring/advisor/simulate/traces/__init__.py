@@ -1,4 +1,4 @@
-"""Traces: what happened in a cluster, replayed in virtual time by the simulated scheduler.
+"""Traces: recorded events of a cluster, replayed in virtual time by the simulated scheduler.
 
     events       what can happen                       tables, objects    lines of tables, and what they stand for
     opening      which format a file has               own, openb, sktrace, audit_log    the formats

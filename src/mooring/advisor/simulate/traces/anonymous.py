@@ -1,8 +1,8 @@
-"""Recordings that can be shown to others: names, labels and images become pseudonyms, the same one for the same word.
+"""Anonymize recordings: names, labels and images become consistent pseudonyms.
 
-Only what scheduling reads is kept of a pod. Numbers, versions and the words of Kubernetes' own domain stay as they are,
-because constraints reckon with them. The pseudonyms depend on a secret that is made for the recording and forgotten, so
-a recording that goes on after it was stopped needs the same one (`--secret`).
+Only what scheduling reads is kept of a pod. Numbers, versions and Kubernetes' own label domains stay, because
+constraints evaluate them. The pseudonyms depend on a secret that is generated for the recording and not stored, so
+continuing a recording needs the same one (`--secret`).
 """
 
 import re
@@ -35,7 +35,7 @@ class Pseudonyms:
         self._secret = secret
 
     def name(self, text: str, what: str) -> str:
-        """A pseudonym of a name, such as `pod-3f2a9c1b0d4e`."""
+        """Return a pseudonym such as `pod-3f2a9c1b0d4e`."""
         if not text or text == "default":
             return text
         return f"{what}-{blake2b(text.encode(), key=self._secret, digest_size=6).hexdigest()}"
@@ -43,7 +43,7 @@ class Pseudonyms:
     def pod(self, pod: Pod) -> Pod:
         tree = cast("dict[str, Any]", codec.to_tree(pod))
         spec, meta = tree.get("spec", {}), tree.get("metadata", {})
-        kept = {name: self._hidden(spec[name], name) for name in _POD_SPEC if name in spec}
+        kept = {name: self._anonymize(spec[name], name) for name in _POD_SPEC if name in spec}
         for group in ("containers", "initContainers"):
             kept[group] = [self._container(each, index) for index, each in enumerate(spec.get(group, []))]
         kept["schedulerName"] = spec.get("schedulerName", "")
@@ -62,7 +62,10 @@ class Pseudonyms:
 
     def node(self, node: Node) -> Node:
         tree = cast("dict[str, Any]", codec.to_tree(node.spec))
-        spec = {"unschedulable": tree.get("unschedulable", False), "taints": self._hidden(tree.get("taints", []), "")}
+        spec = {
+            "unschedulable": tree.get("unschedulable", False),
+            "taints": self._anonymize(tree.get("taints", []), ""),
+        }
         labels = self._labels(node.metadata.labels)
         name = self.name(node.metadata.name, "node")
         if "kubernetes.io/hostname" in labels:
@@ -75,21 +78,18 @@ class Pseudonyms:
             status=node.status,
         )
 
-    # -- how
-
     def _container(self, tree: Mapping[str, Any], index: int) -> dict[str, Any]:
         kept = {name: tree[name] for name in ("resources", "restartPolicy") if name in tree}
         ports = [{key: value for key, value in port.items() if key != "name"} for port in tree.get("ports", [])]
         return kept | {"name": f"c{index}", "image": self._word(tree.get("image", "")), "ports": ports}
 
-    def _hidden(self, tree: Any, key: str) -> Any:
-        """A part of a specification with pseudonyms for its words."""
+    def _anonymize(self, tree: Any, key: str) -> Any:
         if isinstance(tree, dict):
             if key in ("nodeSelector", "matchLabels"):
                 return self._labels(tree)
-            return {name: self._hidden(value, name) for name, value in tree.items()}
+            return {name: self._anonymize(value, name) for name, value in tree.items()}
         if isinstance(tree, list):
-            return [self._hidden(each, key) for each in tree]
+            return [self._anonymize(each, key) for each in tree]
         if not isinstance(tree, str):
             return tree
         if key in ("key", "topologyKey", "matchLabelKeys", "mismatchLabelKeys"):

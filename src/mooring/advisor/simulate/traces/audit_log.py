@@ -1,15 +1,13 @@
-"""What a real cluster wrote down: an API server's audit log, or a stream of watch events; JSON, one object a line.
+"""Read an API server's audit log, or a stream of watch events, as a trace; JSON, one object per line.
 
-An audit log (`apiVersion: audit.k8s.io/v1`) needs the level RequestResponse for pods and nodes: then it has the objects
-as the server stored them, bindings with their nodes, and deletions. Lines about other resources, of other stages and of
-requests that failed are passed over.
+An audit log (`apiVersion: audit.k8s.io/v1`) needs the level RequestResponse for pods and nodes, to have the stored
+objects, bindings and deletions. Other resources, other stages and failed requests are skipped.
 
 A stream of watch events (`{"type": "ADDED", "object": …}`), as `kubectl get pods --watch --output-watch-events -o json`
-prints it, has no times of its own; a field `"time"` in RFC 3339 beside `type` gives one, otherwise the times that
-objects tell are taken: when they were created, scheduled or deleted.
+prints it, has no times; a field `"time"` in RFC 3339 beside `type` is used, otherwise the objects' creation, scheduling
+or deletion timestamps.
 
-Several files are read together by their times: the pieces of a log that was cut, logs of several servers, a stream for
-each kind.
+Several files are merged by time: rotated logs, logs of several servers, a stream for each kind.
 """
 
 import gzip
@@ -44,7 +42,7 @@ from mooring.api.states import has_ended
 _LONGEST_LINE = 16 * 1024 * 1024
 _NO_OBJECTS = ("BOOKMARK", "ERROR")
 _BEFORE = datetime.min.replace(tzinfo=UTC)
-"""The moment of a line before which no line has told one."""
+"""The time of lines before the first timestamp."""
 
 
 class _Reference(msgspec.Struct):
@@ -67,7 +65,7 @@ class _List(msgspec.Struct):
 
 
 class _Line(msgspec.Struct, rename="camel"):
-    """A line of either form."""
+    """A line of either format."""
 
     stage: str = ""
     verb: str = ""
@@ -82,7 +80,7 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
-    """What all of several files tell."""
+    """Yield the events of several files."""
     reading = _Reading()
     for moment, place, line in merge(*(_lines(path, complaints) for path in paths), key=itemgetter(0)):
         try:
@@ -94,10 +92,9 @@ def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
 
 
 def _lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime, str, _Line]]:
-    """The lines of a file with their moments and where they are."""
     decoder, clock, number = msgspec.json.Decoder(_Line), _Clock(), 0
     try:
-        with _opened(path) as stream:
+        with _open(path) as stream:
             while text := stream.readline(_LONGEST_LINE):
                 number += 1
                 place = f"{path}:{number}"
@@ -116,15 +113,15 @@ def _lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime, str, 
 
 
 class _Clock:
-    """The moments of a file's lines. A server's times may lag a little behind one another: they never go back."""
+    """The times of a file's lines. A server's timestamps may be slightly out of order; here they never go back."""
 
     def __init__(self) -> None:
         self._order = Times()
         self._first = self._last = _BEFORE
 
     def moment(self, line: _Line, place: str) -> datetime:
-        """Raises ValueError."""
-        text = (line.time or _told(line.object)) if line.type else line.stage_timestamp
+        """Return the time of a line; raise ValueError."""
+        text = (line.time or _latest_timestamp(line.object)) if line.type else line.stage_timestamp
         if not text:
             return self._last
         found = max(times.parse(text), self._last)
@@ -137,7 +134,7 @@ class _Clock:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _open(path: Path) -> Iterator[IO[bytes]]:
     with path.open("rb") as stream:
         is_packed = stream.peek(2)[:2] == GZIP_MAGIC
         with gzip.GzipFile(fileobj=stream) if is_packed else stream as whole:
@@ -145,7 +142,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 class _Reading:
-    """Makes events of lines, and knows which pods are there and bound."""
+    """Convert lines to events, and track existing and bound pods."""
 
     def __init__(self) -> None:
         self._start = _BEFORE
@@ -154,17 +151,14 @@ class _Reading:
         self._nodes: dict[str, Node] = {}
 
     def read(self, line: _Line, moment: datetime) -> Iterator[Event]:
-        return self._watched(line, moment) if line.type else self._audited(line, moment)
+        return self._read_watch(line, moment) if line.type else self._read_audit(line, moment)
 
     def _at(self, moment: datetime) -> float:
-        """Seconds since the first line that is about a pod or a node."""
         if self._start == _BEFORE:
             self._start = moment
         return (moment - self._start).total_seconds()
 
-    # -- audit logs
-
-    def _audited(self, line: _Line, moment: datetime) -> Iterator[Event]:
+    def _read_audit(self, line: _Line, moment: datetime) -> Iterator[Event]:
         about, code = line.object_ref, line.response_status
         if about is None or line.stage != "ResponseComplete" or (code is not None and not 200 <= code.code < 300):
             return
@@ -200,9 +194,7 @@ class _Reading:
         elif self._nodes.pop(about.name, None) is not None:
             yield NodeGoes(at, about.name)
 
-    # -- watches
-
-    def _watched(self, line: _Line, moment: datetime) -> Iterator[Event]:
+    def _read_watch(self, line: _Line, moment: datetime) -> Iterator[Event]:
         obj = line.object
         if not isinstance(obj, Pod | Node):
             return
@@ -241,31 +233,29 @@ class _Reading:
 
 
 def unbound(pod: Pod) -> Pod:
-    """A pod as it was before it had a node: the replay finds one for it. Pods of DaemonSets name theirs by affinity."""
+    """Return a pod without its node, for the replay to schedule. Pods of DaemonSets name theirs by affinity."""
     spec = structs.replace(pod.spec, node_name="") if pod.spec.node_name else pod.spec
     return structs.replace(pod, spec=spec, status=PodStatus(phase="Pending"))
 
 
 def seen_of(node: Node) -> tuple[object, ...]:
-    """What scheduling sees of a node: heartbeats are no events."""
+    """Return what scheduling reads of a node: heartbeats are not events."""
     spec, status = node.spec, node.status
     return node.metadata.labels, spec.taints, spec.unschedulable, status.allocatable
 
 
 def _all_of(found: Any) -> list[_Reference]:
-    """Whom a list names. Raises ValueError."""
     try:
         return [item.metadata for item in msgspec.convert(found, _List).items]
     except msgspec.ValidationError as problem:
         raise ValueError("a deletion of many without its objects: the audit level is too low") from problem
 
 
-def _told(obj: Any) -> str:
-    """The latest time that an object tells of itself."""
+def _latest_timestamp(obj: Any) -> str:
     if not isinstance(obj, Resource):
         return ""
     meta = obj.metadata
-    told = [meta.creation_timestamp or "", meta.deletion_timestamp or ""]
+    text = [meta.creation_timestamp or "", meta.deletion_timestamp or ""]
     if isinstance(obj, Pod):
-        told += [each.last_transition_time or "" for each in obj.status.conditions if each.type == "PodScheduled"]
-    return max(told)
+        text += [each.last_transition_time or "" for each in obj.status.conditions if each.type == "PodScheduled"]
+    return max(text)

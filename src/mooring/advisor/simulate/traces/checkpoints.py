@@ -1,8 +1,8 @@
-"""How a long replay is gone on with after an interruption: a file that says how things stood at an event of the trace.
+"""Checkpoints of a long replay: a file with the state after an event of the trace.
 
-The file has numbers and names alone. Pods and nodes are those of the trace, by the number of the event that they came
-with; whoever resumes reads the trace again up to there, which is far quicker than to replay it. ``replaying.py`` also
-goes on from what it has just written when nobody has interrupted it, so that the outcome is the same in either case.
+The file has only numbers and names. Pods and nodes are identified by the number of their event; to resume, the trace is
+read again up to there, which is much faster than replaying. ``replaying.py`` also continues from its own checkpoint
+without an interruption, so that the result is the same in both cases.
 """
 
 import hashlib
@@ -17,9 +17,7 @@ from mooring.advisor.simulate.traces.events import TraceError
 from mooring.advisor.simulate.traces.measures import Tally
 
 
-class StandingPod(msgspec.Struct, array_like=True):
-    """A pod that is there."""
-
+class PodState(msgspec.Struct, array_like=True):
     event: int
     node: str
     created_at: float | None
@@ -27,56 +25,56 @@ class StandingPod(msgspec.Struct, array_like=True):
 
 
 @dataclass(slots=True)
-class Standing:
-    """How things stand after so many events."""
+class ReplayState:
+    """The state after a number of events."""
 
     events: int
     seconds: float
-    """Of virtual time."""
+    """Virtual seconds."""
     nodes: list[int]
-    """In the order of their rows: the events that they came with, or -1, -2, … for those that were there before."""
-    pods: list[StandingPod]
+    """In row order: the numbers of their events, or -1, -2, … for initial nodes."""
+    pods: list[PodState]
     leaving: list[tuple[float, int]]
-    """When pods have run their time, in that order, and the events that they came with."""
+    """End times of pods in order, with the numbers of their events."""
     shapes: list[tuple[int, int]]
-    """Pods that are typical, by event, and how many came that are like them."""
+    """Typical pods by event number, and how many identical ones arrived."""
     tally: Tally
     placements: dict[str, str] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
 
     def wanted(self) -> set[int]:
-        """The events that have to be known to go on."""
+        """Return the events that must be read to resume."""
         return {*self.nodes, *(pod.event for pod in self.pods), *(event for event, _ in self.shapes)}
 
 
 class _File(msgspec.Struct):
     digest: str
-    standing: Standing
+    standing: ReplayState
 
 
 class Checkpoints:
     """A file with the last checkpoint of one replay."""
 
     def __init__(self, path: Path, digest: str, every: int) -> None:
-        """`digest` tells replays apart (`digest_of`); a checkpoint is written every so many events."""
+        """Identify the replay by `digest` (`digest_of`); write a checkpoint every `every` events."""
         self._path = path
         self._digest = digest
         self.every = every
 
-    def read(self) -> Standing | None:
-        """The last checkpoint, if there is one. Raises TraceError."""
+    def read(self) -> ReplayState | None:
+        """Return the last checkpoint, or None. Raise TraceError."""
         try:
             found = msgspec.json.decode(self._path.read_bytes(), type=_File)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as problem:
-            raise TraceError(f"{self._path}: not a checkpoint ({problem}); remove it to begin anew") from problem
+            raise TraceError(f"{self._path}: not a checkpoint ({problem}); remove it to start over") from problem
         if found.digest != self._digest:
             raise TraceError(f"{self._path}: a checkpoint of another replay, or of changed files; name another file")
         return found.standing
 
-    def write(self, standing: Standing) -> None:
-        """Whole or not at all, also when the machine stops. Raises TraceError."""
+    def write(self, standing: ReplayState) -> None:
+        """Write atomically and durably. Raise TraceError."""
         partial = self._path.with_name(f"{self._path.name}.partial")
         try:
             with partial.open("wb") as stream:
@@ -88,12 +86,12 @@ class Checkpoints:
             raise TraceError(f"{self._path}: the checkpoint cannot be written: {problem.strerror}") from problem
 
     def end(self) -> None:
-        """The replay is done: nobody has to go on."""
+        """Delete the checkpoint of a finished replay."""
         self._path.unlink(missing_ok=True)
 
 
 def digest_of(words: object, files: Iterable[Path]) -> str:
-    """Equal for replays with the same words and files of the same content."""
+    """Return a digest of parameters and file contents."""
     found = hashlib.blake2b(msgspec.json.encode(words), digest_size=16)
     for path in files:
         with path.open("rb") as stream:

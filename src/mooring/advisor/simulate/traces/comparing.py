@@ -1,6 +1,6 @@
-"""Two sets of replays, compared number by number: means, and how sure the difference is over the seeds.
+"""Compare two sets of replays: means, and confidence intervals over the seeds.
 
-Runs of the same seed are taken together, since chance treats them alike; seeds that only one side has are left out.
+Runs with the same seed are paired, because chance affects them equally; unpaired seeds are left out.
 """
 
 import math
@@ -18,7 +18,7 @@ _STUDENT = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
-"""The 97.5 per cent quantiles of Student's t distribution for 1 to 30 degrees of freedom."""
+"""The 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom."""
 _NORMAL = 1.96
 
 
@@ -27,21 +27,21 @@ class Difference(msgspec.Struct, frozen=True):
 
     name: str
     one: float
-    """The mean of one ..."""
+    """The mean of the first set."""
     other: float
-    """... and of the other."""
+    """The mean of the second set."""
     difference: float
     confidence: float | None
-    """With 95 per cent confidence the difference is at most so far from this; None for a single seed."""
+    """Half the width of the 95 % confidence interval; None for a single seed."""
 
     @property
-    def is_sure(self) -> bool:
-        """Whether chance is unlikely to have made the difference."""
+    def is_significant(self) -> bool:
+        """Whether the difference is significant."""
         return self.confidence is not None and abs(self.difference) > self.confidence
 
 
 def read(place: str) -> list[Replayed]:
-    """The results in a file, in a folder, or in all files that a pattern names. Raises TraceError."""
+    """Read the results in a file, a folder, or all files matching a pattern. Raise TraceError."""
     path = Path(place)
     if path.is_dir():
         paths = sorted(path.glob("*.json"))
@@ -61,7 +61,7 @@ def read(place: str) -> list[Replayed]:
 
 
 def compare(one: Sequence[Replayed], other: Sequence[Replayed]) -> list[Difference]:
-    """Raises TraceError when there is nothing to compare."""
+    """Compare number by number; raise TraceError if no seeds match."""
     here, there = _by_seed(one), _by_seed(other)
     seeds = sorted(here.keys() & there.keys())
     if not seeds:

@@ -1,11 +1,11 @@
-"""Workloads that are drawn from a trace: its pods in random order, and as many as a part of the cluster takes.
+"""Draw workloads from a trace: its pods in random order, up to a fraction of the cluster's capacity.
 
-The experiment of the FGD paper: the pods of the list by lot; then more, drawn at random from it, until what has been
-asked for of a resource is so many times what the cluster has; or fewer, when the list asks for more than that. Nodes
-come in random order too: plugins may prefer the first among equals.
+The experiment of the FGD paper: the listed pods in random order; then more, drawn at random from the list, until the
+requests reach a multiple of the capacity; or fewer, if the list requests more. Nodes are shuffled too, because plugins
+may prefer the first among equals.
 
-The paper's simulator is written in Go, and draws by a seed. A seed gives here what it gives there, number by number, so
-that results can be compared run by run.
+The paper's simulator is written in Go and draws by a seed. The same seed gives the same numbers here, so that results
+can be compared run by run.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,48 +14,47 @@ from typing import NamedTuple
 
 from mooring.advisor.simulate.traces.events import PodArrives, TraceError
 from mooring.advisor.simulate.traces.go_random import GoRandom
-from mooring.advisor.simulate.traces.objects import renamed
+from mooring.advisor.simulate.traces.objects import rename
 from mooring.api.core_v1 import Node, Pod
-from mooring.constraints.requests import in_units, requests_of, units
+from mooring.constraints.requests import in_units, requests_of, to_units
 
 GAP = 1.0
 """Seconds between two pods."""
-_MOST_TIMES = 100
+_MAX_TIMES = 100
 _TAKEN = 10
-"""Numbers that the simulator's scheduler takes between pods and nodes: one for each kind that it begins to watch."""
+"""Random numbers that the simulator's scheduler draws between pods and nodes: one for each watched kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How much of a resource pods are to ask for."""
+    """How much of a resource the pods should request."""
 
     resource: str
     times: float
-    """Of what all nodes have."""
+    """Multiple of the capacity of all nodes."""
 
     def __post_init__(self) -> None:
-        """Raises TraceError."""
-        if not 0 < self.times <= _MOST_TIMES:  # which is also said of what is no number
+        if not 0 < self.times <= _MAX_TIMES:  # also rejects NaN
             wrong = f"{self.times:g} times {self.resource}"
-            raise TraceError(f"a cluster cannot be filled with {wrong}: more than 0 and at most {_MOST_TIMES}")
+            raise TraceError(f"a cluster cannot be filled with {wrong}: more than 0 and at most {_MAX_TIMES}")
 
 
 class Drawn(NamedTuple):
     pods: Iterator[PodArrives]
-    """One a second, none of which leaves."""
+    """One a second; none leaves."""
     nodes: list[Node]
-    """In the order in which they come."""
+    """In order of arrival."""
 
 
-def drawn(pods: Sequence[Pod], nodes: Sequence[Node], fill: Fill | None, seed: int) -> Drawn:
-    """Pods and nodes in random order. Raises TraceError."""
+def draw(pods: Sequence[Pod], nodes: Sequence[Node], fill: Fill | None, seed: int) -> Drawn:
+    """Draw pods and nodes in random order. Raise TraceError."""
     lot = GoRandom(seed)
-    lot.bits()  # the simulator writes the first into its log
+    lot.bits()  # the simulator logs the first number
     listed = sorted(pods, key=lambda pod: pod.metadata.name)
     chosen = list(listed)
     lot.shuffle(chosen)
     if fill is not None:
-        chosen = _filled(chosen, listed, fill, capacity(nodes, fill.resource), lot)
+        chosen = _fill(chosen, listed, fill, capacity(nodes, fill.resource), lot)
     for _ in range(_TAKEN):
         lot.bits()
     named = sorted(nodes, key=lambda node: node.metadata.name)
@@ -65,18 +64,18 @@ def drawn(pods: Sequence[Pod], nodes: Sequence[Node], fill: Fill | None, seed: i
 
 
 def capacity(nodes: Iterable[Node], resource: str) -> int:
-    """What nodes have of a resource together."""
+    """Return the capacity of nodes for a resource."""
     amounts = (node.status.allocatable.get(resource) for node in nodes)
-    return sum(units(resource, amount) for amount in amounts if amount is not None)
+    return sum(to_units(resource, amount) for amount in amounts if amount is not None)
 
 
-def asked(pod: Pod, resource: str) -> int:
+def requested(pod: Pod, resource: str) -> int:
     return in_units(requests_of(pod, pod_level=True)).get(resource, 0)
 
 
-def _filled(chosen: list[Pod], pods: Sequence[Pod], fill: Fill, has: int, lot: GoRandom) -> list[Pod]:
+def _fill(chosen: list[Pod], pods: Sequence[Pod], fill: Fill, has: int, lot: GoRandom) -> list[Pod]:
     wanted = fill.times * has
-    amounts = {id(pod): asked(pod, fill.resource) for pod in pods}
+    amounts = {id(pod): requested(pod, fill.resource) for pod in pods}
     total = sum(amounts.values())
     if not total or not has:
         who = "no pod of the trace asks for it" if has else "no node has any"
@@ -85,8 +84,8 @@ def _filled(chosen: list[Pod], pods: Sequence[Pod], fill: Fill, has: int, lot: G
         while total > wanted:
             total -= amounts[id(chosen.pop(lot.below(len(chosen))))]
         return chosen
-    # As the paper's simulator stops: before a pod of which one part would be too much.
+    # Stop as the paper's simulator does: before a pod that would exceed the target.
     while total + min(amounts[id(pod := pods[lot.below(len(pods))])], 1000) <= wanted:
         total += amounts[id(pod)]
-        chosen.append(renamed(pod, f"{pod.metadata.name}-again-{len(chosen) - len(pods)}"))
+        chosen.append(rename(pod, f"{pod.metadata.name}-again-{len(chosen) - len(pods)}"))
     return chosen

@@ -1,6 +1,6 @@
-"""What happens in a trace, one value an event, in the order of time. Readers make them, ``replaying.py`` acts on them.
+"""The events of a trace in time order. Readers create them, ``replaying.py`` applies them.
 
-Times are seconds since the beginning of the trace. Pods are known by `namespace/name`.
+Times are seconds since the start of the trace. Pods are identified by `namespace/name`.
 """
 
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from typing import TypeAlias
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 
-LONGEST = 1e10
-"""No trace lasts longer, in seconds: three hundred years."""
-LONGEST_GAP = 10 * 366 * 86_400.0
-"""Nothing happens for at most so long; more is a mistake in a time."""
+MAX_SECONDS = 1e10
+"""The maximum length of a trace, in seconds: three hundred years."""
+MAX_GAP_SECONDS = 10 * 366 * 86_400.0
+"""The maximum time without events; more is an error."""
 
 
 class TraceError(ValueError):
     """A trace that cannot be replayed. The message names the file and the line."""
 
 
-def lasting(seconds: float) -> float:
-    """How long a pod runs, if one can run so long. Raises ValueError."""
-    if not 0 <= seconds <= LONGEST:  # false for what is no number, too
+def check_duration(seconds: float) -> float:
+    """Validate the duration of a pod. Raise ValueError."""
+    if not 0 <= seconds <= MAX_SECONDS:  # also false for NaN
         raise ValueError(f"the duration is {seconds:g}, {'a negative one' if seconds < 0 else 'longer than any trace'}")
     return seconds
 
@@ -31,7 +31,7 @@ class PodArrives:
     at: float
     pod: Pod
     lasts: float | None = None
-    """How long it runs once it has its node; None until it is told to leave."""
+    """Seconds that it runs on its node; None until a PodLeaves event."""
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class PodLeaves:
 
 @dataclass(frozen=True, slots=True)
 class PodBound:
-    """Where the recorded cluster put a pod: nothing happens, but replays can be compared with it."""
+    """The recorded node of a pod: no effect, for comparison only."""
 
     at: float
     name: str
@@ -55,7 +55,7 @@ class PodBound:
 
 @dataclass(frozen=True, slots=True)
 class NodeComes:
-    """A node is new, is back, or has changed."""
+    """A node was added or changed."""
 
     at: float
     node: Node
@@ -70,7 +70,7 @@ class NodeGoes:
 
 @dataclass(frozen=True, slots=True)
 class ObjectComes:
-    """Anything else is created or changed; workloads bring their pods."""
+    """Another object was created or changed; workloads create their pods."""
 
     at: float
     object: Resource

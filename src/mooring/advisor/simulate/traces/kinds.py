@@ -1,4 +1,4 @@
-"""Objects of any kind that Mooring knows, from what a trace has of them: trees of plain values, in any version."""
+"""Decode objects of any known kind and version from trees in a trace."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from mooring.constraints.requests import requests_of
 
 
 def from_tree_of(tree: Any) -> Resource:
-    """Raises ValueError for what is no such object."""
+    """Decode an object; raise ValueError."""
     if not isinstance(tree, dict):
         raise ValueError("an object is a map")
     kind = scheme().kind(str(tree.get("apiVersion", "")), str(tree.get("kind", "")))

@@ -1,7 +1,7 @@
-"""Measures over time: what is allocated, how fragmented the rest is, who waits for how long and why, what it costs.
+"""Measures over time: allocation, fragmentation, waiting times with reasons, and cost.
 
-`Meter` is told of everything by ``replaying.py`` and takes a sample now and then: a line of numbers. There are at most
-`_MOST` samples; when there are more, every second one is left out and fewer are taken from then on.
+``replaying.py`` reports all events to `Meter`, which takes samples. There are at most `_MAX_SAMPLES`; beyond, every
+second one is dropped and the interval doubles.
 """
 
 import math
@@ -17,20 +17,20 @@ from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.world import World
 from mooring.api.core_v1 import Pod
 from mooring.constraints.requests import CPU, PODS
-from mooring.scheduler.facade import PodShape
+from mooring.scheduler.facade import PodSignature
 
-_MOST = 400
+_MAX_SAMPLES = 400
 _TYPICAL = 32
-"""Fragmentation is reckoned for so many shapes, those that come most often."""
+"""Fragmentation is computed for the most frequent pod signatures."""
 _FINENESS = 50
-"""Waiting times are kept in buckets that differ by one part in so many."""
+"""Waiting times are kept in buckets with a resolution of 1/50."""
 _HOUR = 3600.0
 Sample = dict[str, float]
 
 
 @dataclass(slots=True)
 class Waits:
-    """How long pods have waited: numbers of pods by length, so that millions take no room."""
+    """A histogram of waiting times, so that millions of pods take little memory."""
 
     buckets: dict[int, int] = field(default_factory=dict)
     number: int = 0
@@ -43,7 +43,7 @@ class Waits:
         self.total += seconds
 
     def percentile(self, part: float) -> float:
-        """So much of all pods waited at most this long, within two per cent; 0 when nobody has waited."""
+        """Return the waiting time below which a fraction of pods lies, within 2 %; 0 without pods."""
         due, seen = part * self.number, 0
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]
@@ -54,13 +54,13 @@ class Waits:
 
 @dataclass(slots=True)
 class Curve:
-    """How much of a resource is allocated when so much of it has been asked for: means by whole per cents."""
+    """The allocated fraction of a resource by requested fraction: means by whole percent."""
 
     sums: dict[int, float] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
 
     def note(self, asked: float, allocated: float) -> None:
-        """Both as parts of what the cluster has."""
+        """Add a point; both are fractions of the capacity."""
         step = round(100 * asked)
         self.sums[step] = self.sums.get(step, 0.0) + 100 * allocated
         self.numbers[step] = self.numbers.get(step, 0) + 1
@@ -70,8 +70,8 @@ class Curve:
 
 
 @dataclass(slots=True)
-class Oddity:
-    """Events of a kind that make no sense where they stand, and so change nothing."""
+class InvalidEvents:
+    """Events of a kind that make no sense where they occur, and have no effect."""
 
     first: str
     number: int = 0
@@ -79,7 +79,7 @@ class Oddity:
 
 @dataclass(slots=True)
 class Tally:
-    """What has been counted so far: all that a replay which is resumed has to know of what was."""
+    """Everything counted so far: what a resumed replay must know of the past."""
 
     samples: list[Sample] = field(default_factory=list)
     waits: Waits = field(default_factory=Waits)
@@ -95,32 +95,30 @@ class Tally:
     used: dict[str, int] = field(default_factory=dict)
     stride: int = 1
     moments: int = 0
-    odd: dict[str, Oddity] = field(default_factory=dict)
-    """By what happens in them."""
+    odd: dict[str, InvalidEvents] = field(default_factory=dict)
+    """By description."""
 
 
 class Meter(Record):
-    """Counts what happens in a replayed world."""
+    """Measure a replayed world."""
 
     def begin(self, world: World, prices: Prices, tally: Tally) -> None:
         self._world, self._prices = world, prices
         self.tally = tally
         self.lost: list[SimulatedPod] = []
-        """Pods that had to go against their will, until somebody asks for them."""
+        """Evicted and preempted pods since the last read."""
         self.arrivals: list[SimulatedPod] = []
-        """Pods that have got a node, until somebody asks."""
+        """Placed pods since the last read."""
         self._has: dict[str, int] = {}
         self._has_at = -1
-        self.shapes: Counter[PodShape] = Counter()
-        """Which come most often ..."""
-        self.examples: dict[PodShape, tuple[int, Pod]] = {}
-        """... and for each a pod with the number of the event that it came with."""
+        self.shapes: Counter[PodSignature] = Counter()
+        """Number of pods by signature."""
+        self.examples: dict[PodSignature, tuple[int, Pod]] = {}
+        """For each, a pod with the number of its event."""
         self._rate = 0.0
 
-    # -- told by the world
-
     def arrives(self, pod: SimulatedPod, event: int) -> None:
-        shape = self._world.engine.cluster.info(pod.pod).shape
+        shape = self._world.engine.cluster.info(pod.pod).signature
         self.tally.arrived += 1
         self.note_shape(pod.pod, event, 1)
         if len(self.shapes) > 8 * _TYPICAL:
@@ -130,8 +128,8 @@ class Meter(Record):
             self.tally.asked[resource] = self.tally.asked.get(resource, 0) + amount
 
     def note_shape(self, pod: Pod, event: int, number: int) -> None:
-        """So many pods like this one, which came with that event, have come."""
-        shape = self._world.engine.cluster.info(pod).shape
+        """Count `number` pods identical to one that arrived with an event."""
+        shape = self._world.engine.cluster.info(pod).signature
         self.shapes[shape] += number
         self.examples.setdefault(shape, (event, pod))
 
@@ -141,7 +139,7 @@ class Meter(Record):
         self._use(pod, 1)
         self.arrivals.append(pod)
 
-    def left(self, pod: SimulatedPod) -> None:
+    def removed(self, pod: SimulatedPod) -> None:
         if pod.node:
             self._use(pod, -1)
 
@@ -154,13 +152,11 @@ class Meter(Record):
         self.lost.append(pod)
 
     def _use(self, pod: SimulatedPod, times: int) -> None:
-        for resource, amount in self._world.engine.cluster.info(pod.pod).shape.requests.items():
+        for resource, amount in self._world.engine.cluster.info(pod.pod).signature.requests.items():
             self.tally.used[resource] = self.tally.used.get(resource, 0) + times * amount
 
-    # -- looking
-
     def capacity(self, resource: str) -> int:
-        """What all nodes have of a resource together, in the units of the columns."""
+        """Return the capacity of all nodes for a resource, in the units of the columns."""
         cluster = self._world.engine.cluster
         if self._has_at != cluster.node_changes.changed_at:
             self._has_at = cluster.node_changes.changed_at
@@ -171,7 +167,7 @@ class Meter(Record):
         return self._has.get(resource, 0)
 
     def note_curves(self) -> None:
-        """After a pod has come and was tried."""
+        """Record the curves after a pod arrived and was tried."""
         for resource, asked in self.tally.asked.items():
             if has := self.capacity(resource):
                 curve = self.tally.curves.get(resource)
@@ -179,13 +175,13 @@ class Meter(Record):
                     curve = self.tally.curves[resource] = Curve()
                 curve.note(asked / has, self.tally.used.get(resource, 0) / has)
 
-    def look(self, *, is_last: bool = False) -> None:
-        """Take a sample, unless there have been enough of them for this part of the trace."""
+    def sample(self, *, is_last: bool = False) -> None:
+        """Take a sample, at the current interval."""
         self.tally.moments += 1
         if not is_last and self.tally.moments % self.tally.stride:
             return
         self.tally.samples.append(self._sample())
-        if len(self.tally.samples) > _MOST:
+        if len(self.tally.samples) > _MAX_SAMPLES:
             self.tally.samples = self.tally.samples[1::2]
             self.tally.stride *= 2
 
@@ -213,7 +209,7 @@ class Meter(Record):
         return sample
 
     def pending_by_reason(self) -> Counter[str]:
-        """How many waiting pods each plugin has refused; several may have refused the same pod."""
+        """Count the pending pods that each plugin rejects; several may reject the same pod."""
         return self._world.lines.refused_by()
 
     def _measuring(self) -> list[Any]:
@@ -221,9 +217,9 @@ class Meter(Record):
         return [plugin for profile in profiles for plugin in profile.plugins if hasattr(plugin, "measures")]
 
     def _fragmentation(self) -> dict[str, float]:
-        """The part of what is free of a resource that pods of the workload cannot use where it is, on average.
+        """Return the fraction of free resources that typical pods cannot use, by resource.
 
-        A pod that fits on a node can use all that is free there; the pods are those that ask for the resource.
+        A pod that fits on a node can use all that is free there; only pods that request the resource count.
         """
         if not self.shapes:
             return {}
@@ -235,7 +231,7 @@ class Meter(Record):
         free = (table.allocatable - table.used)[list(lines.values())]
         has_room = table.allocatable[table.line(PODS)] > table.used[table.line(PODS)]
         fits = np.array([shape.requests.keys() <= lines.keys() for shape, _ in typical])[:, None] & has_room
-        for left, needed in zip(free, needs.T, strict=True):  # one after the other: a third dimension is slow
+        for left, needed in zip(free, needs.T, strict=True):  # a loop, because a third dimension is slow
             fits &= left >= needed[:, None]
         useful, idle = fits.astype(np.float64) @ free.T, free.sum(axis=1)
         lost = (often * (1 - useful / np.maximum(idle, 1))).sum(axis=0) / np.maximum(often.sum(axis=0), 1)
@@ -248,5 +244,5 @@ class Meter(Record):
         self.tally.cost_at = now
 
     def allocated(self) -> dict[str, float]:
-        """What is allocated now, in cores, bytes and pieces."""
+        """Return the current allocation in cores, bytes and pieces."""
         return {name: amount / (1000 if name == CPU else 1) for name, amount in self.tally.used.items() if amount}

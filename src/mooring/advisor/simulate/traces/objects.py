@@ -1,4 +1,4 @@
-"""Pods and nodes made from the few words that a line of a trace has. Those that are alike share their parts."""
+"""Build pods and nodes from the fields of a trace line. Identical parts are shared."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -23,7 +23,7 @@ def pod_of(
     annotations: Mapping[str, str] | None = None,
     priority: int = 0,
 ) -> Pod:
-    """A pod of one container. Raises ValueError for what is no quantity."""
+    """Build a pod with one container. Raise ValueError for an invalid quantity."""
     metadata = ObjectMeta(
         name=name, namespace=namespace, labels=dict(labels or {}), annotations=dict(annotations or {})
     )
@@ -60,12 +60,12 @@ def quantities(resources: Iterable[tuple[str, str]]) -> dict[str, Quantity]:
 
 
 def check(amounts: Mapping[str, Quantity]) -> None:
-    """Raises ValueError for less than nothing."""
+    """Raise ValueError for negative amounts."""
     negative = next((name for name, amount in amounts.items() if amount.sign() < 0), None)
     if negative is not None:
         raise ValueError(f"{negative} is {amounts[negative]}, a negative amount")
 
 
-def renamed(pod: Pod, name: str) -> Pod:
-    """The same pod under another name; a uid would be the old one's."""
+def rename(pod: Pod, name: str) -> Pod:
+    """Return the pod under another name, without its uid."""
     return structs.replace(pod, metadata=structs.replace(pod.metadata, name=name, uid=""))

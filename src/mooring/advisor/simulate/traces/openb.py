@@ -4,8 +4,8 @@
     pods    name, cpu_milli, memory_mib, num_gpu, gpu_milli and, where they are known, gpu_spec (models, `A|B`),
             qos, pod_phase, creation_time, deletion_time, scheduled_time in seconds
 
-Cards become the resource `alibabacloud.com/gpu-milli`, 1000 for a whole one; models a label of nodes and an annotation
-of pods, in the words of the paper's simulator. The lists are short and not in order, so they are sorted in memory.
+GPUs become the resource `alibabacloud.com/gpu-milli`, 1000 for a whole one; models a label of nodes and an annotation
+of pods, named as in the paper's simulator. The lists are short and unordered, so they are sorted in memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from heapq import merge
 from pathlib import Path
 
 from mooring.advisor.simulate.traces.complaints import Complaints, Times
-from mooring.advisor.simulate.traces.events import Event, NodeComes, PodArrives, lasting
+from mooring.advisor.simulate.traces.events import Event, NodeComes, PodArrives, check_duration
 from mooring.advisor.simulate.traces.objects import node_of, pod_of
 from mooring.advisor.simulate.traces.tables import lines
 
@@ -23,7 +23,7 @@ NODE_COLUMNS = frozenset({"sn", "cpu_milli", "memory_mib", "gpu", "model"})
 POD_COLUMNS = frozenset({"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"})
 _WHOLE = 1000
 _PODS = 1001
-"""As many pods as the simulator of the paper lets a node have."""
+"""The maximum pods per node in the paper's simulator."""
 
 
 def nodes(path: Path, complaints: Complaints) -> Iterator[NodeComes]:
@@ -42,7 +42,7 @@ def nodes(path: Path, complaints: Complaints) -> Iterator[NodeComes]:
 
 
 def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset()) -> Iterator[PodArrives]:
-    """The pods in the order in which they were created. `models` are those that nodes have, if any nodes are known."""
+    """Return the pods in order of creation. `models` are those of the nodes, if known."""
     found, times = list[PodArrives](), Times(ordered=False)
     for place, row in lines(path, complaints):
         try:
@@ -93,7 +93,7 @@ def _pod(row: Mapping[str, str]) -> PodArrives:
     started = created if started is None else started
     if deleted is not None and started is not None and deleted < started:
         raise ValueError(f"the pod is deleted at {deleted:g}, before it began at {started:g}")
-    lasts = lasting(deleted - started) if deleted is not None and started is not None else None
+    lasts = check_duration(deleted - started) if deleted is not None and started is not None else None
     resources = _resources(cpu, memory, cards * milli)
     annotations = {MODEL: row["gpu_spec"]} if row.get("gpu_spec") else {}
     return PodArrives(created or 0.0, pod_of(row["name"], "default", resources, annotations=annotations), lasts)

@@ -1,4 +1,4 @@
-"""Opens traces: finds out which format files have, and reads them as often as is wanted, never all at once.
+"""Open traces: detect the format of files, and stream them repeatedly.
 
 trace = Trace((Path("nodes.csv"), Path("pods.csv")))
 for event in trace.events(): …
@@ -15,7 +15,7 @@ from mooring.advisor.simulate.traces.events import Event, PodArrives, TraceError
 from mooring.api.core_v1 import Pod
 
 Reader: TypeAlias = Callable[[tuple[Path, ...], Complaints], Iterator[Event]]
-"""Reads all files of a format together."""
+"""Read all files of a format together."""
 FORMATS = "Mooring's own, openb, SimKube's .sktrace, an audit log, a stream of watch events"
 
 
@@ -23,23 +23,22 @@ class Trace:
     """One or more files that belong together."""
 
     def __init__(self, paths: tuple[Path, ...], *, skips: bool = False) -> None:
-        """Raises TraceError for a file whose format is not known."""
+        """Detect the formats; raise TraceError for an unknown one."""
         self.paths = paths
         self._skips = skips
         self.complaints = Complaints(skips=skips)
-        """Of the reading that is going on, or was the last."""
+        """Of the current or last pass."""
         self._readers: dict[Reader, tuple[Path, ...]] = {}
         for path in paths:
             reader = _reader(path)
             self._readers[reader] = (*self._readers.get(reader, ()), path)
 
     def events(self) -> Iterator[Event]:
-        """Everything that happens, in the order of time. Raises TraceError."""
+        """Yield all events in time order. Raise TraceError."""
         self.complaints = Complaints(skips=self._skips)
-        return _merged([read(paths, self.complaints) for read, paths in self._readers.items()])
+        return _merge([read(paths, self.complaints) for read, paths in self._readers.items()])
 
     def pods(self) -> Iterator[Pod]:
-        """The pods that come."""
         return (event.pod for event in self.events() if isinstance(event, PodArrives))
 
     @property
@@ -49,7 +48,7 @@ class Trace:
 
 
 class Workload:
-    """The pods of a trace, each time anew: for plugins that sample them."""
+    """The pods of a trace, read again at each iteration, for plugins that sample them."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -58,20 +57,19 @@ class Workload:
         return Trace(self._trace.paths, skips=True).pods()
 
 
-def _merged(streams: list[Iterator[Event]]) -> Iterator[Event]:
+def _merge(streams: list[Iterator[Event]]) -> Iterator[Event]:
     return streams[0] if len(streams) == 1 else merge(*streams, key=_time)
 
 
 def _own(paths: Iterable[Path], complaints: Complaints) -> Iterator[Event]:
-    return _merged([own.events(path, complaints) for path in paths])
+    return _merge([own.events(path, complaints) for path in paths])
 
 
 def _simkube(paths: Iterable[Path], complaints: Complaints) -> Iterator[Event]:
-    return _merged([sktrace.events(path, complaints) for path in paths])
+    return _merge([sktrace.events(path, complaints) for path in paths])
 
 
 def _reader(path: Path) -> Reader:
-    """How a file is read."""
     try:
         with path.open("rb") as stream:
             start = stream.read(4096)
@@ -79,7 +77,7 @@ def _reader(path: Path) -> Reader:
         raise TraceError(f"{path}: {problem.strerror}") from problem
     if not start:
         raise TraceError(f"{path}: the file is empty")
-    if sktrace.is_one(path, start):
+    if sktrace.is_sktrace(path, start):
         return _simkube
     if start.lstrip()[:1] == b"{":
         return audit_log.events

@@ -1,4 +1,4 @@
-"""Measures over time in files: CSV, JSON or Parquet, by the ending of the name."""
+"""Write measures over time as CSV, JSON or Parquet, by the file extension."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ from mooring.advisor.simulate.traces.tables import NO_PYARROW
 
 
 def columns_of(samples: list[Sample]) -> list[str]:
-    """All that was measured, in the order in which it turned up."""
+    """Return the names of all measures in order of appearance."""
     return list(dict.fromkeys(name for sample in samples for name in sample))
 
 
@@ -27,7 +27,7 @@ def as_csv(samples: list[Sample]) -> str:
 
 
 def check(path: Path) -> None:
-    """Whether measures can be written there, before there are any. Raises TraceError."""
+    """Check whether measures can be written there. Raise TraceError."""
     if path.suffix not in (".csv", ".json", ".parquet"):
         raise TraceError(f"{path}: the name ends in .csv, .json or .parquet")
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
@@ -36,13 +36,13 @@ def check(path: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Raises TraceError when a file cannot be there."""
+    """Raise TraceError if the folder of a file does not exist."""
     if not path.parent.is_dir():
         raise TraceError(f"{path}: there is no folder {path.parent}")
 
 
 def write(result: Replayed, path: Path) -> None:
-    """Raises TraceError."""
+    """Write measures; raise TraceError."""
     check(path)
     try:
         match path.suffix:

@@ -37,7 +37,7 @@ from mooring.advisor.simulate.traces.events import (
     PodArrives,
     PodBound,
     PodLeaves,
-    lasting,
+    check_duration,
 )
 from mooring.advisor.simulate.traces.kinds import from_tree_of
 from mooring.advisor.simulate.traces.objects import Amounts, node_of, pod_of
@@ -83,8 +83,8 @@ def events(path: Path, complaints: Complaints) -> Iterator[Event]:
         yield event
 
 
-def begun(stream: IO[str]) -> datetime | None:
-    """When a recording was begun, as its first line says; None for other tables."""
+def read_start_time(stream: IO[str]) -> datetime | None:
+    """Return the start time of a recording from its first line; None for other tables."""
     first = next(csv.DictReader(stream), {})
     if first.get("event") != "begin":
         return None
@@ -126,7 +126,7 @@ def _pod_event(row: Mapping[str, str], at: float, what: str, namespace: str, nam
         return PodBound(at, f"{namespace}/{name}", row.get("node", ""))
     if what != "add":
         raise ValueError(f"a pod can be added, bound and removed; {what} is for nodes")
-    lasts = lasting(_number(row["duration"], "duration")) if row.get("duration") else None
+    lasts = check_duration(_number(row["duration"], "duration")) if row.get("duration") else None
     return PodArrives(at, _pod(row, namespace, name), lasts)
 
 
@@ -170,7 +170,7 @@ def pairs(text: str, column: str) -> Amounts:
 
 
 def from_json(text: str) -> Resource:
-    """An object of any kind that Mooring knows. Raises ValueError."""
+    """Decode an object of any known kind. Raise ValueError."""
     try:
         return from_tree_of(msgspec.json.decode(text))
     except msgspec.DecodeError as problem:
@@ -196,7 +196,7 @@ def _number(text: str, column: str) -> float:
 
 
 class Writer:
-    """Writes events as lines of a CSV file."""
+    """Write events as lines of a CSV file."""
 
     def __init__(self, stream: IO[str], *, header: bool = True) -> None:
         self._writer = csv.writer(stream, lineterminator="\n")
@@ -204,7 +204,7 @@ class Writer:
             self._writer.writerow(COLUMNS)
 
     def begin(self, moment: str) -> None:
-        """Write down when a recording was begun."""
+        """Write the start time of a recording."""
         line = {"time": "0", "event": "begin", "kind": "Trace", "name": moment}
         self._writer.writerow([line.get(column, "") for column in COLUMNS])
 
@@ -215,11 +215,11 @@ class Writer:
 
 
 def line_of(event: Event) -> dict[str, str]:
-    """An event as the fields of a line."""
+    """Return an event as the fields of a line."""
     found = {"time": f"{event.at:.6f}".rstrip("0").rstrip(".")}
     match event:
         case PodArrives(pod=pod, lasts=lasts):
-            found |= _named("add", pod)
+            found |= _object_fields("add", pod)
             found |= {"duration": f"{lasts:g}"} if lasts is not None else {}
         case PodLeaves(name=name) | PodBound(name=name):
             namespace, _, own = name.partition("/")
@@ -227,18 +227,17 @@ def line_of(event: Event) -> dict[str, str]:
             found |= {"event": what, "kind": "Pod", "namespace": namespace, "name": own}
             found |= {"node": event.node} if isinstance(event, PodBound) else {}
         case NodeComes(node=node):
-            found |= _named("add", node)
+            found |= _object_fields("add", node)
         case NodeGoes(name=name, fails=fails):
             found |= {"event": "fail" if fails else "remove", "kind": "Node", "name": name}
         case ObjectComes(object=obj):
-            found |= _named("add", obj)
+            found |= _object_fields("add", obj)
         case ObjectGoes(kind=kind, namespace=namespace, name=name):
             found |= {"event": "remove", "kind": kind, "namespace": namespace, "name": name}
     return found
 
 
-def _named(what: str, obj: Resource) -> dict[str, str]:
-    """The fields of an object, and the object itself with the words for its kind, which those of informers lack."""
+def _object_fields(what: str, obj: Resource) -> dict[str, str]:
     kind = next(known for known in scheme().known if known.type is type(obj))
     whole = structs.replace(obj, api_version=kind.api_version, kind=kind.kind)
     meta = obj.metadata

@@ -1,4 +1,4 @@
-"""What nodes cost by the hour: from a label of theirs, from a table, or from Karpenter's list of instance types."""
+"""Hourly prices of nodes: from a label, from a table, or from Karpenter's instance types."""
 
 import csv
 import math
@@ -17,12 +17,12 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """No prices at all unless a label or a table says some."""
+    """Prices by label or table; by default there are none."""
 
     label: str = ""
-    """The label that has the price itself ..."""
+    """The label that holds the price itself."""
     table: Mapping[str, float] = field(default_factory=dict)
-    """... or prices by the value of `by`."""
+    """Prices by the value of the label `by`."""
     by: str = INSTANCE_TYPE
 
     def __bool__(self) -> bool:
@@ -35,12 +35,12 @@ class Prices:
         return self.table.get(labels.get(self.by, ""), 0.0)
 
     def rate(self, nodes: Iterable[Node]) -> float:
-        """What all of them cost in an hour."""
+        """Return the hourly price of all nodes."""
         return sum(map(self.of, nodes)) if self else 0.0
 
 
 def read(path: Path, by: str = INSTANCE_TYPE) -> Prices:
-    """A table of two columns, the value of a label and the price; or Karpenter's instance types. Raises TraceError."""
+    """Read a table of label values and prices, or Karpenter's instance types. Raise TraceError."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
@@ -61,7 +61,6 @@ def _table(text: str, path: Path) -> dict[str, float]:
 
 
 def _karpenter(text: str, path: Path) -> dict[str, float]:
-    """The instance types that Karpenter's kwok provider publishes: the price on demand, where it is lowest."""
     try:
         listed = msgspec.json.decode(text)
         return {str(each["name"]): _cheapest(each["offerings"]) for each in listed}
@@ -70,7 +69,6 @@ def _karpenter(text: str, path: Path) -> dict[str, float]:
 
 
 def _cheapest(offerings: list[dict[str, Any]]) -> float:
-    """Of the offerings on demand if there are any. Older lists begin their words with small letters."""
     prices = [(_is_spot(each), float(each["Price"] if "Price" in each else each["price"])) for each in offerings]
     if any(not price >= 0 for _, price in prices):
         raise ValueError("a price is negative")

@@ -1,8 +1,7 @@
-"""A trace from a live cluster, Mooring or Kubernetes: what comes, changes and goes, written as it is seen.
+"""Record a trace from a live cluster, Mooring or Kubernetes.
 
-Informers tell of nodes and pods, and find out by themselves what was missed when a connection broke. A recording that
-was stopped goes on in the same file: what the file says is there is compared with what is. Only pods and nodes are
-read.
+Informers deliver nodes and pods, and catch up after a broken connection. A stopped recording continues in the same
+file: the file's state is compared with the cluster's. Only pods and nodes are read.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ _PIECE = 65536
 
 
 class Recorder:
-    """Makes events of what informers tell, and writes them."""
+    """Convert informer events to trace events and write them."""
 
     def __init__(
         self, write: Callable[[Iterable[Event]], None], now: Callable[[], float], pseudonyms: Pseudonyms | None = None
@@ -45,11 +44,11 @@ class Recorder:
         self._pods: dict[str, str] = {}
         """Nodes by the names of pods, as the trace has them; empty for those that wait."""
         self._nodes: dict[str, object] = {}
-        """What scheduling sees of nodes, by name; None where only the file tells of them."""
+        """What scheduling reads of nodes, by name; None if known only from the file."""
         self.events = 0
 
     def learn(self, events: Iterable[Event]) -> None:
-        """What a recording that goes on has told already."""
+        """Load the events of a recording that is continued."""
         for event in events:
             match event:
                 case PodArrives():
@@ -65,38 +64,38 @@ class Recorder:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it knows nodes already."""
+        """Whether it continues a recording."""
         return bool(self._nodes)
 
     def knows_any(self, nodes: Iterable[Node]) -> bool:
         return any(self._name(node.metadata.name, "node") in self._nodes for node in nodes)
 
     def missing(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
-        """Everything is listed: what the file has and the cluster has not is gone."""
+        """Record the removal of what the file has and the cluster, now fully listed, has not."""
         there = {self._name(node.metadata.name, "node") for node in nodes}
         for name in [name for name in self._nodes if name not in there]:
             del self._nodes[name]
-            self._tell(NodeGoes(self._now(), name))
+            self._write_event(NodeGoes(self._now(), name))
         living = {self._pod_name(pod) for pod in pods if not has_ended(pod)}
         for name in [name for name in self._pods if name not in living]:
             del self._pods[name]
-            self._tell(PodLeaves(self._now(), name))
+            self._write_event(PodLeaves(self._now(), name))
 
     def node(self, node: Node) -> None:
-        """A node is there, or has changed."""
+        """Record a new or changed node."""
         name, seen = self._name(node.metadata.name, "node"), seen_of(node)
         if self._nodes.get(name, ()) != seen:
             self._nodes[name] = seen
-            self._tell(NodeComes(self._now(), self._plain_node(node)))
+            self._write_event(NodeComes(self._now(), self._plain_node(node)))
 
     def node_gone(self, node: Node) -> None:
         name = self._name(node.metadata.name, "node")
         if name in self._nodes:
             del self._nodes[name]
-            self._tell(NodeGoes(self._now(), name))
+            self._write_event(NodeGoes(self._now(), name))
 
     def pod(self, pod: Pod) -> None:
-        """A pod is there, or has changed."""
+        """Record a new or changed pod."""
         name, node = self._pod_name(pod), pod.spec.node_name
         if has_ended(pod):
             self._gone(name)
@@ -104,22 +103,20 @@ class Recorder:
         node = self._name(node, "node") if node else ""
         if name not in self._pods:
             self._pods[name] = node
-            self._tell(PodArrives(self._now(), self._plain_pod(pod)))
+            self._write_event(PodArrives(self._now(), self._plain_pod(pod)))
         elif node and not self._pods[name]:
             self._pods[name] = node
-            self._tell(PodBound(self._now(), name, node))
+            self._write_event(PodBound(self._now(), name, node))
 
     def pod_gone(self, pod: Pod) -> None:
         self._gone(self._pod_name(pod))
 
-    # -- how
-
     def _gone(self, name: str) -> None:
         if name in self._pods:
             del self._pods[name]
-            self._tell(PodLeaves(self._now(), name))
+            self._write_event(PodLeaves(self._now(), name))
 
-    def _tell(self, event: Event) -> None:
+    def _write_event(self, event: Event) -> None:
         self.events += 1
         self._write((event,))
 
@@ -131,7 +128,6 @@ class Recorder:
         return f"{self._name(meta.namespace, 'namespace')}/{self._name(meta.name, 'pod')}"
 
     def _plain_pod(self, pod: Pod) -> Pod:
-        """What replays need of a pod: how it was when it came, or with its node if it had one already."""
         meta, waiting = pod.metadata, unbound(pod)
         kept = ObjectMeta(
             name=meta.name,
@@ -154,7 +150,7 @@ class Recorder:
 
 
 async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> None:
-    """Follow a cluster until somebody says stop. Raises TraceError, before anything is written."""
+    """Record a cluster until `stop` is set. Raise TraceError before anything is written."""
     if recorder.goes_on and not recorder.knows_any((await client.list(Node)).items):
         raise TraceError(
             "none of its nodes is there: it is of another cluster, or was anonymised with another --secret"
@@ -171,18 +167,18 @@ async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> Non
 
 
 class TraceFile:
-    """The file of a recording: begun, or gone on with."""
+    """The file of a recording: new or continued."""
 
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._path, self._clock = path, now
-        self.told: list[Event] = []
-        """What it has told already."""
+        self.earlier: list[Event] = []
+        """The events already in the file."""
         self._start = now()
         is_new = not path.exists() or not path.stat().st_size
         if not is_new:
             self._start = _begun(path)
             _cut_last_line(path)
-            self.told = list(own.events(path, Complaints(skips=True)))
+            self.earlier = list(own.events(path, Complaints(skips=True)))
         self._stream: IO[str] = path.open("a", encoding="utf-8", newline="")
         self._writer = own.Writer(self._stream, header=is_new)
         if is_new:
@@ -201,16 +197,14 @@ class TraceFile:
 
 
 def _begun(path: Path) -> datetime:
-    """When a recording was begun. Raises TraceError for a file that is none."""
     with path.open(encoding="utf-8", newline="") as stream:
-        found = own.begun(stream)
+        found = own.read_start_time(stream)
     if found is None:
         raise TraceError(f"{path}: not a recording of Mooring's: name a new file")
     return found
 
 
 def _cut_last_line(path: Path) -> None:
-    """Take away a line that does not end: the recording was killed while it was written, and will tell of it again."""
     with path.open("rb+") as stream:
         end = stream.seek(0, 2)
         while end:

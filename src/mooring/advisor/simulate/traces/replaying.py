@@ -1,9 +1,8 @@
-"""Replays a trace: pods arrive, run and leave in virtual time; nodes come, go and fail.
+"""Replay a trace: pods arrive, run and leave in virtual time; nodes are added, removed and fail.
 
-A driver of the simulated world, as ``running.py`` is for scenarios. Events of one moment happen together, then whoever
-waits is tried. A pod that loses its node to a failure, a taint or a more important pod begins again from the start,
-as a controller would see to it. Memory is for what is there now, not for what has been. ``checkpoints.py`` says how a
-replay is resumed.
+A driver of the simulated world, as ``running.py`` is for scenarios. Events of one time are applied together, then
+pending pods are tried. A pod that loses its node to a failure, a taint or a preemptor starts again, as a controller
+would ensure. Memory is proportional to the current state, not to the history. ``checkpoints.py`` resumes a replay.
 """
 
 import heapq
@@ -21,7 +20,7 @@ from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.pods import SimulatedPod
 from mooring.advisor.simulate.scheduling import Scheduling, has_claims
 from mooring.advisor.simulate.time_passing import TimePassing
-from mooring.advisor.simulate.traces.checkpoints import Checkpoints, Standing, StandingPod
+from mooring.advisor.simulate.traces.checkpoints import Checkpoints, PodState, ReplayState
 from mooring.advisor.simulate.traces.events import (
     Event,
     NodeComes,
@@ -33,7 +32,7 @@ from mooring.advisor.simulate.traces.events import (
     PodLeaves,
     TraceError,
 )
-from mooring.advisor.simulate.traces.measures import Meter, Oddity, Tally
+from mooring.advisor.simulate.traces.measures import InvalidEvents, Meter, Tally
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
@@ -42,7 +41,7 @@ from mooring.constraints.annotations import without_bridge
 from mooring.constraints.requests import PODS
 from mooring.scheduler.facade import DEFAULT_SCHEDULER, pod_key
 
-_TELL_EVERY = 256
+_REPORT_EVERY = 256
 _CANNOT = "--checkpoint: this replay cannot be resumed, and has to do without"
 
 
@@ -50,15 +49,14 @@ _CANNOT = "--checkpoint: this replay cannot be resumed, and has to do without"
 class Options:
     seed: int = 0
     gives_up: bool = False
-    """Whether a pod that finds no node when it comes is gone."""
+    """Whether a pod that is unschedulable on arrival is dropped."""
     until: float | None = None
     prices: Prices = field(default_factory=Prices)
     keeps_placements: bool = False
-    """Whether to remember where each pod went: for comparisons, at the price of memory."""
+    """Whether to record the node of each pod, for comparisons; takes memory."""
 
     def __post_init__(self) -> None:
-        """Raises TraceError."""
-        if self.until is not None and not self.until >= 0:  # which is also said of what is no number
+        if self.until is not None and not self.until >= 0:  # also rejects NaN
             raise TraceError(f"until: {self.until:g} is no moment of a trace")
 
 
@@ -68,14 +66,14 @@ class Progress:
     running: int
     waiting: int
     seconds: float
-    """Of virtual time."""
+    """Virtual seconds."""
 
 
 Tell = Callable[[Progress], None]
 
 
 class Replay:
-    """One run. What is known so far can be looked at at any time."""
+    """One run. Its state can be read at any time."""
 
     def __init__(
         self,
@@ -85,7 +83,7 @@ class Replay:
         tell: Tell | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        """With `checkpoints` the replay goes on from the last one. Raises TraceError if it cannot have any."""
+        """Resume from the last of `checkpoints`. Raise TraceError if checkpoints are impossible."""
         self.options = options
         self._snapshot, self._settings = snapshot, settings
         self._checkpoints = checkpoints
@@ -96,25 +94,24 @@ class Replay:
         self.is_complete = False
         self.placements: dict[str, str] = {}
         self.recorded: dict[str, str] = {}
-        """Where the recorded cluster put pods."""
+        """Nodes of pods in the recorded cluster."""
         self.real_seconds = 0.0
         self._order = count()
         self._tell_progress = tell
         self._begin(snapshot, options.seed, Tally())
 
     def _begin(self, snapshot: Snapshot, seed: int, tally: Tally) -> None:
-        """A world without pods of the trace."""
         self.world = World(snapshot, self._settings, seed, Meter)
         assert isinstance(self.world.record, Meter)  # noqa: S101 - just asked for
         self.meter: Meter = self.world.record
         self.meter.begin(self.world, self.options.prices, tally)
         self._keys: dict[str, str] = {}
-        """Of the pods that are there, by name."""
+        """Keys of existing pods, by name."""
         self._lasts: dict[str, float] = {}
         self._leaving: list[tuple[float, int, str]] = []
-        """When pods have run their time, with their keys."""
+        """End times of pods, with their keys."""
         self._came: dict[str, int] = {}
-        """The numbers of the events that pods came with, by key, and nodes, by name: for checkpoints."""
+        """Event numbers of pods by key, and of nodes by name, for checkpoints."""
         self._nodes_came: dict[str, int] = {}
         self._scheduling = Scheduling(self.world, self._progress)
         self._applying = Applying(self.world)
@@ -126,7 +123,7 @@ class Replay:
         return self.meter.tally
 
     def run(self, events: Iterator[Event]) -> None:
-        """Let everything happen."""
+        """Replay all events."""
         begun = time.perf_counter()
         try:
             self._resume(events)
@@ -141,11 +138,11 @@ class Replay:
             if self._checkpoints is not None:
                 self._checkpoints.end()
         finally:
-            self.meter.look(is_last=True)
+            self.meter.sample(is_last=True)
             self.real_seconds += time.perf_counter() - begun
 
     def numbers(self) -> dict[str, float]:
-        """How it stands, in numbers."""
+        """Return the current numbers."""
         tally = self.tally
         last = {name: value for name, value in tally.samples[-1].items() if name != "time"} if tally.samples else {}
         return {
@@ -156,10 +153,7 @@ class Replay:
             "waited mean": round(tally.waits.total / max(tally.waits.number, 1), 3),
         } | last
 
-    # -- interruptions
-
     def _resume(self, events: Iterator[Event]) -> None:
-        """Read the trace up to where it was interrupted, and go on from there."""
         standing = self._checkpoints.read() if self._checkpoints is not None else None
         if standing is None:
             return
@@ -173,7 +167,6 @@ class Replay:
         self._go_on(standing, nodes, pods)
 
     def _check(self, number: int) -> None:
-        """After so many events: write a checkpoint if it is time, and go on from it as one who resumes does."""
         checkpoints = self._checkpoints
         if checkpoints is None or self.events // checkpoints.every == (self.events - number) // checkpoints.every:
             return
@@ -185,16 +178,16 @@ class Replay:
         pods |= {self._came[key]: PodArrives(0.0, pod.pod, lasts.get(key)) for key, pod in world.pods.items()}
         self._go_on(standing, nodes, pods)
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> ReplayState:
         world, came = self.world, self._came
         if any(placed.held for placed in world.engine.cluster.placed_pods()):
             raise TraceError(f"{_CANNOT}: a plugin of the scheduler keeps its choices with the pods")
         self.meter.count_cost()
-        return Standing(
+        return ReplayState(
             events=self.events,
             seconds=world.clock.monotonic(),
             nodes=[self._came_with(info.name) for info in world.engine.cluster.node_infos()],
-            pods=[StandingPod(came[key], pod.node, pod.created_at, pod.placed_at) for key, pod in world.pods.items()],
+            pods=[PodState(came[key], pod.node, pod.created_at, pod.placed_at) for key, pod in world.pods.items()],
             leaving=[(due, came[key]) for due, _, key in sorted(self._leaving) if key in came],
             shapes=[(self.meter.examples[shape][0], number) for shape, number in self.meter.shapes.items()],
             tally=self.tally,
@@ -203,12 +196,10 @@ class Replay:
         )
 
     def _came_with(self, node: str) -> int:
-        """The event that a node came with; below 0 for those that were there before."""
         found = self._nodes_came.get(node)
         return found if found is not None else -1 - self._first_nodes[node]
 
-    def _go_on(self, standing: Standing, nodes: Mapping[int, Node], pods: Mapping[int, PodArrives]) -> None:
-        """Make a world as `standing` says, of nodes and pods by the events that they came with."""
+    def _go_on(self, standing: ReplayState, nodes: Mapping[int, Node], pods: Mapping[int, PodArrives]) -> None:
         start, first = self.world.clock.start, self._snapshot.all(Node)
         lot = random.Random(f"{self.options.seed}/{standing.events}")  # noqa: S311 - simulations keep no secrets
         self._begin(self._snapshot.replace(remove=first), lot.getrandbits(32), standing.tally)
@@ -236,10 +227,7 @@ class Replay:
         for event, number in standing.shapes:
             self.meter.note_shape(_admitted(pods[event].pod), event, number)
 
-    # -- time
-
     def _until(self, at: float) -> None:
-        """Let pods leave whose time is over, and all else that is due before a moment."""
         while self._leaving and self._leaving[0][0] <= at:
             due, _, key = heapq.heappop(self._leaving)
             self._time.pass_until(due)
@@ -252,7 +240,6 @@ class Replay:
         self._time.advance(at)
 
     def _end(self) -> None:
-        """Everybody who runs for a time ends; those who cannot are left waiting."""
         until = self.options.until
         while True:
             while self._leaving and (until is None or self._leaving[0][0] <= until):
@@ -265,7 +252,6 @@ class Replay:
                 return
 
     def _work(self) -> None:
-        """Try whoever waits, note who has got a node, and let come again who has lost one."""
         world, meter = self.world, self.meter
         world.taints.run()
         self._scheduling.run()
@@ -274,7 +260,7 @@ class Replay:
         while meter.lost:
             lost, meter.lost = meter.lost, []
             for pod in lost:
-                self._again(pod)
+                self._recreate(pod)
             self._scheduling.run()
         for pod in meter.arrivals:
             lasts = self._lasts.get(pod.key)
@@ -283,9 +269,7 @@ class Replay:
             if self.options.keeps_placements:
                 self.placements[pod.name] = pod.node
         meter.arrivals.clear()
-        meter.look()
-
-    # -- events
+        meter.sample()
 
     def _happens(self, moment: list[Event]) -> None:
         numbered = enumerate(moment, self.events)
@@ -299,7 +283,7 @@ class Replay:
                     self._remove(pod)
         if arrived:
             self.meter.note_curves()
-        if not self.events % _TELL_EVERY:
+        if not self.events % _REPORT_EVERY:
             self._progress()
 
     def _apply(self, event: Event, number: int) -> SimulatedPod | None:
@@ -310,7 +294,7 @@ class Replay:
             case PodLeaves(name=name):
                 found = world.pods.get(self._keys.get(name, ""))
                 if found is None:
-                    self._odd("pods left that were not there", name)
+                    self._note_invalid("pods left that were not there", name)
                 else:
                     self._remove(found)
             case NodeComes(node=node):
@@ -319,7 +303,7 @@ class Replay:
                     self._nodes_came[node.metadata.name] = number
             case NodeGoes(name=name):
                 if world.engine.cluster.node(name) is None:
-                    self._odd("nodes left that were not there", name)
+                    self._note_invalid("nodes left that were not there", name)
                 world.remove_node(name)
             case PodBound(name=name, node=node_name):
                 if self.options.keeps_placements:
@@ -332,16 +316,16 @@ class Replay:
                 try:
                     self._applying.apply(Remove(event.kind, namespace, name))
                 except ScenarioError:
-                    self._odd("objects left that were not there", f"{namespace}/{name}")
+                    self._note_invalid("objects left that were not there", f"{namespace}/{name}")
         return None
 
     def _arrives(self, event: PodArrives, number: int) -> SimulatedPod | None:
         key, node = pod_key(event.pod), event.pod.spec.node_name
         if key in self.world.pods:
-            self._odd("pods came that were there already, and were left out", event.name)
+            self._note_invalid("pods came that were there already, and were left out", event.name)
             return None
         if node and self.world.engine.cluster.node(node) is None:
-            self._odd("pods came with a node that was not there, and were left out", event.name)
+            self._note_invalid("pods came with a node that was not there, and were left out", event.name)
             return None
         self._keys[event.name] = key
         if event.lasts is not None:
@@ -356,7 +340,6 @@ class Replay:
         return made
 
     def _ends(self, key: str, due: float) -> None:
-        """A pod has run its time, unless it has lost its node in between."""
         pod = self.world.pods.get(key)
         if pod is not None and pod.placed_at is not None and pod.placed_at + self._lasts.get(key, 0.0) <= due:
             self._remove(pod)
@@ -367,15 +350,13 @@ class Replay:
         self._came.pop(pod.key, None)
         self.world.delete(pod, recreate=False)
 
-    def _again(self, pod: SimulatedPod) -> None:
-        """A pod that had to go, and has no controller, comes again if the trace still has it."""
+    def _recreate(self, pod: SimulatedPod) -> None:
         if pod.owner is None and pod.key not in self.world.pods and self._keys.get(pod.name) == pod.key:
             self.world.create(pod.pod, None)
 
-    def _odd(self, what: str, who: str) -> None:
-        """An event makes no sense here, and changes nothing."""
+    def _note_invalid(self, what: str, who: str) -> None:
         first = f"{who} at {self.world.clock.monotonic():g} s"
-        self.tally.odd.setdefault(what, Oddity(first)).number += 1
+        self.tally.odd.setdefault(what, InvalidEvents(first)).number += 1
 
     def _progress(self) -> None:
         if self._tell_progress is not None:
@@ -385,14 +366,12 @@ class Replay:
 
 
 def _admitted(pod: Pod) -> Pod:
-    """A pod of a trace, which no server may have seen, as the world takes it."""
     if not pod.spec.scheduler_name:
         pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
     return without_bridge(pod)
 
 
 def _moments(events: Iterator[Event]) -> Iterator[list[Event]]:
-    """Events that happen at the same time."""
     moment: list[Event] = []
     for event in events:
         if moment and event.at != moment[0].at:

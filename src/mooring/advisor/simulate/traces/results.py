@@ -1,4 +1,4 @@
-"""What a replay came to: plain values, the same in Python, in files and as a run of an experiment."""
+"""The result of a replay: plain values, the same in Python, in files and in experiments."""
 
 from typing import Literal
 
@@ -18,20 +18,19 @@ class Replayed(msgspec.Struct, rename="camel", kw_only=True):
     scheduler: str
     seed: int
     digest: str = ""
-    """Of everything that went into it: an experiment does not repeat a run with the same one."""
+    """A digest of all inputs: an experiment does not repeat a run with the same one."""
     is_complete: bool = True
     numbers: dict[str, float]
-    """How it stood at the end."""
+    """Numbers at the end."""
     allocated: dict[str, dict[int, float]]
-    """By resource: per cents that are allocated, by per cents that had been asked for."""
+    """By resource: allocated percent by requested percent."""
     samples: list[Sample]
-    """Numbers over time."""
     pending: dict[str, int] = {}
-    """How many pods still wait, by what they were told."""
+    """Pending pods by message."""
     placements: dict[str, str] = {}
-    """Where pods went, if that was to be kept."""
+    """Nodes of pods, if recorded."""
     elsewhere: int | None = None
-    """How many pods the recorded cluster put on other nodes, if the trace says where it put them."""
+    """How many pods got another node than in the recorded cluster, if known."""
     skipped: int = 0
     notes: list[str] = []
     cpu_seconds: float = 0.0
@@ -39,7 +38,7 @@ class Replayed(msgspec.Struct, rename="camel", kw_only=True):
 
 
 def result_of(replay: Replay, cluster: str, workload: str, scheduler: str, notes: list[str] | None = None) -> Replayed:
-    """What is known, whether the replay has ended or was interrupted."""
+    """Build the result of a finished or interrupted replay."""
     recorded, placements = replay.recorded, replay.placements
     odd = [f"{each.number:,} {what}: the first was {each.first}" for what, each in replay.tally.odd.items()]
     elsewhere = sum(placements.get(pod, "") != node for pod, node in recorded.items()) if recorded else None

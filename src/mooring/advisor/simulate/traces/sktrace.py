@@ -3,9 +3,9 @@
     {"version": 2, "config": …, "events": [{"ts": seconds, "applied_objs": […], "deleted_objs": […]}, …],
      "index": …, "pod_lifecycles": {(kind of the owner, its name): {hash: [{"Finished": [start, end]}, …]}}}
 
-Workloads bring their pods as the controllers make them, and these run until they are deleted; pods without an owner
-run as long as they did. (How long the pods of an owner ran is kept by a hash that only SimKube makes.) Nodes are not in
-such a trace; take them from a cluster (`--from`, `--nodes`).
+Workloads create their pods as controllers do, and these run until they are deleted; pods without an owner run as long
+as recorded. (Durations of owned pods are keyed by a hash that only SimKube computes.) The trace has no nodes; take them
+from a cluster (`--from`, `--nodes`).
 """
 
 from collections.abc import Iterator
@@ -23,13 +23,13 @@ from mooring.advisor.simulate.traces.events import (
     PodArrives,
     PodLeaves,
     TraceError,
-    lasting,
+    check_duration,
 )
 from mooring.advisor.simulate.traces.kinds import from_tree_of
 from mooring.api.core_v1 import Node, Pod
 
 _VERSION = 2
-_MOST_BYTES = 2 * 1024**3
+_MAX_BYTES = 2 * 1024**3
 
 
 class _Moment(msgspec.Struct):
@@ -44,15 +44,15 @@ class _File(msgspec.Struct):
     pod_lifecycles: dict[tuple[str, str], Any] = {}
 
 
-def is_one(path: Path, start: bytes) -> bool:
-    """Whether it is one: by its name, or because it begins with a small map in MessagePack."""
+def is_sktrace(path: Path, start: bytes) -> bool:
+    """Whether a file is one: by its name, or because it starts with a small MessagePack map."""
     return path.suffix == ".sktrace" or (bool(start) and 0x81 <= start[0] <= 0x8F and b"version" in start[:16])
 
 
 def events(path: Path, complaints: Complaints) -> Iterator[Event]:
-    """SimKube writes no more than it had in memory, and so such a file is read whole."""
-    if path.stat().st_size > _MOST_BYTES:
-        raise TraceError(f"{path}: it has more than {_MOST_BYTES // 1024**3} GiB")
+    """Read the whole file, which SimKube also held in memory."""
+    if path.stat().st_size > _MAX_BYTES:
+        raise TraceError(f"{path}: it has more than {_MAX_BYTES // 1024**3} GiB")
     try:
         found = msgspec.msgpack.decode(path.read_bytes(), type=_File)
     except (msgspec.DecodeError, RecursionError) as problem:
@@ -85,10 +85,9 @@ def _event(tree: dict[str, Any], at: float, lives: dict[tuple[str, str], Any], *
 
 
 def _lasts(lives: Any) -> float | None:
-    """How long a pod without an owner ran, if it has ended."""
     try:
         life = next(iter(lives.values()))[0]["Finished"]
         seconds = max(float(life[1] - life[0]), 0.0)
     except (AttributeError, IndexError, KeyError, StopIteration, TypeError):
         return None
-    return lasting(seconds)
+    return check_duration(seconds)

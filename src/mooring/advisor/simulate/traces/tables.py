@@ -1,4 +1,4 @@
-"""Tables of a trace, line by line in bounded memory: CSV, plain or in gzip, and Parquet (with pyarrow, an extra)."""
+"""Stream the tables of a trace: CSV, plain or gzip, and Parquet (with pyarrow, an extra)."""
 
 import csv
 import gzip
@@ -13,11 +13,11 @@ from mooring.advisor.simulate.traces.complaints import Complaints
 from mooring.advisor.simulate.traces.events import TraceError
 
 Line = tuple[str, Mapping[str, str]]
-"""Where it is (`file:line`) and its fields by column; columns that a line lacks are empty."""
+"""Its position (`file:line`) and its fields by column; missing columns are empty."""
 _LONGEST_FIELD = 2 * 1024 * 1024
 _BATCH = 8192
 _STRAY_BYTE = re.compile("[\udc80-\udcff]")
-"""How Python writes bytes that are no UTF-8 (`surrogateescape`)."""
+"""Python's representation of invalid UTF-8 (`surrogateescape`)."""
 PARQUET_MAGIC, GZIP_MAGIC = b"PAR1", b"\x1f\x8b"
 NO_PYARROW = "Parquet needs pyarrow: install mooring[parquet]"
 
@@ -28,7 +28,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def header(path: Path) -> list[str]:
-    """The columns of a table. Raises TraceError."""
+    """Return the columns of a table. Raise TraceError."""
     if is_parquet(path):
         return _parquet(path)[0]
     try:
@@ -43,7 +43,7 @@ def header(path: Path) -> list[str]:
 
 
 def lines(path: Path, complaints: Complaints) -> Iterator[Line]:
-    """The lines of a table after its header."""
+    """Yield the lines of a table after its header."""
     return _parquet_lines(path) if is_parquet(path) else _csv_lines(path, complaints)
 
 
@@ -85,13 +85,13 @@ def _rows(rows: "csv._reader", watched: "_Ending", path: Path, complaints: Compl
 
 
 class _Ending:
-    """Lines of a text, and whether the last one that was read ended."""
+    """The lines of a text, and whether the last one read was terminated."""
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
         self._stream = stream
         self.is_whole = True
         self.is_text = True
-        """False as soon as there are bytes that are no UTF-8, until somebody says otherwise."""
+        """Set to False on invalid UTF-8; the reader resets it."""
 
     def __iter__(self) -> "_Ending":
         return self

@@ -1,12 +1,12 @@
-"""Pods that wait for the same since the same moment stand in one line, of which only the first is in the queue.
+"""Group identical pending pods, so that only the first of each group is in the scheduling queue.
 
-In a cluster with far more work than room nearly all attempts are in vain: whenever a pod leaves, whoever waits is tried
-again, as kube-scheduler does. Pods of the same likeness that were refused at the same moment are woken together, come
-to their turn one right after the other, and are refused together. So the first stands for all, and an attempt in vain
-costs the same for one pod and for thousands. Once the first gets a node, the next takes its turn. Who gets which node
-and when is the same as if each were in the queue by itself (``tests/unit/advisor/test_waiting_in_lines.py``).
+In an overloaded cluster nearly all attempts fail: whenever a pod is deleted, every pending pod is retried, as in
+kube-scheduler. Pods with the same signature that were rejected at the same time are woken together, retried one after
+the other and rejected together. So the first stands for all, and a failed attempt costs the same for one pod and for
+thousands. When the first gets a node, the next takes its place. Placements and their times are the same as with every
+pod in the queue (``tests/unit/advisor/test_waiting_in_lines.py``).
 
-``scheduling.py`` says what attempts came to, ``world.py`` who leaves.
+``scheduling.py`` reports results of attempts, ``world.py`` deletions.
 """
 
 from collections import Counter, OrderedDict
@@ -16,21 +16,21 @@ from dataclasses import dataclass, field
 from mooring.scheduler.facade import Profile, QueuedPod, SchedulingQueue
 
 _LETS_PASS = frozenset({"SchedulingGates", "DynamicResources"})
-"""Plugins that keep out only pods with gates and with claims, which stand in no line. Others may say what they like."""
+"""Plugins that reject only pods with gates or claims, which are never grouped. Other plugins may depend on anything."""
 
 
 @dataclass(slots=True, eq=False)
-class Line:
-    """The pods behind one that is in the queue, in their order."""
+class IdenticalPods:
+    """A pod in the queue and the identical pods that follow it, in order."""
 
     first: QueuedPod
-    behind: OrderedDict[str, QueuedPod] = field(default_factory=OrderedDict)
+    followers: OrderedDict[str, QueuedPod] = field(default_factory=OrderedDict)
 
 
-class Lines:
+class IdenticalPendingPods:
     def __init__(self, queue: SchedulingQueue, profiles: Iterable[Profile]) -> None:
         self._queue = queue
-        self._of: dict[str, Line] = {}
+        self._of: dict[str, IdenticalPods] = {}
         """By the key of each pod in it."""
         self._last: dict[Hashable, tuple[QueuedPod, str]] = {}
         """By likeness, the pod that was last refused, and with which words. It may have gone since."""
@@ -38,24 +38,24 @@ class Lines:
         self._are_formed = all(getattr(plugin, "name", "") in _LETS_PASS for plugin in gatekeepers)
 
     def first_of(self, key: str) -> str:
-        """Who is in the queue for a pod: often the pod itself."""
+        """Return the pod that is in the queue for a pod: often the pod itself."""
         line = self._of.get(key)
         return key if line is None else line.first.key
 
     def refused_by(self) -> Counter[str]:
-        """How many waiting pods each plugin has refused."""
+        """Count the pending pods that each plugin has rejected."""
         found: Counter[str] = Counter()
         for queued in self._queue.waiting():
             line = self._of.get(queued.key)
-            number = 1 if line is None else 1 + len(line.behind)
+            number = 1 if line is None else 1 + len(line.followers)
             for plugin in queued.refused_by:
                 found[plugin] += number
         return found
 
     def refused(self, queued: QueuedPod, message: str) -> int:
-        """A pod was refused as all of its likeness would be, and waits again: so are those behind it. How many."""
+        """Record that a pod was rejected like all identical ones; return the number of its followers."""
         line = self._of.get(queued.key)
-        number = 0 if line is None else len(line.behind)
+        number = 0 if line is None else len(line.followers)
         if self._are_formed and self._queue.waits_in_crowd(queued):
             last, words = self._last.get(queued.likeness, (queued, message))
             if last is not queued and words == message and self._are_one(last, queued):
@@ -65,7 +65,6 @@ class Lines:
         return number
 
     def _are_one(self, last: QueuedPod, queued: QueuedPod) -> bool:
-        """Whether two pods of the same likeness will come to their turns one right after the other."""
         queue, pod, other = self._queue, queued.pod.spec, last.pod.spec
         return (
             last.queued_at == queued.queued_at
@@ -77,27 +76,26 @@ class Lines:
         )
 
     def _join(self, last: QueuedPod, queued: QueuedPod) -> None:
-        """Let a pod, and those behind it, stand behind another one and those behind that: the shorter line moves."""
         self._queue.delete(queued.pod)
-        front = self._of.get(last.key) or Line(last)
-        back = self._of.get(queued.key) or Line(queued)
-        back.behind[queued.key] = queued
-        back.behind.move_to_end(queued.key, last=False)
-        if len(front.behind) >= len(back.behind):
-            line, moved = front, list(back.behind)
-            front.behind.update(back.behind)
+        front = self._of.get(last.key) or IdenticalPods(last)
+        back = self._of.get(queued.key) or IdenticalPods(queued)
+        back.followers[queued.key] = queued
+        back.followers.move_to_end(queued.key, last=False)
+        if len(front.followers) >= len(back.followers):
+            line, moved = front, list(back.followers)
+            front.followers.update(back.followers)
         else:
-            line, moved = back, list(front.behind)
+            line, moved = back, list(front.followers)
             for key in reversed(moved):
-                back.behind[key] = front.behind[key]
-                back.behind.move_to_end(key, last=False)
+                back.followers[key] = front.followers[key]
+                back.followers.move_to_end(key, last=False)
         line.first = last
         self._of.update(dict.fromkeys((*moved, queued.key, last.key), line))
 
     def turned(self, queued: QueuedPod, queued_at: float, refusals: int) -> None:
-        """A pod was tried, and not in vain, or those behind it need not fare like it: the next one takes its turn.
+        """Put the next pod of the group in the queue after the first was scheduled or is no longer identical.
 
-        That one has waited since `queued_at` and was refused so often, as the first one had before.
+        It inherits the first one's `queued_at` and number of rejections.
         """
         line = self._of.pop(queued.key, None)
         if line is not None:
@@ -106,25 +104,24 @@ class Lines:
             self._queue.put_first(following)
 
     def leave(self, key: str) -> str:
-        """A pod goes that may be in a line. The key of whoever takes its place in the queue, if anybody does."""
+        """Remove a deleted pod; return the key of the pod that takes its place in the queue, if any."""
         line = self._of.pop(key, None)
         if line is not None and line.first.key == key:
             following = self._next(line)
             self._queue.replace(key, following)
             return following.key
         if line is not None:
-            del line.behind[key]
-            if not line.behind:
+            del line.followers[key]
+            if not line.followers:
                 del self._of[line.first.key]
         return ""
 
-    def _next(self, line: Line) -> QueuedPod:
-        """The first has gone: who is behind it is in its place."""
+    def _next(self, line: IdenticalPods) -> QueuedPod:
         gone = line.first
-        _, following = line.behind.popitem(last=False)
+        _, following = line.followers.popitem(last=False)
         following.queued_at, following.refusals = gone.queued_at, gone.refusals
         following.refused_by, following.waits_for = gone.refused_by, gone.waits_for
         line.first = following
-        if not line.behind:
+        if not line.followers:
             del self._of[following.key]
         return following

@@ -1,8 +1,7 @@
-"""What admission says about an object, by given options: what it refuses, and what it drops.
+"""Run admission on an object with given options: what it rejects and what it drops.
 
-The rules are the server's own; only what depends on other objects (namespaces, priority classes) is left out, since no
-gate or version decides about it. Two judgements are compared to learn what a gate does: see ``uses.py``, which calls
-this, and ``outcomes.py``.
+The rules are the server's own, without those that depend on other objects (namespaces, priority classes), which no gate
+or version affects. Comparing two results shows the effect of a gate: see ``uses.py`` and ``outcomes.py``.
 """
 
 from collections.abc import Iterator
@@ -20,16 +19,16 @@ from mooring.api.meta_v1 import Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What is refused, as the server words it, and what is dropped; both by field."""
+class AdmissionResult:
+    """Rejected fields with the server's messages, and dropped fields."""
 
     refused: dict[str, str]
     dropped: frozenset[str] = frozenset()
 
-    def beyond(self, other: "Judgement") -> "Judgement":
-        """The fields that this one complains about and the other does not; what was refused cannot get lost."""
+    def beyond(self, other: "AdmissionResult") -> "AdmissionResult":
+        """Return what this result has and the other has not; a rejected field cannot be dropped."""
         refused = {field: text for field, text in self.refused.items() if field not in other.refused}
-        return Judgement(refused, self.dropped - other.dropped - other.refused.keys())
+        return AdmissionResult(refused, self.dropped - other.dropped - other.refused.keys())
 
     @property
     def is_clean(self) -> bool:
@@ -37,7 +36,7 @@ class Judgement:
 
 
 class _AnyCluster(NoCluster):
-    """A cluster in which whatever an object names is there."""
+    """A cluster in which every referenced object exists."""
 
     def priority_class(self, name: str) -> Priority | None:
         return super().priority_class(name) or Priority(name, 0)
@@ -53,17 +52,17 @@ def has_rules(obj: Resource) -> bool:
 
 
 def default(obj: Resource) -> None:
-    """Fill in what a server fills in, in place, where that is missing in what somebody gave us."""
+    """Default an object in place."""
     if has_rules(obj):
         strategy_of(type(obj)).default(obj)
 
 
-def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Judgement:
-    """What the server would say if the object were created anew."""
+def create(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:
+    """Run admission of a create."""
     made = _copy(obj)
     strategy = strategy_of(type(made))
     strategy.default(made)
-    made.metadata.name = made.metadata.name or "any"  # the server makes one up
+    made.metadata.name = made.metadata.name or "any"  # the server generates one
     given = _content(made)
     fields = options.release_fields
     if fields:
@@ -75,11 +74,11 @@ def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Judgement
         if problem.field.startswith("metadata.") or problem.detail == IN_BOTH:
             continue  # no gate decides about the one; the other was merged when the object was created
         refused.setdefault(problem.field, str(problem))
-    return Judgement(refused, dropped(given, made))
+    return AdmissionResult(refused, dropped(given, made))
 
 
-def update(obj: Resource, options: AdmissionOptions, now: datetime) -> Judgement:
-    """What the server would say if the stored object were written back as it is."""
+def update(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:
+    """Run admission of an update that writes the stored object back unchanged."""
     stored = _copy(obj)
     strategy_of(type(stored)).default(stored)
     stored.metadata.resource_version = stored.metadata.resource_version or "1"
@@ -89,8 +88,10 @@ def update(obj: Resource, options: AdmissionOptions, now: datetime) -> Judgement
     except errors.StatusError as refusal:
         details = refusal.status.details
         causes = details.causes if details else []
-        return Judgement({cause.field: f"{cause.field}: {cause.message}" for cause in causes} or {"": str(refusal)})
-    return Judgement({}, frozenset(missing(_content(stored), _content(made))))
+        return AdmissionResult(
+            {cause.field: f"{cause.field}: {cause.message}" for cause in causes} or {"": str(refusal)}
+        )
+    return AdmissionResult({}, frozenset(missing(_content(stored), _content(made))))
 
 
 def _request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request:
@@ -98,19 +99,17 @@ def _request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request
 
 
 def _copy(obj: Resource) -> Resource:
-    """A copy that admission may change: through JSON, which is several times as fast as field by field."""
     return codec.decode_own(codec.encode(obj), type(obj))
 
 
 def _content(obj: Resource) -> dict[str, Any]:
-    """What a client says in an object, apart from its name and labels."""
     return {name: part for name, part in codec.to_tree(obj).items() if name not in ("metadata", "status")}
 
 
 def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
-    """The paths of what is in the tree of an object and not in what a server made of it.
+    """Return the paths of fields that admission dropped.
 
-    What the server would have filled in itself, with the same value, is not counted: nobody has asked for it.
+    Fields that the server would default to the same value do not count.
     """
     lost = frozenset(missing(given, _content(made)))
     if not lost:
@@ -121,7 +120,7 @@ def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
 
 
 def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterator[str]:
-    """The paths of what is in `given` and no longer in `kept`, nor the same in `filled`."""
+    """Yield the paths in `given` that are neither in `kept` nor equal in `filled`."""
     if given in (kept, filled):
         return
     if isinstance(given, dict) and isinstance(kept, dict):

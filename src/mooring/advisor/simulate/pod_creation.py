@@ -1,4 +1,4 @@
-"""How the pods of a workload are made: by the same functions as the controllers make them. Plain functions."""
+"""Create the pods of a workload with the controllers' own functions."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -13,7 +13,7 @@ from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
 from mooring.controllers.workloads import daemon_nodes, stateful_pace, stateful_pods
 from mooring.controllers.workloads.deployment_replica_sets import template_hash
 from mooring.controllers.workloads.job_indexes import IndexSet
-from mooring.controllers.workloads.job_pods import indexed
+from mooring.controllers.workloads.job_pods import template_with_index
 from mooring.controllers.workloads.job_tally import INDEX, is_indexed
 from mooring.controllers.workloads.revisions import POD_LABEL
 
@@ -33,12 +33,12 @@ def reference_to(owner: Resource) -> OwnerReference:
 
 
 def workload_of(obj: ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet) -> Workload:
-    """The workload that an object describes; a Deployment is one through its ReplicaSets."""
+    """Return the workload of an object; a Deployment has ReplicaSets instead."""
     return Workload(reference_to(obj), obj.metadata.namespace, obj, template=obj.spec.template, wanted=wanted_by(obj))
 
 
 def wanted_by(obj: Resource) -> int:
-    """How many pods a workload should have; those of a DaemonSet depend on nodes, so 0."""
+    """Return the number of pods that a workload should have; 0 for a DaemonSet, which depends on nodes."""
     if isinstance(obj, Job):
         spec, status = obj.spec, obj.status
         if spec.suspend or any(entry.type in _ENDED and entry.status == "True" for entry in status.conditions):
@@ -51,7 +51,7 @@ def wanted_by(obj: Resource) -> int:
 
 
 def with_replicas(obj: Resource, replicas: int) -> Resource:
-    """The same workload in another size; DaemonSets have none of their own."""
+    """Return the workload with another size; DaemonSets are unchanged."""
     if isinstance(obj, Job):
         more = obj.spec.completions is not None
         spec = structs.replace(obj.spec, parallelism=replicas, completions=replicas if more else None)
@@ -62,13 +62,13 @@ def with_replicas(obj: Resource, replicas: int) -> Resource:
 
 
 def template_of(pod: Pod) -> PodTemplateSpec:
-    """What a pod was probably made from, for workloads of which there are only pods."""
+    """Infer a template from a pod, for workloads known only by their pods."""
     meta = ObjectMeta(labels=pod.metadata.labels, annotations=pod.metadata.annotations)
     return PodTemplateSpec(metadata=meta, spec=structs.replace(pod.spec, node_name="", ephemeral_containers=[]))
 
 
 def slot_of(owner: OwnerReference, pod: Pod) -> str:
-    """Which pod of its workload a pod is, where these are not all alike."""
+    """Return the slot of a pod in its workload: ordinal, index or node; empty if pods are interchangeable."""
     if owner.kind == "StatefulSet":
         return pod.metadata.name.rpartition("-")[2]
     if owner.kind == "DaemonSet":
@@ -77,12 +77,12 @@ def slot_of(owner: OwnerReference, pod: Pod) -> str:
 
 
 def has_slots(owner: Workload) -> bool:
-    """Whether its pods are not all alike: then each is made and admitted on its own."""
+    """Whether pods have slots: then each is created and admitted on its own."""
     return owner.kind in ("StatefulSet", "DaemonSet") or (isinstance(owner.object, Job) and is_indexed(owner.object))
 
 
 def slots(owner: Workload) -> Iterator[str]:
-    """The pods that a workload with slots should have, in their order; those of DaemonSets are found by node."""
+    """Yield the slots that should have a pod, in order; those of DaemonSets are found by node."""
     obj = owner.object
     if isinstance(obj, StatefulSet):
         first = stateful_pods.start_ordinal(obj)
@@ -94,16 +94,16 @@ def slots(owner: Workload) -> Iterator[str]:
 
 
 def is_ordered(owner: Workload) -> bool:
-    """Whether a pod is only made when the one before it runs."""
+    """Whether a pod is created only when the previous one runs."""
     obj = owner.object
     return isinstance(obj, StatefulSet) and stateful_pace.is_ordered(obj)
 
 
 def new_pod(owner: Workload, slot: str) -> Pod:
-    """A pod as the controller sends it to the server. It shares parts with the template: to be copied first."""
+    """Create a pod as the controller sends it to the server. It shares parts with the template: copy it first."""
     obj, template = owner.object, owner.template
     if template is None:
-        raise AssertionError(f"{owner.told} has no template")
+        raise AssertionError(f"{owner.display_name} has no template")
     if isinstance(obj, StatefulSet):
         revision = f"{owner.name}-{template_hash(template, None)}"
         return stateful_pods.new_pod(obj, int(slot), template, revision, owner.reference)
@@ -112,10 +112,10 @@ def new_pod(owner: Workload, slot: str) -> Pod:
     if owner.kind == "DaemonSet":
         spec = daemon_nodes.spec_for(spec, slot)
         labels = {**labels, POD_LABEL: template_hash(template, None)}
-    elif owner.kind == "StatefulSet":  # one of which there are only pods
+    elif owner.kind == "StatefulSet":  # known only by its pods
         name, generated = f"{owner.name}-{slot}", ""
     elif slot and isinstance(obj, Job):
-        made, changes = indexed(obj, int(slot), 0)
+        made, changes = template_with_index(obj, int(slot), 0)
         spec, labels, annotations = made.spec, changes["labels"], changes["annotations"]
         generated = changes["generate_name"]
     meta = ObjectMeta(

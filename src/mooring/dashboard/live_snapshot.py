@@ -1,7 +1,7 @@
-"""A cluster as it stands now: its objects, the scheduler's engine over them, and the pods that wait.
+"""A snapshot that follows the cluster: its objects, the scheduler's engine over them, and the pods without a node.
 
-Made of a snapshot, and then changed object by object, so that a page about 50,000 pods need not read them all again.
-Lives in one thread (``watching.py``), where every view asks it. Read next: ``views/overview.py``.
+Built from a snapshot and then updated object by object, so that a page about 50,000 pods need not read them all again.
+It lives in one thread (``watching.py``), where every view reads it. Read next: ``views/overview.py``.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from mooring.advisor.explain import SchedulingExplanation, Subject, explain, find, loaded
+from mooring.advisor.explain import Overview, SchedulingExplanation, Subject, explain, find, loaded, overview
 from mooring.advisor.explain.explanation import engine_for, is_answered_by_any
 from mooring.advisor.simulate import Settings
 from mooring.advisor.simulate.utilisation import Usage, usage_of
@@ -19,41 +19,40 @@ from mooring.advisor.snapshot.objects import newest_of
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import has_ended
-from mooring.base.natural import natural
+from mooring.base.natural_sort import natural_key
 from mooring.client import Change
 from mooring.dashboard.history import History
-from mooring.scheduler.facade import AskingEngine, NodeInfo
+from mooring.scheduler.facade import ExplainEngine, NodeInfo
 from mooring.scheduler.framework import SchedulerFeatures
 
-_KEPT = 64
-"""So many explanations are kept until something changes: two people may look at the same pod."""
+MAX_CACHED_EXPLANATIONS = 64
+"""Explanations are cached until something changes: several users may open the same pod."""
 
 
-class Standing:
-    """What is known of a cluster."""
+class LiveSnapshot:
+    """The current objects of a cluster."""
 
     def __init__(self, snapshot: Snapshot, settings: Settings, now: datetime) -> None:
         self.snapshot = snapshot
         self.settings = settings
-        self.engine = loaded(
-            snapshot, profiles=settings.profiles, features=settings.features, registry=settings.registry
-        )
+        self.engine = loaded(snapshot, settings)
         self.revision = 1
         """Rises with every change."""
         self.read_at = now
         self.waiting: dict[tuple[str, str], Pod] = {}
-        """The pods that still have to get a node, by namespace and name."""
+        """The pods without a node, by namespace and name."""
         self.running = self.ended = 0
         for pod in snapshot.all(Pod):
             self._count(pod, 1)
         self.history = History(snapshot, now)
         self.history.sample(now, self.running, len(self.waiting), self.engine.cluster)
         self._explained: dict[tuple[str, str, str, int], SchedulingExplanation] = {}
+        self._overviews: dict[tuple[str, str], Overview] = {}
 
     # -- changes
 
     def apply(self, changes: Iterable[Change[Any]], now: datetime) -> None:
-        """Take in what has changed since."""
+        """Apply changes of the cluster."""
         put: list[Resource] = []
         removed: list[Resource] = []
         taken = [Change(old and newest_of(old), new and newest_of(new)) for old, new in changes]
@@ -68,12 +67,13 @@ class Standing:
         self.revision += 1
         self.read_at = now
         self._explained.clear()
+        self._overviews.clear()
         self.__dict__.pop("usage", None)
         self.history.note(taken, now)
         self.history.sample(now, self.running, len(self.waiting), self.engine.cluster)
 
-    def tell(self, text: str, kind: str, name: str, now: datetime) -> None:
-        """Something that happened and that no object tells."""
+    def record(self, text: str, kind: str, name: str, now: datetime) -> None:
+        """Record something that happened and that no object shows."""
         self.history.tell(text, kind, name, now)
         self.revision += 1
 
@@ -81,7 +81,7 @@ class Standing:
         if isinstance(new, Pod):
             self._count(old, -1)
             self._count(new, 1)
-            if old is not None and old.metadata.uid != new.metadata.uid:  # another one of the same name
+            if old is not None and old.metadata.uid != new.metadata.uid:  # a new pod of the same name
                 self.engine.remove(old)
             if new.spec.node_name:
                 self.engine.put(new)
@@ -124,8 +124,8 @@ class Standing:
 
     @cached_property
     def node_names(self) -> list[str]:
-        """All nodes, in the order in which people expect them."""
-        return sorted((info.name for info in self.engine.cluster.node_infos()), key=natural)
+        """The names of all nodes, in natural order."""
+        return sorted((info.name for info in self.engine.cluster.node_infos()), key=natural_key)
 
     def node(self, name: str) -> NodeInfo | None:
         return self.engine.cluster.node(name)
@@ -134,35 +134,31 @@ class Standing:
         """Raises `NotThereError`."""
         return find(self.snapshot, kind, namespace, name, self.settings.admission)
 
-    def engine_for(self, subject: Subject) -> tuple[AskingEngine, SchedulerFeatures]:
-        """The engine to ask about a pod, and its features: for most pods the one that is here."""
-        settings = self.settings
+    def engine_for(self, subject: Subject) -> tuple[ExplainEngine, SchedulerFeatures]:
+        """Return the engine for questions about a subject, and its features."""
         if is_answered_by_any(subject):
-            return self.engine, settings.features
-        return engine_for(
-            self.snapshot,
-            subject,
-            profiles=settings.profiles,
-            features=settings.features,
-            registry=settings.registry,
-        )
+            return self.engine, self.settings.features
+        return engine_for(self.snapshot, subject, self.settings)
 
     def explain(self, kind: str, namespace: str, name: str, suggestions: int = 5) -> SchedulingExplanation:
-        """What `mooring explain KIND NAMESPACE/NAME` says. Raises `NotThereError`."""
+        """Return what `mooring explain KIND NAMESPACE/NAME` says. Raises `NotThereError`."""
         key = (kind, namespace, name, suggestions)
         found = self._explained.get(key)
         if found is None:
-            settings = self.settings
-            found = explain(
-                self.snapshot,
-                self.subject(kind, namespace, name),
-                profiles=settings.profiles,
-                features=settings.features,
-                registry=settings.registry,
-                suggestions=suggestions,
-                engine=self.engine,
-            )
-            if len(self._explained) >= _KEPT:
+            subject = self.subject(kind, namespace, name)
+            found = explain(self.snapshot, subject, self.settings, suggestions=suggestions, engine=self.engine)
+            if len(self._explained) >= MAX_CACHED_EXPLANATIONS:
                 self._explained.clear()
             self._explained[key] = found
         return found
+
+    def overview(self, namespace: str = "", owner: str = "") -> Overview:
+        """Return what `mooring explain -A` says, without remedies; cached until something changes."""
+        key = (namespace, owner)
+        if key not in self._overviews:
+            if len(self._overviews) >= MAX_CACHED_EXPLANATIONS:
+                self._overviews.clear()
+            self._overviews[key] = overview(
+                self.snapshot, self.settings, namespace=namespace, owner=owner, engine=self.engine, remedies=False
+            )
+        return self._overviews[key]

@@ -1,8 +1,8 @@
-"""A judge: the policies of a cluster or of files, asked about an object that is not written yet.
+"""Evaluate the policies of a cluster or of files for an object that is not written yet.
 
 What a live cluster's snapshot does not have (ConfigMaps are never read, and many policies keep their parameters there)
-is not guessed: such a policy is named in `Verdict.unknown`. Nobody is there to ask for rights, so that the variable
-`authorizer` allows nothing; `Judge` says so where it matters.
+is not guessed: such a policy is named in `Verdict.unknown`. There is no user whose rights could be checked, so that the
+variable `authorizer` allows nothing; `PolicyEvaluator` says so where it matters.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +28,7 @@ from mooring.api.scheme import Scheme
 
 if TYPE_CHECKING:
     from mooring.admission.policy.validating import Decision
+    from mooring.advisor.policies.webhooks import CalledWebhook
     from mooring.advisor.snapshot import Snapshot
     from mooring.constraints.celenv.authorizer import Decide
 
@@ -39,7 +40,7 @@ POLICIES: tuple[type[Resource], ...] = (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
-"""The kinds that a judge needs beside namespaces."""
+"""The kinds that the evaluation needs beside namespaces."""
 _ACTIVE = (
     MutatingAdmissionPolicyBinding,
     MutatingWebhookConfiguration,
@@ -64,12 +65,22 @@ class Verdict:
     audited: list[Tree] = field(default_factory=list)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     """Kind, policy and binding of those that concerned it."""
-    webhooks: list[str] = field(default_factory=list)
-    """The webhooks that would be asked; nobody has asked them."""
+    called: "list[CalledWebhook]" = field(default_factory=list)
+    """The webhooks that the server would call; advice does not call them."""
     unknown: list[str] = field(default_factory=list)
-    """What could not be judged, and why."""
+    """What could not be evaluated, and why."""
     changed: Resource | None = None
     """The object after MutatingAdmissionPolicies, where they have changed it."""
+
+    @property
+    def webhooks(self) -> list[str]:
+        """The webhooks that the server would call, for people."""
+        return list(map(str, self.called))
+
+    @property
+    def required_webhooks(self) -> "list[CalledWebhook]":
+        """Those of them without which the server refuses the object."""
+        return [hook for hook in self.called if not hook.ignores_failures]
 
     @property
     def warning_texts(self) -> list[str]:
@@ -79,7 +90,7 @@ class Verdict:
         ]
 
 
-class Judge:
+class PolicyEvaluator:
     """Policies, bindings, namespaces and whatever may be parameters. It can be sent to other processes."""
 
     def __init__(
@@ -106,7 +117,7 @@ class Judge:
         return not any(isinstance(each, _ACTIVE) for each in self._objects)
 
     def verdict(self, obj: Resource, *, old: Resource | None = None, operation: str = "CREATE") -> Verdict:
-        """What would be said if the object were written. It is not changed."""
+        """Evaluate the policies as if the object were written; it is not modified."""
         if self.is_idle:
             return Verdict()
         if self._ready is None:
@@ -114,7 +125,7 @@ class Judge:
         return self._ready.verdict(obj, old, operation, self._user)
 
     def verdict_on_tree(self, tree: Tree, *, plural: str = "", operation: str = "CREATE") -> Verdict:
-        """The same of an object of a kind that Mooring does not know."""
+        """Evaluate the policies for an object of a kind that Mooring does not know."""
         if self.is_idle:
             return Verdict()
         if self._ready is None:
@@ -122,27 +133,25 @@ class Judge:
         return self._ready.verdict_on_tree(tree, plural, operation, self._user)
 
 
-def judge_of(snapshot: "Snapshot", *, is_whole: bool = False) -> Judge:
-    """The policies of a snapshot, and what they may ask about."""
+def policies_of(snapshot: "Snapshot", *, is_whole: bool = False) -> PolicyEvaluator:
+    """Return an evaluator of the policies in a snapshot, with the objects that they may look up."""
     kinds = snapshot.kinds()
     needed = [each for kind in POLICIES if kind in kinds for each in snapshot.all(kind)]
     if not needed:
-        return Judge(())
+        return PolicyEvaluator(())
     objects = [each for kind in kinds for each in snapshot.all(kind)]
-    return Judge(objects, is_whole=is_whole)
+    return PolicyEvaluator(objects, is_whole=is_whole)
 
 
 class _Ready:
-    """A judge at work."""
-
     def __init__(self, objects: Sequence[Resource], others: Sequence[Tree], *, is_whole: bool) -> None:
         from mooring.admission.policy.mutating import MutatingPolicies  # noqa: PLC0415 - takes a while to import
         from mooring.admission.policy.validating import ValidatingPolicies  # noqa: PLC0415 - as above
-        from mooring.advisor.policies.webhooks import WebhooksInTheWay  # noqa: PLC0415 - as above
+        from mooring.advisor.policies.webhooks import CalledWebhooks  # noqa: PLC0415 - as above
         from mooring.apiserver.extension.patching import TreePatching  # noqa: PLC0415 - as above
-        from mooring.constraints.celenv.authorizer import nobody_may  # noqa: PLC0415 - as above
+        from mooring.constraints.celenv.authorizer import deny_all  # noqa: PLC0415 - as above
 
-        self.decide: Decide = nobody_may
+        self.decide: Decide = deny_all
         self._scheme = Scheme()
         self._is_whole = is_whole
         self._objects = objects
@@ -150,7 +159,7 @@ class _Ready:
         self._namespaces = {each.metadata.name: each for each in objects if isinstance(each, Namespace)}
         self._patching = TreePatching(self._scheme)
         labels = {name: each.metadata.labels for name, each in self._namespaces.items()}
-        self._webhooks = WebhooksInTheWay(objects, labels)
+        self._webhooks = CalledWebhooks(objects, labels)
         self._mutating: MutatingPolicies = MutatingPolicies(
             _of(MutatingAdmissionPolicy, objects), _of(MutatingAdmissionPolicyBinding, objects)
         )
@@ -175,7 +184,7 @@ class _Ready:
             codec.FieldValidation.IGNORE,
         )[0]
         attributes = self._attributes(kind, shown, operation, user)
-        attributes.show(tree)
+        attributes.set_object_tree(tree)
         return self._asked(attributes)
 
     def _attributes(self, kind: Kind, obj: Resource, operation: str, user: UserInfo) -> Attributes:
@@ -193,9 +202,9 @@ class _Ready:
         )
 
     def _asked(self, attributes: Attributes) -> Verdict:
-        from mooring.admission.policy.validating import refusal  # noqa: PLC0415 - see `__init__`
+        from mooring.admission.policy.validating import rejection  # noqa: PLC0415 - see `__init__`
 
-        verdict = Verdict(webhooks=self._webhooks.asked(attributes))
+        verdict = Verdict(called=self._webhooks.called_for(attributes))
         if attributes.is_policy:
             return verdict
         before = attributes.obj
@@ -204,7 +213,7 @@ class _Ready:
             if attributes.operation != "DELETE":
                 self._mutating.mutate(attributes, self, self._patching, asked=asked)
             verdict.asked += [("MutatingAdmissionPolicy", *each) for each in asked]
-            judgement = self._validating.judge(attributes, self)
+            judgement = self._validating.validate(attributes, self)
         except _UnknownError as error:
             verdict.unknown.append(str(error))
             return verdict
@@ -216,7 +225,7 @@ class _Ready:
             verdict.changed = attributes.obj
         verdict.asked += [("ValidatingAdmissionPolicy", *each) for each in judgement.asked]
         verdict.denials, verdict.warnings, verdict.audited = judgement.denials, judgement.warnings, judgement.failures
-        refused = refusal(judgement, attributes)
+        refused = rejection(judgement, attributes)
         verdict.refused = refused.status.message if refused is not None else ""
         return verdict
 
@@ -269,7 +278,6 @@ def _of(kind: type[Any], objects: Iterable[Resource]) -> list[Any]:
 
 
 def _made_up(tree: Mapping[str, Any], plural: str) -> Kind:
-    """A kind that nobody has declared, by one of its objects."""
     version = GroupVersion.parse(str(tree["apiVersion"]))
     name = str(tree["kind"])
     namespaced = bool((tree.get("metadata") or {}).get("namespace"))

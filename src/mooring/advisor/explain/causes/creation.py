@@ -1,0 +1,176 @@
+"""Pods of a workload that do not exist: its controller does not create them, or the API server refuses them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pipeline import admit_create
+from mooring.admission.strategy import Request
+from mooring.advisor.explain.causes.refusals import classify
+from mooring.advisor.explain.results import Cause
+from mooring.advisor.policies import policies_of
+from mooring.advisor.policies.evaluation import Verdict
+from mooring.advisor.policies.references import References
+from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.admitting import Facts
+from mooring.advisor.snapshot.owners import owners_of
+from mooring.api import errors
+from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from mooring.api.base import copy_of
+from mooring.api.batch_v1 import CronJob, Job
+from mooring.api.core_v1 import LimitRange, Pod, ReplicationController
+from mooring.api.meta_v1 import Resource
+from mooring.api.states import controller_of, has_ended
+
+_REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
+
+
+_EVALUATED = ("QuotaExceeded", "QuotaNeedsRequests", "LimitRange", "PodSecurity", "MissingPriorityClass")
+"""Refusals that the snapshot itself shows: a condition that reports one of them may be outdated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """How many pods a workload should have and lacks, and why."""
+
+    wanted: int
+    missing: int
+    cause: Cause | None = None
+    words: str = ""
+    """What a controller has written about it, if anything."""
+
+
+def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: AdmissionOptions) -> Creation:
+    """Return how many pods a workload lacks and why; `next_pod` is the one that its controller would create next."""
+    pods = [pod for pod in owners_of(snapshot).pods_of(owner) if pod.metadata.deletion_timestamp is None]
+    wanted = wanted_pods(owner)
+    alive = sum(not has_ended(pod) for pod in pods)
+    missing = max(wanted - alive, 0)
+    held = _held_back(owner, missing, is_served=bool(pods))
+    words = _condition_words(snapshot, owner)
+    if held is not None or (not missing and not words):
+        return Creation(wanted, missing, held, words)
+    refusal = refusal_of(snapshot, next_pod, options)
+    if refusal is None and words and missing:
+        reported = classify(words, owner.metadata.namespace)
+        is_outdated = reported.code in _EVALUATED and not snapshot.forbidden
+        refusal = None if is_outdated else reported  # its controller has not tried again yet
+    return Creation(wanted, missing, refusal if missing else None, words)
+
+
+def wanted_pods(owner: Resource) -> int:
+    """Return how many pods a workload should have at a time; 0 for a CronJob, which makes Jobs."""
+    if isinstance(owner, _REPLICATED):
+        return 1 if owner.spec.replicas is None else owner.spec.replicas
+    if isinstance(owner, DaemonSet):
+        return owner.status.desired_number_scheduled
+    if isinstance(owner, Job):
+        if any(each.type in ("Complete", "Failed") and each.status == "True" for each in owner.status.conditions):
+            return 0
+        most = 1 if owner.spec.parallelism is None else owner.spec.parallelism
+        return (
+            most
+            if owner.spec.completions is None
+            else max(min(most, owner.spec.completions - owner.status.succeeded), 0)
+        )
+    return 0
+
+
+def _held_back(owner: Resource, missing: int, *, is_served: bool) -> Cause | None:
+    name = f"{owner.kind} {owner.metadata.name}"
+    if isinstance(owner, CronJob):
+        return Cause("Suspended", f"{name} is suspended: it creates no Jobs") if owner.spec.suspend else None
+    if isinstance(owner, Job):
+        failed = next(
+            (each for each in owner.status.conditions if each.type == "Failed" and each.status == "True"), None
+        )
+        if failed is not None:
+            why = failed.message or failed.reason
+            return Cause(failed.reason or "JobFailed", f"{name} has failed and creates no more pods: {why}")
+        return Cause("Suspended", f"{name} is suspended: it creates no pods") if owner.spec.suspend else None
+    if isinstance(owner, Deployment) and owner.spec.paused and (missing or not is_served):
+        return Cause("Paused", f"{name} is paused: its controller rolls nothing out")
+    if isinstance(owner, _REPLICATED) and owner.spec.replicas == 0:
+        return Cause("NoReplicas", f"{name} is scaled to 0: it should have no pods")
+    return None
+
+
+def _condition_words(snapshot: Snapshot, owner: Resource) -> str:
+    holders: list[Resource] = [owner]
+    if isinstance(owner, Deployment):
+        key = ("Deployment", owner.metadata.name)
+        holders += [
+            each
+            for each in snapshot.all(ReplicaSet)
+            if _controller(each) == key and each.metadata.namespace == owner.metadata.namespace and each.spec.replicas
+        ]
+    for holder in holders:
+        if isinstance(holder, Deployment | ReplicaSet | ReplicationController):
+            for each in holder.status.conditions:
+                if each.type == "ReplicaFailure" and each.status == "True":
+                    return each.message
+    return ""
+
+
+def _controller(obj: Resource) -> tuple[str, str] | None:
+    reference = controller_of(obj.metadata)
+    return None if reference is None else (reference.kind, reference.name)
+
+
+# -- what the API server would refuse
+
+
+def refusal_of(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) -> Cause | None:
+    """Return what the API server would refuse a new pod for; None if it would take it, as far as is known."""
+    space = pod.metadata.namespace
+    return next(_refusals(snapshot, pod, options, space), None)
+
+
+def _refusals(snapshot: Snapshot, pod: Pod, options: AdmissionOptions, space: str) -> Iterator[Cause]:
+    verdict = verdict_of(snapshot, pod)
+    refusals = (
+        verdict.refused,
+        _admission_refusal(snapshot, verdict.changed if isinstance(verdict.changed, Pod) else pod, options),
+        snapshot.derived(References).refusal(pod, verdict),
+    )
+    default = _too_low_default(snapshot, pod)
+    if default is not None and "must be less than or equal to" in refusals[1]:
+        yield default
+    yield from (classify(refusal, space) for refusal in refusals if refusal)
+
+
+def _too_low_default(snapshot: Snapshot, pod: Pod) -> Cause | None:
+    """Return a LimitRange whose default limit is below what a container of the pod requests."""
+    for each in snapshot.all(LimitRange):
+        if each.metadata.namespace != pod.metadata.namespace:
+            continue
+        for item in each.spec.limits:
+            for container in pod.spec.containers:
+                for name, limit in item.default.items():
+                    asked = container.resources.requests.get(name)
+                    if asked is not None and asked > limit:
+                        where = f"LimitRange {each.metadata.name} of namespace {pod.metadata.namespace}"
+                        text = (
+                            f"{where} gives container {container.name} a {name} limit of {limit}, below"
+                            f" its request of {asked}"
+                        )
+                        return Cause("LimitRange", text)
+    return None
+
+
+def _admission_refusal(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) -> str:
+    fresh, facts = copy_of(pod), snapshot.derived(Facts.of)
+    fresh.metadata.uid, fresh.metadata.resource_version, fresh.spec.priority = "", "", None
+    fresh.metadata.owner_references = []  # a workload of a file has no uid yet
+    request = Request(options=options, lookups=facts, now=datetime.now(UTC), namespace=pod.metadata.namespace)
+    try:
+        admit_create(fresh, request)
+    except errors.StatusError as refusal:
+        return str(refusal)
+    return facts.quota_refusal(fresh)
+
+
+def verdict_of(snapshot: Snapshot, pod: Pod) -> Verdict:
+    """Return what the policies and webhooks of a snapshot say about a new pod."""
+    return snapshot.derived(policies_of).verdict(pod)

@@ -1,0 +1,452 @@
+"""Pods that no node fits, in human words.
+
+The nodes are narrowed filter by filter, in the order in which people think: those that the pod selects, of these the
+ones in good order, of these the ones with its volumes and devices, with room, beside its neighbours. The filter that
+leaves no candidate is the cause, and is described for the candidates that it had.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+import numpy as np
+
+from mooring.advisor.explain.amounts import amount
+from mooring.advisor.explain.causes import storage
+from mooring.advisor.explain.causes.running import pressures, why_not_ready
+from mooring.advisor.explain.reasons import describe
+from mooring.advisor.explain.reasons.groups import pods_named, some
+from mooring.advisor.explain.reasons.nodes import near_miss, shown_requirement, unmet_text
+from mooring.advisor.explain.reasons.pods import term_text
+from mooring.advisor.explain.results import Cause
+from mooring.advisor.explain.view import PODS, Unmet, View
+from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, shown_taint
+from mooring.api.core_v1 import NodeSelectorRequirement, Taint
+from mooring.api.label_selector import parse_lax_int64
+from mooring.constraints.tolerations import any_tolerates
+from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
+
+_ORDER = (
+    "NodeName",
+    "NodeAffinity",
+    "NodeDeclaredFeatures",
+    "NodeUnschedulable",
+    "TaintToleration",
+    "VolumeRestrictions",
+    "VolumeBinding",
+    "VolumeZone",
+    "DynamicResources",
+    "NodePorts",
+    "NodeResourcesFit",
+    "NodeVolumeLimits",
+    "InterPodAffinity",
+    "PodTopologySpread",
+)
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_UNREADY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_MOST_VALUES = 4
+_MANY = 2000
+"""So many candidates are described at most."""
+Describe = Callable[["Placement", Sequence[NodeInfo]], Cause | None]
+
+
+class Placement:
+    """Why no node fits one pod."""
+
+    def __init__(
+        self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis, facts: NodeFacts, now: datetime
+    ) -> None:
+        self.view = view
+        self.facts = facts
+        self.now = now
+        self._judgement = judgement
+        self._diagnosis = diagnosis
+
+    def cause(self) -> Cause:
+        """Return the cause: the filter that leaves no candidate."""
+        cluster = self.view.engine.cluster
+        if not len(cluster):
+            return Cause("NoNodes", "there are no nodes")
+        early = storage.without_node(self.view)
+        if early is not None:
+            return early
+        if self._judgement.refusal is not None:
+            return Cause(self._judgement.refusal.plugin or "Rejected", self._judgement.refusal.message)
+        all_nodes = {info.row: info for info in cluster.node_infos()}
+        rows = np.fromiter(all_nodes, np.intp, len(all_nodes))
+        for plugin, passing in self._filters(rows):
+            if not passing.any():
+                return self._described(plugin, [all_nodes[row] for row in rows[:_MANY].tolist()], len(rows))
+            rows = rows[passing]
+        return Cause("Unschedulable", f"none of {len(all_nodes)} nodes fits")
+
+    def _filters(self, rows: "np.typing.NDArray[np.intp]") -> Iterator[tuple[str, "np.typing.NDArray[np.bool_]"]]:
+        slots = {slot.name: slot for slot in self._judgement.filters if slot.refuses and slot.status.is_success}
+        left = rows
+        names = [*_ORDER, *(name for name in slots if name not in _ORDER)]
+        for name in names:
+            passing = slots[name].ok[left] if name in slots else np.ones(len(left), np.bool_)
+            if name == "NodeAffinity":
+                passing = passing & self._judgement.considered[left]
+            yield name, passing
+            left = left[passing]
+
+    def _described(self, plugin: str, infos: list[NodeInfo], count: int) -> Cause:
+        describer = _DESCRIBERS.get(plugin)
+        found = describer(self, infos) if describer is not None else None
+        if found is None:
+            status = self._diagnosis.status_on(infos[0].row)
+            groups = describe(self.view, infos, status) if status is not None and status.plugin == plugin else []
+            if not groups:
+                statuses, _ = self.view.engine.refusals_on(self.view.pod, infos[0].name)
+                own = [each for each in statuses if each.plugin == plugin] or statuses
+                groups = describe(self.view, infos[:1], own[0]) if own else [(f"{plugin} rejects it", infos)]
+            found = Cause(plugin, groups[0][0])
+        return self._among(found, count, plugin)
+
+    def _among(self, found: Cause, count: int, plugin: str) -> Cause:
+        total = len(self.view.engine.cluster)
+        if count == total or plugin in ("NodeName", "NodeAffinity"):
+            return found
+        pairs = [f"{key}={value}" for key, value in self.view.pod.spec.node_selector.items()]
+        selects = bool(pairs or self.view.terms) and plugin in ("TaintToleration", "NodeUnschedulable")
+        which = (
+            f"that match {' and '.join(pairs)}"
+            if pairs and selects
+            else "that it selects"
+            if selects
+            else "left for it"
+        )
+        nodes = f"the only node {which}" if count == 1 else f"the {count} nodes {which}"
+        return Cause(found.code, f"{found.text} (among {nodes}, of {total})")
+
+
+# -- labels
+
+
+def _affinity(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+    view = self.view
+    for key, value in view.pod.spec.node_selector.items():
+        entry = NodeSelectorRequirement(key=key, operator="In", values=[value])
+        if (text := _hopeless(self, entry, f"{key}={value}")) is not None:
+            return text
+    terms = view.terms
+    if len(terms) == 1:
+        for entry in terms[0].match_expressions:
+            if (text := _hopeless(self, entry, shown_requirement(entry))) is not None:
+                return text
+        for entry in terms[0].match_fields:
+            return Cause("NoSuchNode", f"the pod is made for the node {', '.join(entry.values)}, which does not exist")
+    nearest = min(infos, key=lambda info: (_distance(view, info), info.name))
+    unmet = [*view.unmet_pairs(nearest.node), *min(view.unmet_terms(nearest.node), key=len, default=[])]
+    if len(unmet) == 1 and unmet[0].expression:
+        why = unmet_text(view, unmet[0], nearest.node)
+        return Cause("NoMatchingNode", f"the expression `{unmet[0].expression}` is true on no node: {why}")
+    wanted = [_shown(each) for each in (*_pairs(view), *_conditions(view))]
+    if len(terms) > 1:
+        return Cause(
+            "NoMatchingNode",
+            f"no node meets any of the {len(terms)} terms of the required node affinity; nearest is"
+            f" {nearest.name}: {'; '.join(unmet_text(view, each, nearest.node) for each in unmet)}",
+        )
+    return Cause(
+        "NoMatchingNode",
+        f"no node meets {' and '.join(wanted)} at the same time; nearest is {nearest.name}:"
+        f" {'; '.join(unmet_text(view, each, nearest.node) for each in unmet)}",
+    )
+
+
+def _pairs(view: View) -> list[Unmet]:
+    return [
+        Unmet(None, key, NodeSelectorRequirement(key=key, operator="In", values=[value]))
+        for key, value in view.pod.spec.node_selector.items()
+    ]
+
+
+def _conditions(view: View) -> list[Unmet]:
+    return [
+        *(Unmet(0, each.key, each) for term in view.terms[:1] for each in term.match_expressions),
+        *(Unmet(0, "", expression=each) for term in view.terms[:1] for each in term.match_cel_expressions),
+    ]
+
+
+def _shown(unmet: Unmet) -> str:
+    if unmet.requirement is None:
+        return f"`{unmet.expression}`"
+    return f"`{shown_requirement(unmet.requirement, from_pair=unmet.term is None)}`"
+
+
+def _distance(view: View, info: NodeInfo) -> int:
+    return len(view.unmet_pairs(info.node)) + min(map(len, view.unmet_terms(info.node)), default=0)
+
+
+def _hopeless(self: Placement, entry: NodeSelectorRequirement, shown: str) -> Cause | None:
+    """Return the cause if no node at all meets one requirement: a label or value that is nowhere, or a bound."""
+    facts, key = self.facts, entry.key
+    values = facts.labels.get(key, {})
+    if entry.operator in ("DoesNotExist", "NotIn"):
+        return None
+    if not values:
+        meant = facts.similar_label(key)
+        hint = f"; did you mean `{meant}`? {facts.nodes_with(meant)} nodes have it" if meant else ""
+        return Cause("NoSuchLabel", f"no node has the label `{key}` that the pod selects ({shown}){hint}")
+    if entry.operator == "In" and not any(value in values for value in entry.values):
+        meant = next(filter(None, (facts.similar_value(key, value) for value in entry.values)), "")
+        there = ", ".join(f"{value or '(empty)'} on {use.nodes}" for value, use in list(values.items())[:_MOST_VALUES])
+        more = ", …" if len(values) > _MOST_VALUES else ""
+        hint = f"; did you mean `{meant}`?" if meant else ""
+        return Cause("NoSuchLabelValue", f"no node has {shown}{hint} (`{key}` is {there}{more})")
+    if entry.operator in ("Gt", "Lt"):
+        numbers = [number for value in values if (number := parse_lax_int64(value)) is not None]
+        bound = parse_lax_int64(entry.values[0]) if entry.values else None
+        if bound is None or any(number > bound if entry.operator == "Gt" else number < bound for number in numbers):
+            return None
+        if not numbers:
+            return Cause(
+                "NotANumber",
+                f"`{shown}` holds on no node: `{key}` is a number on none, such as {next(iter(values))!r}",
+            )
+        most = f"the highest is {max(numbers)}" if entry.operator == "Gt" else f"the lowest is {min(numbers)}"
+        return Cause("BoundNotMet", f"`{shown}` holds on no node: {most}")
+    if entry.operator.startswith("Semver"):
+        unmet = Unmet(0, key, entry)
+        info = next(iter(self.view.engine.cluster.node_infos()))
+        if all(self.view.unmet_terms(each.node) for each in self.view.engine.cluster.node_infos()):
+            if not self.view.features.constraints.semver_operators:
+                return Cause("GateOff", unmet_text(self.view, unmet, info.node))
+            there = some([repr(value) for value in values])
+            return Cause("BoundNotMet", f"`{shown}` holds on no node: the label is {there}")
+    return None
+
+
+# -- taints and the state of nodes
+
+
+def _cordoned(_self: Placement, infos: Sequence[NodeInfo]) -> Cause:
+    names = some([info.name for info in infos])
+    which = f"node {names} is" if len(infos) == 1 else f"nodes {names} are"
+    return Cause("NodesCordoned", f"{which} cordoned (kubectl cordon): no new pods may start there")
+
+
+def _taints(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+    view = self.view
+    found: Counter[str] = Counter()
+    examples: dict[str, tuple[Taint, NodeInfo]] = {}
+    for info in infos:
+        for taint in view.untolerated(info.node):
+            found[shown_taint(taint)] += 1
+            examples.setdefault(shown_taint(taint), (taint, info))
+    otherwise_fit = [
+        info for info in infos if all(taint.key.startswith(STATE_TAINTS) for taint in view.untolerated(info.node))
+    ]
+    if otherwise_fit:
+        state = [(taint, info) for info in otherwise_fit for taint in view.untolerated(info.node)]
+        return _bad_state(self, otherwise_fit, state)
+    own = [(taint, info) for taint, info in examples.values() if not taint.key.startswith(STATE_TAINTS)]
+    if not own:
+        return None
+    shown = some([shown_taint(taint) for taint, _ in own])
+    many = len(own) > 1
+    text = (
+        f"every node has a taint that the pod does not tolerate: {shown}"
+        if many
+        else f"the pod does not tolerate the taint {shown}"
+    )
+    return Cause("UntoleratedTaint", text + _toleration_mistake(self, [taint for taint, _ in own]))
+
+
+def _bad_state(self: Placement, infos: Sequence[NodeInfo], state: list[tuple[Taint, NodeInfo]]) -> Cause:
+    unready = [text for info in infos if (text := why_not_ready(info.node, self.now))]
+    if unready:
+        rest = f", and {len(unready) - 1} more are not ready" if len(unready) > 1 else ""
+        return Cause("NodeNotReady", unready[0] + rest)
+    pressed = [text for info in infos for text in pressures(info.node)]
+    if pressed:
+        return Cause(
+            "NodePressure",
+            pressed[0] + (f", and {len(pressed) - 1} more are in trouble" if len(pressed) > 1 else ""),
+        )
+    taint, info = state[0]
+    if taint.key == _UNSCHEDULABLE:
+        return _cordoned(self, infos)
+    word = "not ready" if taint.key in _UNREADY else "in trouble"
+    others = f", like {len(infos) - 1} more" if len(infos) > 1 else ""
+    return Cause("NodeNotReady", f"node {info.name} is {word} (taint {shown_taint(taint)}){others}")
+
+
+def _toleration_mistake(self: Placement, taints: Sequence[Taint]) -> str:
+    """Return how near the pod's tolerations are: another spelling, value, effect, or bound."""
+    view, options = self.view, self.view.features.constraints
+    for taint in taints:
+        misses = [miss for each in view.pod.spec.tolerations if (miss := near_miss(each, taint, options))]
+        if misses:
+            return f": {'; '.join(misses)}"
+    keys = {taint.key for taint in taints}
+    for each in view.pod.spec.tolerations:
+        meant = self.facts.similar_taint(each.key)
+        if each.key and meant in keys and not any(any_tolerates([each], taint, options) for taint in taints):
+            return f"; it tolerates `{each.key}`: did you mean `{meant}`?"
+    return ""
+
+
+# -- room
+
+
+def _resources(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+    view = self.view
+    columns = view.engine.cluster.resources
+    asked = {PODS: 1, **{name: number for name, number in view.signature.requests.items() if number}}
+    rows = [info.row for info in infos]
+    absent, large, short = [], [], []
+    for resource, wanted in asked.items():
+        amounts = [columns.amounts(resource, row) for row in rows]
+        most = max(there for there, _ in amounts)
+        free = [there - used for there, used in amounts]
+        if most == 0:
+            absent.append(_no_such_resource(self, resource))
+        elif most < wanted:
+            name = min(info.name for info, (there, _) in zip(infos, amounts, strict=True) if there == most)
+            large.append(
+                f"no node is that large, even empty: the pod asks for {_amount(resource, wanted)},"
+                f" the largest has {_amount(resource, most)} ({name})"
+            )
+        elif max(free) < wanted:
+            name = min(info.name for info, left in zip(infos, free, strict=True) if left == max(free))
+            short.append((resource, wanted, max(free), sum(each for each in free if each > 0), name))
+    if absent:
+        return Cause("NoSuchResource", "; ".join(absent))
+    if large:
+        return Cause("NoNodeLargeEnough", "; ".join(large))
+    if not short:
+        return _not_together(asked)
+    return _short(short, len(infos))
+
+
+def _no_such_resource(self: Placement, resource: str) -> str:
+    meant = self.facts.similar_resource(resource)
+    hint = f"; did you mean `{meant}`?" if meant else ""
+    return f"no node has the resource {resource}{hint}"
+
+
+def _short(short: list[tuple[str, int, int, int, str]], nodes: int) -> Cause:
+    parts = []
+    is_fragmented = False
+    for resource, wanted, free, total, name in short:
+        if resource == PODS:
+            parts.append("every node runs as many pods as it may")
+        elif total >= wanted and nodes > 1:
+            is_fragmented = True
+            parts.append(
+                f"enough {resource} in sum, on no single node: the pod asks for {_amount(resource, wanted)},"
+                f" {_amount(resource, total)} are free in total, at most {_amount(resource, max(free, 0))}"
+                f" on one ({name})"
+            )
+        else:
+            parts.append(
+                f"not enough {resource}: the pod asks for {_amount(resource, wanted)},"
+                f" at most {_amount(resource, max(free, 0))} is free ({name})"
+            )
+    return Cause("Fragmented" if is_fragmented else "NotEnoughResources", "; ".join(parts))
+
+
+def _not_together(asked: Mapping[str, int]) -> Cause:
+    wanted = " and ".join(_amount(name, number) for name, number in asked.items() if name != PODS)
+    return Cause("Fragmented", f"no single node has {wanted} free together, though some have each")
+
+
+def _amount(resource: str, number: int) -> str:
+    if resource == PODS:
+        return f"{number} pods"
+    return f"{amount(resource, number)} {resource}"
+
+
+def _ports(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+    held = [(port, pod) for info in infos for port, pod in self.view.port_holders(info)]
+    if not held:
+        return None
+    ports = some([f"{port.port}/{port.protocol}" for port, _ in held])
+    holders = list(dict.fromkeys(pod.metadata.namespace + "/" + pod.metadata.name for _, pod in held))
+    return Cause("HostPortTaken", f"host port {ports} is taken on every node, by {some(holders)}")
+
+
+# -- neighbours
+
+
+def _neighbours(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+    view = self.view
+    apart = [view.apart(info.node) for info in infos]
+    kinds = {each.kind for found in apart for each in found}
+    first = next((each for found in apart for each in found), None)
+    if first is None:
+        return None
+    key, selector = first.term.topology_key, term_text(first.term)
+    if all(any(each.domain is None for each in found) for found in apart):
+        return Cause(
+            "NoTopologyLabel",
+            f"no node has the label `{key}` that pod affinity needs{_meant(self.facts.similar_label(key))}",
+        )
+    if "affinity" in kinds and all(any(each.kind == "affinity" for each in found) for found in apart):
+        where = sorted(view.domains_with_pods(first.index))
+        there = f"such pods are only in {some(where)}" if where else "no such pod runs"
+        return Cause("NoAffinityPeer", f"no node left is in the same {key} as a pod with {selector}: {there}")
+    holders = [pod for found in apart for each in found for pod in each.holders]
+    domains = {each.domain for found in apart for each in found if each.domain is not None}
+    if "anti-affinity" in kinds and kinds <= {"anti-affinity", "existing"}:
+        siblings = all(view.is_sibling(pod) for pod in holders)
+        whose = "of this workload" if siblings else f"with {selector} ({pods_named(holders)})"
+        count = f"there are {len(domains)}, one too few" if siblings else f"that is so in all {len(domains)}"
+        return Cause("AntiAffinity", f"anti-affinity: every {key} already has a pod {whose}, {count}")
+    if kinds == {"existing"}:
+        return Cause(
+            "AntiAffinityOfOthers",
+            f"the anti-affinity of pods that run keeps this one out of every {key}: {pods_named(holders)} ({selector})",
+        )
+    return None
+
+
+def _spread(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
+    broken = [each for info in infos for each in self.view.broken_spreads(info.node)]
+    if not broken:
+        return None
+    if all(each.domain is None for each in broken):
+        key = broken[0].constraint.topology_key
+        return Cause(
+            "NoTopologyLabel",
+            f"no node has the label `{key}` that a spread constraint needs{_meant(self.facts.similar_label(key))}",
+        )
+    first = next(each for each in broken if each.domain is not None)
+    key, skew = first.constraint.topology_key, first.constraint.max_skew
+    if first.constraint.min_domains and first.domains < first.constraint.min_domains:
+        return Cause(
+            "TooFewDomains",
+            f"spread over {key}: there are {first.domains} domains, minDomains asks for {first.constraint.min_domains}",
+        )
+    counts = {each.domain: each.count for each in broken if each.constraint.topology_key == key and each.domain}
+    there = ", ".join(f"{domain} has {number}" for domain, number in sorted(counts.items())[:_MOST_VALUES])
+    text = (
+        f"spread over {key} with maxSkew {skew}: {there}, and {first.least_domain} only {first.least},"
+        f" where no node fits"
+    )
+    old = self.view.old_pods_counted(first.index)
+    if old:
+        text += f"; {old} of them are old pods of the rollout, which the constraint counts too"
+    return Cause("SpreadSkew", text)
+
+
+def _meant(word: str) -> str:
+    return f"; did you mean `{word}`?" if word else ""
+
+
+_DESCRIBERS: Mapping[str, Describe] = {
+    "NodeAffinity": _affinity,
+    "NodeUnschedulable": _cordoned,
+    "TaintToleration": _taints,
+    "VolumeRestrictions": lambda self, infos: storage.restrictions(self.view, infos),
+    "VolumeBinding": lambda self, _: storage.binding(self.view),
+    "VolumeZone": lambda self, infos: storage.zone(self.view, infos),
+    "DynamicResources": lambda self, infos: storage.devices(self.view, infos),
+    "NodePorts": _ports,
+    "NodeResourcesFit": _resources,
+    "InterPodAffinity": _neighbours,
+    "PodTopologySpread": _spread,
+}

@@ -1,0 +1,201 @@
+"""Pods that have a node and do not run: what their containers wait for, their volumes, and the state of their node."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from mooring.advisor.explain.results import Cause
+from mooring.advisor.snapshot import Snapshot
+from mooring.api import times
+from mooring.api.core_v1 import ContainerStatus, Node, Pod
+from mooring.api.storage_v1 import VolumeAttachment
+
+_STARTING = ("", "ContainerCreating", "PodInitializing")
+"""Reasons that are no problem by themselves, for a while."""
+_PATIENCE_SECONDS = 120.0
+"""A pod may start for so long before it counts as not running."""
+_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
+_PRESSURES = {
+    "MemoryPressure": "has too little memory left",
+    "DiskPressure": "has too little disk left",
+    "PIDPressure": "has too few process ids left",
+    "NetworkUnavailable": "has no network yet",
+}
+
+
+def not_running(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
+    """Return why a pod with a node does not run; None if it runs, has ended well, or has only just started."""
+    if pod.status.phase == "Failed":
+        why = pod.status.message or _ended(pod) or pod.status.reason or "its containers failed"
+        head = f"{pod.status.reason}: " if pod.status.reason and pod.status.reason not in why else ""
+        return Cause(pod.status.reason or "Failed", f"the pod failed: {head}{why}")
+    node = snapshot.find(Node, "", pod.spec.node_name)
+    if node is None and not snapshot.unread("nodes") and snapshot.all(Node):
+        return Cause("NodeGone", f"node {pod.spec.node_name} does not exist (any more)")
+    if pod.status.phase == "Succeeded":
+        return None
+    if node is not None and (why := why_not_ready(node, now)):
+        return Cause("NodeNotReady", why)
+    if pod.metadata.deletion_timestamp is not None:
+        return _terminating(pod, now)
+    waiting = next(_waiting(pod), None)
+    if waiting is not None:
+        return waiting
+    if pod.status.phase == "Running":
+        return _unready(pod, now)
+    return _starting(snapshot, pod, now)
+
+
+def why_not_ready(node: Node, now: datetime) -> str:
+    """Return why a node is not ready, in words; empty if it is ready or reports no conditions."""
+    name = node.metadata.name
+    ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
+    if ready is None or ready.status == "True":
+        return ""
+    if ready.status == "Unknown":
+        since = ago(ready.last_heartbeat_time or ready.last_transition_time, now)
+        return f"node {name} is not ready: its kubelet has not reported{f' for {since}' if since else ''}"
+    return f"node {name} is not ready: {ready.message or ready.reason or 'its kubelet says so'}"
+
+
+def pressures(node: Node) -> list[str]:
+    """Return what a node is short of, in words."""
+    return [
+        f"node {node.metadata.name} {_PRESSURES[each.type]}"
+        for each in node.status.conditions
+        if each.type in _PRESSURES and each.status == "True"
+    ]
+
+
+def ago(text: str | None, now: datetime) -> str:
+    """Return how long ago a timestamp was: `5 min`; empty for none."""
+    seconds = seconds_since(text, now)
+    if seconds is None:
+        return ""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def seconds_since(text: str | None, now: datetime) -> float | None:
+    try:
+        return max((now - times.parse(text)).total_seconds(), 0.0) if text else None
+    except times.TimeError:
+        return None
+
+
+def _waiting(pod: Pod) -> Iterator[Cause]:
+    for status, is_init in _statuses(pod):
+        word = "init container" if is_init else "container"
+        waiting, ended = status.state.waiting, status.state.terminated
+        if waiting is not None and waiting.reason not in _STARTING:
+            yield _waiting_cause(word, status)
+        elif is_init and ended is not None and ended.exit_code:
+            yield Cause("InitContainerFailed", f"init container {status.name} failed: {_exit(status)}")
+        elif is_init and status.state.running is not None and not status.started and not _is_sidecar(pod, status.name):
+            yield Cause("InitContainerRuns", f"init container {status.name} still runs; the others wait for it")
+
+
+def _waiting_cause(word: str, status: ContainerStatus) -> Cause:
+    waiting = status.state.waiting
+    assert waiting is not None  # noqa: S101 - the caller has looked
+    why = f": {waiting.message}" if waiting.message else ""
+    if waiting.reason in _IMAGE:
+        image = f"the image {status.image} of {word} {status.name} cannot be pulled"
+        return Cause(waiting.reason, f"{image} ({waiting.reason}){why}")
+    if waiting.reason == "CrashLoopBackOff":
+        restarts = f"restarted {status.restart_count} times"
+        return Cause(waiting.reason, f"{word} {status.name} crashes again and again, {restarts}: {_exit(status)}")
+    if waiting.reason == "CreateContainerConfigError":
+        return Cause(
+            waiting.reason,
+            f"{word} {status.name} cannot be created: {waiting.message or 'a reference is missing'}",
+        )
+    return Cause(waiting.reason, f"{word} {status.name} waits: {waiting.reason}{why}")
+
+
+def _statuses(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
+    yield from ((each, True) for each in pod.status.init_container_statuses)
+    yield from ((each, False) for each in pod.status.container_statuses)
+
+
+def _is_sidecar(pod: Pod, name: str) -> bool:
+    return any(each.name == name and each.restart_policy == "Always" for each in pod.spec.init_containers)
+
+
+def _exit(status: ContainerStatus) -> str:
+    ended = status.state.terminated or status.last_state.terminated
+    if ended is None:
+        return "how it ended is not known"
+    if ended.reason == "OOMKilled":
+        return "it was killed for using more memory than its limit (OOMKilled)"
+    why = f": {ended.message.strip()}" if ended.message.strip() else ""
+    return f"exit code {ended.exit_code}{f' ({ended.reason})' if ended.reason not in ('', 'Error') else ''}{why}"
+
+
+def _ended(pod: Pod) -> str:
+    for status, is_init in _statuses(pod):
+        if status.state.terminated is not None and status.state.terminated.exit_code:
+            return f"{'init ' if is_init else ''}container {status.name}: {_exit(status)}"
+    return ""
+
+
+def _unready(pod: Pod, now: datetime) -> Cause | None:
+    ready = next((each for each in pod.status.conditions if each.type == "Ready"), None)
+    if ready is None or ready.status == "True":
+        return None
+    if (seconds_since(ready.last_transition_time, now) or 0.0) < _PATIENCE_SECONDS:
+        return None
+    held = [each.condition_type for each in pod.spec.readiness_gates if not _holds(pod, each.condition_type)]
+    if held:
+        return Cause(
+            "ReadinessGate",
+            f"the pod runs and is not ready: its readiness gate {', '.join(held)} is not true",
+        )
+    failing = [each.name for each in pod.status.container_statuses if not each.ready]
+    if not failing:
+        return None
+    return Cause(
+        "NotReady",
+        f"the pod runs and is not ready: the readiness probe of container {', '.join(failing)} fails",
+    )
+
+
+def _holds(pod: Pod, condition: str) -> bool:
+    return any(each.type == condition and each.status == "True" for each in pod.status.conditions)
+
+
+def _terminating(pod: Pod, now: datetime) -> Cause | None:
+    late = (seconds_since(pod.metadata.deletion_timestamp, now) or 0.0) - _PATIENCE_SECONDS
+    if late < 0:
+        return None
+    held = (
+        f"its finalizers {', '.join(pod.metadata.finalizers)} hold it"
+        if pod.metadata.finalizers
+        else "its node does not confirm it"
+    )
+    return Cause(
+        "StuckTerminating",
+        f"the pod should be gone since {ago(pod.metadata.deletion_timestamp, now)}: {held}",
+    )
+
+
+def _starting(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
+    claims = {each.persistent_volume_claim.claim_name for each in pod.spec.volumes if each.persistent_volume_claim}
+    for attachment in snapshot.all(VolumeAttachment) if claims else ():
+        error = attachment.status.attach_error
+        if attachment.spec.node_name == pod.spec.node_name and not attachment.status.attached and error is not None:
+            name = attachment.spec.source.persistent_volume_name or "of the pod"
+            return Cause(
+                "VolumeNotAttached",
+                f"volume {name} cannot be attached to node {pod.spec.node_name}: {error.message}",
+            )
+    bound = next(
+        (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "True"), None
+    )
+    since = bound.last_transition_time if bound is not None else pod.metadata.creation_timestamp
+    if (seconds_since(since, now) or 0.0) < _PATIENCE_SECONDS:
+        return None
+    waits = next((each.state.waiting.reason for each, _ in _statuses(pod) if each.state.waiting is not None), "")
+    what = "its kubelet has not started it" if not waits else f"its containers are still being created ({waits})"
+    return Cause("NotStarted", f"the pod has node {pod.spec.node_name} since {ago(since, now)}, and {what}")

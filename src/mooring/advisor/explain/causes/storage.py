@@ -1,0 +1,227 @@
+"""Volumes and devices that keep a pod from every node, in human words."""
+
+import re
+from collections.abc import Sequence
+
+from mooring.advisor.explain import devices as device_view
+from mooring.advisor.explain.reasons.groups import pods_named, some
+from mooring.advisor.explain.reasons.storage import affinity_text
+from mooring.advisor.explain.results import Cause
+from mooring.advisor.explain.storage import (
+    claims_of,
+    disk_holders,
+    missing_claims,
+    one_pod_holders,
+    size_of,
+    volume_of,
+    volume_zones,
+)
+from mooring.advisor.explain.view import View, full_name
+from mooring.advisor.node_facts import similar
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from mooring.api.storage_v1 import CSIDriver, StorageClass
+from mooring.scheduler.facade import NO_PROVISIONER, WAIT_FOR_FIRST_CONSUMER, NodeInfo, class_of, is_bound
+
+_DRIVER = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
+
+
+def without_node(view: View) -> Cause | None:
+    """Return what is missing whatever the node: claims, classes, drivers."""
+    for name in missing_claims(view):
+        known = [
+            each.metadata.name
+            for each in view.objects(PersistentVolumeClaim).values()
+            if each.metadata.namespace == view.namespace
+        ]
+        return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{_meant(similar(name, known))}")
+    for claim in claims_of(view):
+        cause = None if is_bound(claim) else _unbound(view, claim)
+        if cause is not None:
+            return cause
+    return _missing_devices(view)
+
+
+def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
+    name, of_class = full_name(claim), class_of(claim)
+    if claim.metadata.deletion_timestamp is not None:
+        return Cause("ClaimTerminating", f"claim {name} is being deleted")
+    if claim.spec.volume_name:
+        return (
+            Cause(
+                "MissingVolume",
+                f"claim {name} is bound to the volume {claim.spec.volume_name}, which does not exist",
+            )
+            if volume_of(view, claim) is None
+            else None
+        )
+    found = view.object(StorageClass, of_class) if of_class else None
+    if of_class and found is None and not _volumes_of(view, of_class):
+        known = [each.metadata.name for each in view.objects(StorageClass).values()]
+        return Cause(
+            "MissingStorageClass",
+            f"StorageClass {of_class} does not exist (claim {name}){_meant(similar(of_class, known))}",
+        )
+    if found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+        return None
+    wanted = f"{size_of(claim)}, {', '.join(claim.spec.access_modes)}"
+    if found is None or found.provisioner == NO_PROVISIONER:
+        of = f"of class {of_class}" if of_class else "without a class"
+        return Cause("NoVolume", f"claim {name} has no volume: no free PersistentVolume {of} fits it ({wanted})")
+    return Cause(
+        "NotProvisioned",
+        f"claim {name} has no volume yet: the provisioner {found.provisioner} of StorageClass {of_class}"
+        f" has not made one{_driver_hint(view, found.provisioner)}",
+    )
+
+
+def _driver_hint(view: View, provisioner: str) -> str:
+    drivers = view.objects(CSIDriver)
+    known = [each.metadata.name for each in drivers.values()]
+    return "" if provisioner in known or not known else f"; no CSIDriver {provisioner} is installed"
+
+
+def _volumes_of(view: View, of_class: str) -> list[PersistentVolume]:
+    return [each for each in view.objects(PersistentVolume).values() if each.spec.storage_class_name == of_class]
+
+
+def restrictions(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
+    held = one_pod_holders(view)
+    if held:
+        return Cause(
+            "ClaimInUse",
+            f"the pod's claim may be used by one pod only (ReadWriteOncePod), and {pods_named(held)} uses it",
+        )
+    disks = [pod for info in infos for pod in disk_holders(view, info)]
+    return (
+        Cause("DiskInUse", f"{pods_named(disks)} has a disk of the pod, which cannot be mounted twice")
+        if disks
+        else None
+    )
+
+
+def binding(view: View) -> Cause | None:
+    for claim in claims_of(view):
+        volume = volume_of(view, claim)
+        if volume is not None and volume.spec.node_affinity is not None:
+            return Cause(
+                "VolumeElsewhere",
+                f"volume {volume.metadata.name} of claim {full_name(claim)} can be used only where"
+                f" {affinity_text(volume)}, and no node left for the pod is there",
+            )
+    for claim in claims_of(view):
+        if not is_bound(claim):
+            of_class = class_of(claim)
+            found = view.object(StorageClass, of_class)
+            if found is not None and found.provisioner == NO_PROVISIONER:
+                return Cause(
+                    "NoVolume",
+                    f"claim {full_name(claim)} has no volume: no free PersistentVolume of class {of_class}"
+                    f" fits it on a node left for the pod ({size_of(claim)})",
+                )
+            if found is not None and found.allowed_topologies:
+                zones = [
+                    value
+                    for term in found.allowed_topologies
+                    for each in term.match_label_expressions
+                    for value in each.values
+                ]
+                return Cause(
+                    "ClassElsewhere",
+                    f"StorageClass {of_class} makes volumes only in {some(zones)}, and no node left for the"
+                    f" pod is there",
+                )
+            return Cause(
+                "NoCapacity",
+                f"claim {full_name(claim)} ({size_of(claim)}): the driver of StorageClass {of_class} has"
+                f" not enough room on any node left for the pod",
+            )
+    return None
+
+
+def zone(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
+    for volume, key, values in volume_zones(view):
+        if all(info.node.metadata.labels.get(key) not in values for info in infos):
+            there = some(sorted({info.node.metadata.labels.get(key, "none") for info in infos}))
+            return Cause(
+                "VolumeZone",
+                f"volume {volume.metadata.name} is in zone {' or '.join(values)}, and no node left for the"
+                f" pod is: they are in {there}",
+            )
+    return None
+
+
+# -- devices
+
+
+def _missing_devices(view: View) -> Cause | None:
+    for entry in view.pod.spec.resource_claims:
+        name, template = entry.resource_claim_name, entry.resource_claim_template_name
+        if name and view.object(ResourceClaim, name, view.namespace) is None:
+            known = [
+                each.metadata.name
+                for each in view.objects(ResourceClaim).values()
+                if each.metadata.namespace == view.namespace
+            ]
+            return Cause(
+                "MissingResourceClaim",
+                f"ResourceClaim {view.namespace}/{name} does not exist{_meant(similar(name, known))}",
+            )
+        if template and view.object(ResourceClaimTemplate, template, view.namespace) is None:
+            known = [
+                each.metadata.name
+                for each in view.objects(ResourceClaimTemplate).values()
+                if each.metadata.namespace == view.namespace
+            ]
+            return Cause(
+                "MissingResourceClaimTemplate",
+                f"ResourceClaimTemplate {view.namespace}/{template} does not exist{_meant(similar(template, known))}",
+            )
+    for claim in device_view.claims_of(view):
+        for request in claim.spec.devices.requests if claim.status.allocation is None else ():
+            ways = [request.exactly] if request.exactly is not None else list(request.first_available)
+            causes = [_missing_class(view, way.device_class_name) for way in ways]
+            if causes and all(causes):
+                return causes[0]
+    return None
+
+
+def _missing_class(view: View, name: str) -> Cause | None:
+    found = view.object(DeviceClass, name)
+    if found is None:
+        known = [each.metadata.name for each in view.objects(DeviceClass).values()]
+        return Cause("MissingDeviceClass", f"DeviceClass {name} does not exist{_meant(similar(name, known))}")
+    drivers = {each.spec.driver for each in view.objects(ResourceSlice).values()}
+    for selector in found.spec.selectors:
+        wanted = _DRIVER.search(selector.cel.expression) if selector.cel is not None else None
+        if wanted is not None and wanted[1] not in drivers:
+            return Cause(
+                "NoResourceSlice",
+                f"no ResourceSlice of driver {wanted[1]} exists (DeviceClass {name}): is the driver"
+                f" installed and running?{_meant(similar(wanted[1], drivers))}",
+            )
+    if not drivers:
+        return Cause(
+            "NoResourceSlice",
+            f"no ResourceSlice of any driver exists (DeviceClass {name}): is a DRA driver installed and running?",
+        )
+    return None
+
+
+def devices(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
+    """Return what the device requests lack on the nodes that have most of them."""
+    best: tuple[int, str] | None = None
+    for info in infos:
+        lacking = [each for each in device_view.look(view, info.name) if not each.is_enough]
+        if not lacking:
+            continue
+        rank = max(len(each.selected) * 1000 + len(each.free) for each in lacking)
+        if best is None or rank > best[0]:
+            best = rank, f"{'; '.join(map(device_view.described, lacking))} (node {info.name})"
+    if best is None:
+        return None
+    return Cause("NoDevices", f"no node has the devices: {best[1]}")
+
+
+def _meant(word: str) -> str:
+    return f"; did you mean `{word}`?" if word else ""

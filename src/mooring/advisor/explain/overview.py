@@ -1,0 +1,315 @@
+"""Every pod that does not run, grouped by cause, worst first: `mooring explain -A` as a function.
+
+    found = overview(snapshot, settings)
+    found.groups[0].cause, found.groups[0].pods, found.groups[0].remedy
+
+Pods of one workload that are identical for the scheduler are explained once; workloads with the same answer are one
+group. The first remedy of every group is verified by one simulation in which all of them are made together; those that
+fail in it are played alone, as far as the budget allows. The result is bounded, and its fields are stable: the
+dashboard, the exporter and the MCP server read it too. Read next: ``explanation.py``.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from msgspec import structs
+
+from mooring.advisor.explain.causes.creation import creation, wanted_pods
+from mooring.advisor.explain.causes.running import not_running
+from mooring.advisor.explain.explanation import explain, loaded, proposed
+from mooring.advisor.explain.rehearsal import Played, Rehearsal
+from mooring.advisor.explain.results import API_VERSION, PROBLEMS, Result, SchedulingExplanation, Suggestion
+from mooring.advisor.explain.search import Candidate
+from mooring.advisor.explain.subject import WORKLOADS, Subject, of
+from mooring.advisor.simulate.options import Settings
+from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.engines import waits
+from mooring.advisor.snapshot.moment import moment_of
+from mooring.advisor.snapshot.owners import Owners, owners_of
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.states import controller_of, has_ended
+from mooring.scheduler.facade import ExplainEngine
+
+MAX_EXPLAINED = 1000
+"""So many different pods are explained; others are counted by what the scheduler reported about them."""
+MAX_GROUPS = 500
+MAX_MEMBERS = 50
+"""Workloads named in one group."""
+MAX_REMEDIES = 200
+"""Remedies are searched for so many groups, the worst first."""
+_ROUNDS = 3
+_IDENTICAL = ("ReplicaSet", "Job", "ReplicationController")
+"""Controllers whose pods are identical for the scheduler."""
+_RANK = {"NotCreated": 0, "NotRunning": 0, "Unschedulable": 0, "NotAttempted": 0, "Schedulable": 1}
+"""Pods that the scheduler will place come last."""
+
+
+class Member(Result, frozen=True, kw_only=True):
+    """A workload, or a pod of its own, in a group."""
+
+    kind: str
+    namespace: str
+    name: str
+    pods: int
+    example: str = ""
+    """The name of one of its pods; empty where none exists."""
+    since: str = ""
+    """When the first of these pods was created."""
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()} {self.namespace}/{self.name}"
+
+
+class Group(Result, frozen=True, kw_only=True):
+    """Pods that do not run for the same cause."""
+
+    cause: str
+    """The code of the cause, such as `QuotaExceeded`."""
+    state: str
+    summary: str
+    """The cause in one sentence."""
+    message: str = ""
+    """kube-scheduler's message, where it has one."""
+    pods: int
+    owners: int
+    members: list[Member]
+    """The first of the workloads, those with most pods first."""
+    remedy: Suggestion | None = None
+    """The first remedy that was verified, for the first member."""
+
+
+class Overview(Result, frozen=True, kw_only=True):
+    """All pods of a cluster, or of a part of it, that do not run."""
+
+    api_version: str = API_VERSION
+    kind: str = "SchedulingOverview"
+    origin: str
+    release: str
+    namespace: str = ""
+    """The namespace that was surveyed; empty for all."""
+    nodes: int
+    pods: int
+    """How many pods do not exist, have no node, or do not run."""
+    owners: int
+    groups: list[Group]
+    left_out: int = 0
+    """Pods in groups beyond the limit."""
+    notes: list[str]
+
+    def matching(self, words: str) -> "Overview":
+        """Return the groups whose cause or members contain some words."""
+        wanted = words.lower()
+        groups = [
+            group
+            for group in self.groups
+            if wanted in f"{group.cause} {group.summary} {' '.join(map(str, group.members))}".lower()
+        ]
+        pods, owners = sum(group.pods for group in groups), sum(group.owners for group in groups)
+        return structs.replace(self, groups=groups, pods=pods, owners=owners)
+
+
+@dataclass
+class _Entry:
+    subject: Callable[[], Subject]
+    owner: Resource
+    pods: list[Pod] = field(default_factory=list)
+    missing: int = 0
+    found: SchedulingExplanation | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.pods) + self.missing
+
+
+def overview(
+    snapshot: Snapshot,
+    settings: Settings | None = None,
+    *,
+    namespace: str = "",
+    owner: str = "",
+    engine: ExplainEngine | None = None,
+    remedies: bool = True,
+    on_causes: "Callable[[Overview], None] | None" = None,
+) -> Overview:
+    """Explain every pod that does not run; of one `namespace`, or of one `owner` (`KIND/NAME` or a name), if given.
+
+    `on_causes` is called with the result without remedies as soon as the causes are known: remedies take longer.
+    """
+    settings = settings or Settings()
+    entries = [each for each in _entries(snapshot, settings) if _is_wanted(each.owner, namespace, owner)]
+    entries.sort(key=lambda each: (-each.count, each.owner.metadata.namespace, each.owner.metadata.name))
+    pods = sum(each.count for each in entries)
+    owners = len({(each.owner.kind, each.owner.metadata.namespace, each.owner.metadata.name) for each in entries})
+    if entries:
+        engine = engine or loaded(snapshot, settings)
+    for entry in entries[:MAX_EXPLAINED] if engine is not None else ():
+        entry.found = explain(snapshot, entry.subject(), settings, suggestions=0, engine=engine, details=False)
+    groups = _grouped(entries)
+    found = Overview(
+        origin=snapshot.origin,
+        release=settings.release,
+        namespace=namespace,
+        nodes=len(snapshot.all(Node)),
+        pods=pods,
+        owners=owners,
+        groups=[group for group, _ in groups[:MAX_GROUPS]],
+        left_out=sum(group.pods for group, _ in groups[MAX_GROUPS:]),
+        notes=[snapshot.rights_note] if snapshot.forbidden else [],
+    )
+    if on_causes is not None:
+        on_causes(found)
+    if not remedies or not groups:
+        return found
+    groups = _with_remedies(snapshot, settings, engine, groups)
+    return structs.replace(found, groups=[group for group, _ in groups[:MAX_GROUPS]])
+
+
+# -- what does not run
+
+
+def _entries(snapshot: Snapshot, settings: Settings) -> list[_Entry]:
+    """Return the pods that do not exist, have no node, or do not run; those with the same answer together."""
+    owners, now = owners_of(snapshot), snapshot.derived(moment_of)
+    found: dict[tuple[object, ...], _Entry] = {}
+    for pod in snapshot.all(Pod):
+        if waits(pod):
+            key = _signature(pod)
+        elif not pod.spec.node_name or (pod.status.phase == "Failed" and pod.metadata.owner_references):
+            continue  # has ended, or its controller has created another one
+        else:
+            cause = not_running(snapshot, pod, now)
+            if cause is None:
+                continue
+            key = (_maker(pod), cause.code, cause.text)
+        if key not in found:
+            found[key] = _Entry(partial(of, snapshot, pod, settings.admission), owners.top_of(pod) or pod)
+        found[key].pods.append(pod)
+    return [*found.values(), *_not_created(snapshot, settings, owners)]
+
+
+def _not_created(snapshot: Snapshot, settings: Settings, owners: Owners) -> Iterator[_Entry]:
+    for kind in WORKLOADS:
+        for owner in snapshot.all(kind):
+            if owner.metadata.owner_references and owners.key_of(owner) is not None:
+                continue  # the workload above speaks for it
+            alive = sum(not has_ended(pod) and pod.metadata.deletion_timestamp is None for pod in owners.pods_of(owner))
+            if wanted_pods(owner) <= alive:
+                continue
+            subject = of(snapshot, owner, settings.admission)
+            made = creation(snapshot, owner, subject.pod, settings.admission)
+            if made.cause is not None and made.missing:
+                yield _Entry(partial(_itself, subject), owner, missing=made.missing)
+
+
+def _itself(subject: Subject) -> Subject:
+    return subject
+
+
+def _maker(pod: Pod) -> tuple[str, str, str]:
+    reference = controller_of(pod.metadata)
+    kind, name = (reference.kind, reference.name) if reference is not None else ("Pod", pod.metadata.name)
+    return kind, pod.metadata.namespace, name
+
+
+def _signature(pod: Pod) -> tuple[object, ...]:
+    """Return a key that is equal for pods with the same answer: one template, the same gates, the same priority.
+
+    Pods of StatefulSets, DaemonSets and unknown controllers have claims, nodes or specs of their own.
+    """
+    maker = _maker(pod)
+    own = "" if maker[0] in _IDENTICAL and not any(each.ephemeral for each in pod.spec.volumes) else pod.metadata.name
+    gates = tuple(gate.name for gate in pod.spec.scheduling_gates)
+    return maker, own, gates, pod.spec.scheduler_name, pod.spec.priority
+
+
+def _is_wanted(obj: Resource, namespace: str, owner: str) -> bool:
+    if namespace and obj.metadata.namespace != namespace:
+        return False
+    kind, _, name = owner.rpartition("/")
+    return not owner or (obj.metadata.name == name and kind.lower() in ("", obj.kind.lower(), f"{obj.kind.lower()}s"))
+
+
+# -- groups
+
+
+def _grouped(entries: Sequence[_Entry]) -> list[tuple[Group, _Entry]]:
+    by_answer: dict[tuple[str, str, str], list[_Entry]] = {}
+    for entry in entries:
+        by_answer.setdefault(_answer(entry), []).append(entry)
+    groups = [(_group(answer, found), found[0]) for answer, found in by_answer.items()]
+    return sorted(groups, key=lambda each: (_RANK.get(each[0].state, 9), -each[0].pods, each[0].summary))
+
+
+def _answer(entry: _Entry) -> tuple[str, str, str]:
+    if entry.found is not None:
+        return entry.found.state, entry.found.cause, entry.found.summary
+    conditions = entry.pods[0].status.conditions if entry.pods else []
+    reported = next((each.message for each in conditions if each.type == "PodScheduled" and each.message), "")
+    return "Unschedulable", "Reported", f"the scheduler reports: {reported}" if reported else "not explained"
+
+
+def _group(answer: tuple[str, str, str], entries: Sequence[_Entry]) -> Group:
+    state, cause, summary = answer
+    members: dict[tuple[str, str, str], Member] = {}
+    for entry in entries:
+        meta = entry.owner.metadata
+        key = (entry.owner.kind or "Pod", meta.namespace, meta.name)
+        before = members.get(key)
+        created = [pod.metadata.creation_timestamp or "" for pod in entry.pods]
+        since = min(filter(None, (*created, before.since if before else "")), default="")
+        example = entry.pods[0].metadata.name if entry.pods else ""
+        members[key] = Member(
+            kind=key[0],
+            namespace=key[1],
+            name=key[2],
+            pods=entry.count + (before.pods if before else 0),
+            example=before.example if before else example,
+            since=since,
+        )
+    ranked = sorted(members.values(), key=lambda each: (-each.pods, each.namespace, each.name))
+    first = entries[0].found
+    return Group(
+        cause=cause,
+        state=state,
+        summary=summary,
+        message=first.message if first is not None else "",
+        pods=sum(entry.count for entry in entries),
+        owners=len(members),
+        members=ranked[:MAX_MEMBERS],
+    )
+
+
+# -- remedies
+
+
+def _with_remedies(
+    snapshot: Snapshot, settings: Settings, engine: ExplainEngine | None, groups: list[tuple[Group, _Entry]]
+) -> list[tuple[Group, _Entry]]:
+    """Find the first remedy of each group; all of them are verified together, round by round."""
+    waiting = {
+        index: proposed(snapshot, entry.subject(), settings, engine=engine)
+        for index, (group, entry) in enumerate(groups[:MAX_REMEDIES])
+        if group.state in PROBLEMS and entry.found is not None
+    }
+    rehearsal, made = Rehearsal(snapshot, settings), list(groups)
+    first = {index: left[0] for index, left in waiting.items() if left}
+
+    def take(index: int, candidate: Candidate, found: Played) -> None:
+        if found.is_enough and made[index][0].remedy is None:
+            group, entry = made[index]
+            remedy = structs.replace(candidate.suggestion, helps=found.helps, wanted=found.wanted)
+            made[index] = (structs.replace(group, remedy=remedy), entry)
+
+    for number in range(_ROUNDS):
+        tried = {
+            index: left[number] for index, left in waiting.items() if len(left) > number and not made[index][0].remedy
+        }
+        played = rehearsal.play_all([each.proposal for each in tried.values()]) if tried else []
+        for (index, candidate), found in zip(tried.items(), played, strict=True):
+            take(index, candidate, found)
+    failed = [index for index in first if made[index][0].remedy is None]
+    for index in failed[: rehearsal.budget]:  # together they may have taken each other's room
+        take(index, first[index], rehearsal.play(first[index].proposal))
+    return made

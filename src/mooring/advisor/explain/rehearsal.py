@@ -1,0 +1,170 @@
+"""Play changes on a copy of the cluster: does the whole workload run then, and does any other pod lose its node?
+
+The search for remedies tries one pod on the scheduler's engine. A remedy is offered for a workload, so it is played as
+a simulation: the objects change, the controllers roll the workload out, old pods leave, quotas and budgets count, until
+nothing more happens. Called by ``explanation.py`` and, for many workloads at once, by ``overview.py``.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mooring.advisor.explain.subject import Subject
+from mooring.advisor.simulate.changes import Add, Remove, Scenario, ScenarioError, Step
+from mooring.advisor.simulate.options import Settings
+from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.advisor.simulate.running import Running
+from mooring.advisor.simulate.world import World
+from mooring.advisor.snapshot import Snapshot
+from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
+from mooring.api.batch_v1 import CronJob, Job
+from mooring.api.core_v1 import Node, Pod, ReplicationController
+from mooring.api.meta_v1 import Resource
+
+_REHEARSED_OBJECTS = 100_000
+_LEAST_REHEARSALS = 2
+_KEEP_PODS = ReplicaSet | StatefulSet | ReplicationController | DaemonSet | Job
+"""Workloads that do not replace pending pods when their template changes: the command deletes these pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change to play: the subject before and after, and other objects."""
+
+    before: Subject
+    after: Subject
+    put: tuple[Resource, ...] = ()
+    remove: tuple[Resource, ...] = ()
+
+    @property
+    def is_pod_replaced(self) -> bool:
+        """Whether a pod of its own is deleted and created again with the change."""
+        return isinstance(self.after.source, Pod) and self.after.source is not self.before.source
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a change leads to."""
+
+    helps: int
+    """How many pods of the workload have a node then ..."""
+    wanted: int
+    """... of so many that it should have."""
+    hurt: tuple[str, ...] = ()
+    """Pods of others that lose their node and find no other one."""
+
+    @property
+    def is_enough(self) -> bool:
+        return self.helps >= self.wanted and not self.hurt
+
+
+@dataclass
+class Rehearsal:
+    """Plays changes on one snapshot."""
+
+    snapshot: Snapshot
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def budget(self) -> int:
+        """How many changes may be played one by one: fewer in a large cluster, where each takes seconds."""
+        size = len(self.snapshot.all(Node)) + len(self.snapshot.all(Pod))
+        return max(_REHEARSED_OBJECTS // max(size, 1), _LEAST_REHEARSALS)
+
+    @cached_property
+    def _pending_before(self) -> Counter[str]:
+        return _pending(self._run(()).world)
+
+    def unchanged(self, subject: Subject) -> Played:
+        """Return how many pods of a subject have a node if nothing is changed."""
+        return self.play(Proposal(subject, subject))
+
+    def play(self, proposal: Proposal) -> Played:
+        """Return what one change leads to."""
+        return self.play_all((proposal,))[0]
+
+    def play_all(self, proposals: Sequence[Proposal]) -> list[Played]:
+        """Return what changes lead to that are made at the same time, for each of them."""
+        try:
+            world = self._run(proposals).world
+        except ScenarioError:
+            return [Played(0, 1) for _ in proposals]
+        own = {_owner_name(each.after) for each in proposals}
+        before = self._pending_before
+        hurt = tuple(
+            name for name, count in _pending(world).items() if count > before[name] and name not in own
+        ) + tuple(_lost(world))
+        return [_result(world, each, hurt) for each in proposals]
+
+    def _run(self, proposals: Sequence[Proposal]) -> Running:
+        put = [obj for each in proposals for obj in (*each.put, *_replaced(self.snapshot, each))]
+        removed = [obj for each in proposals for obj in each.remove if not isinstance(obj, Pod)]
+        removed += [each.before.pod for each in proposals if each.is_pod_replaced]
+        after = self.snapshot.replace(put=put, remove=removed) if put or removed else self.snapshot
+        steps = tuple(step for each in proposals for step in _steps(self.snapshot, each))
+        running = Running(after, Scenario(steps=steps), self.settings)
+        running.run()
+        return running
+
+
+def _is_stored(snapshot: Snapshot, source: Resource) -> bool:
+    return snapshot.find(type(source), source.metadata.namespace, source.metadata.name) is not None
+
+
+def _replaced(snapshot: Snapshot, proposal: Proposal) -> Iterator[Resource]:
+    """Yield a changed workload that does not roll its template out by itself: only new pods get it."""
+    source = proposal.after.source
+    if isinstance(source, _KEEP_PODS) and source is not proposal.before.source and _is_stored(snapshot, source):
+        yield source
+
+
+def _steps(snapshot: Snapshot, proposal: Proposal) -> Iterator[Step]:
+    victims = [obj for obj in proposal.remove if isinstance(obj, Pod)]
+    source, is_changed = proposal.after.source, proposal.after.source is not proposal.before.source
+    is_stored = _is_stored(snapshot, source)
+    if is_changed and is_stored and isinstance(source, _KEEP_PODS):
+        victims += [pod for pod in proposal.before.siblings if not pod.spec.node_name]
+    if victims:
+        yield Step(tuple(Remove("Pod", each.metadata.namespace, each.metadata.name) for each in victims))
+    if isinstance(source, CronJob | _KEEP_PODS) and is_stored:
+        return
+    if is_stored and not is_changed:
+        return
+    yield Step((Add((source,)),))
+
+
+def _result(world: World, proposal: Proposal, hurt: tuple[str, ...]) -> Played:
+    source = proposal.after.source
+    meta = source.metadata
+    if isinstance(source, Pod):
+        pods = [pod for pod in world.pods.values() if pod.name == f"{meta.namespace}/{meta.name}"]
+        return Played(sum(bool(pod.node) for pod in pods), 1, hurt)
+    owner = world.workloads.making_pods_for(source.kind, meta.namespace, meta.name)
+    if owner is None:
+        return Played(0, 1, hurt)
+    wanted = max(owner.desired, len(owner.pods)) if owner.kind != "DaemonSet" else len(owner.pods)
+    return Played(owner.placed, max(wanted, 1), hurt)
+
+
+def _pending(world: World) -> Counter[str]:
+    found = Counter(_name(pod) for pod in world.pods.values() if not pod.node)
+    for owner in world.workloads.all():
+        if owner.refusal:
+            found[owner.display_name] += max(owner.wanted - len(owner.pods), 0)
+    return found
+
+
+def _lost(world: World) -> Iterable[str]:
+    return (each.pod.name for each in world.record.preemptions if each.pod.owner is None)
+
+
+def _name(pod: SimulatedPod) -> str:
+    return pod.owner.display_name if pod.owner is not None else pod.name
+
+
+def _owner_name(subject: Subject) -> str:
+    meta = subject.source.metadata
+    if isinstance(subject.source, Pod):
+        return f"{meta.namespace}/{meta.name}"
+    return f"{subject.source.kind} {meta.namespace}/{meta.name}"

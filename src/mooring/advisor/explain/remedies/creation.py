@@ -1,0 +1,445 @@
+"""Remedies for pods that do not exist or do not run: quotas, limits, missing references, policies, paused workloads.
+
+The table `_BY_CAUSE` names the remedies of a cause by its code. They do not concern nodes, so that nothing is searched:
+``rehearsal.py`` verifies each.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.advisor.explain import patches
+from mooring.advisor.explain.patches import kubectl
+from mooring.advisor.explain.rehearsal import Proposal
+from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Edit
+from mooring.advisor.explain.remedies.security import complying
+from mooring.advisor.explain.results import Cause, Change, Suggestion
+from mooring.advisor.explain.search import Candidate, pod_change
+from mooring.advisor.explain.subject import Subject
+from mooring.advisor.node_facts import similar
+from mooring.advisor.policies import policies_of
+from mooring.advisor.snapshot import Snapshot
+from mooring.api import codec
+from mooring.api.admissionregistration_v1 import (
+    MutatingWebhookConfiguration,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+)
+from mooring.api.apps_v1 import Deployment, DeploymentStrategy, ReplicaSet, StatefulSet
+from mooring.api.base import copy_of
+from mooring.api.batch_v1 import CronJob, Job
+from mooring.api.core_v1 import (
+    LimitRange,
+    Pod,
+    PodSpec,
+    ReplicationController,
+    ResourceQuota,
+    ServiceAccount,
+    WeightedPodAffinityTerm,
+)
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.quantity import Quantity, parse
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.constraints.requests import requests_of
+
+_REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
+_USUAL = {"cpu": "100m", "memory": "128Mi"}
+"""Requests for containers that name none where a quota needs some."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    snapshot: Snapshot
+    subject: Subject
+    cause: Cause
+    missing: int
+
+    @property
+    def pod(self) -> Pod:
+        return self.subject.pod
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace
+
+    def edit(self, summary: str, size: int, edit: Edit, caveat: str = "") -> Iterator[Candidate]:
+        """Yield a change of the pod's spec."""
+        after = self.subject.edited(edit)
+        if after is not None:
+            yield self._candidate(summary, size, [pod_change(self.subject, after)], after, caveat=caveat)
+
+    def workload(self, summary: str, size: int, edit: Callable[[Any], bool], command: str = "") -> Iterator[Candidate]:
+        """Yield a change of the workload outside of its template."""
+        after = self.subject.with_source(edit)
+        if after is not None:
+            operations = patches.difference(codec.to_tree(self.subject.source), codec.to_tree(after.source))
+            target = patches.target_of(self.subject.source)
+            command = command or patches.patch_command(target, operations)
+            change = Change(target=target, action="patch", patch=operations, command=command)
+            yield self._candidate(summary, size, [change], after)
+
+    def create(self, summary: str, obj: Resource, caveat: str = "") -> Iterator[Candidate]:
+        yield self._candidate(summary, LARGE, [patches.creation(obj)], put=(obj,), caveat=caveat)
+
+    def modify(
+        self, summary: str, size: int, before: Resource, after: Resource, caveat: str = ""
+    ) -> Iterator[Candidate]:
+        change = patches.modification(before, after)
+        change = Change(
+            target=change.target,
+            action="patch",
+            patch=[each for each in change.patch if not each["path"].startswith("/status")],
+        )
+        command = patches.patch_command(change.target, change.patch)
+        change = Change(target=change.target, action="patch", patch=change.patch, command=command)
+        yield self._candidate(summary, size, [change], put=(after,), caveat=caveat)
+
+    def _candidate(
+        self,
+        summary: str,
+        size: int,
+        changes: list[Change],
+        after: Subject | None = None,
+        *,
+        put: tuple[Resource, ...] = (),
+        caveat: str = "",
+    ) -> Candidate:
+        suggestion = Suggestion(
+            summary=summary, size=size, plugins=[], changes=changes, node="", feasible_nodes=0, caveat=caveat
+        )
+        return Candidate(suggestion, Proposal(self.subject, after or self.subject, put))
+
+
+def creation_remedies(snapshot: Snapshot, subject: Subject, cause: Cause, missing: int) -> list[Candidate]:
+    """Return changes that may let the missing pods of a workload exist or run; changes of the workload first."""
+    found = _BY_CAUSE.get(cause.code)
+    return list(found(_Context(snapshot, subject, cause, missing))) if found is not None else []
+
+
+# -- quotas and limits
+
+
+def _quota(context: _Context) -> Iterator[Candidate]:
+    asked = _usage(context.pod)
+    for quota in context.snapshot.all(ResourceQuota):
+        if quota.metadata.namespace != context.namespace or f"quota {quota.metadata.name} " not in context.cause.text:
+            continue
+        after, words = copy_of(quota), []
+        used = quota.status.used
+        for name, hard in quota.spec.hard.items():
+            need = asked.get(name)
+            if need is None:
+                continue
+            wanted = _sum(used.get(name, parse("0")), need, context.missing)
+            if wanted > hard:
+                after.spec.hard[name] = after.status.hard[name] = wanted
+                words.append(f"{name} from {hard} to {wanted}")
+        if words:
+            summary = f"raise quota {quota.metadata.name}: {' and '.join(words)}"
+            yield from context.modify(summary, MODEST, quota, after)
+    source = context.subject.asked
+    if isinstance(source, _REPLICATED) and source.spec.replicas and source.spec.replicas > context.missing:
+        yield from _scaled(context, source, source.spec.replicas - context.missing)
+
+
+def _usage(pod: Pod) -> Mapping[str, Quantity]:
+    requests = requests_of(pod, pod_level=True)
+    found: dict[str, Quantity] = {"pods": parse("1"), "count/pods": parse("1")}
+    for name, number in requests.items():
+        found[name] = found[f"requests.{name}"] = number
+    limits: dict[str, Quantity] = {}
+    for container in pod.spec.containers:
+        for name, number in container.resources.limits.items():
+            limits[name] = _sum(limits.get(name, parse("0")), number, 1)
+    return found | {f"limits.{name}": number for name, number in limits.items()}
+
+
+def _sum(used: Quantity, need: Quantity, times: int) -> Quantity:
+    total = used
+    for _ in range(min(times, 1000)):
+        total = total + need
+    return total
+
+
+def _scaled(context: _Context, source: Any, replicas: int) -> Iterator[Candidate]:
+    def edit(owner: Any) -> bool:
+        owner.spec.replicas = replicas
+        return True
+
+    meta = source.metadata
+    command = kubectl("scale", f"{source.kind.lower()}/{meta.name}", f"--replicas={replicas}", namespace=meta.namespace)
+    yield from context.workload(f"scale {source.kind.lower()} {meta.name} to {replicas}", MODEST + 1, edit, command)
+
+
+def _quota_needs(context: _Context) -> Iterator[Candidate]:
+    text = context.cause.text
+
+    def edit(spec: PodSpec) -> bool:
+        for container in spec.containers:
+            for name, usual in _USUAL.items():
+                if f"requests.{name}" in text or f" {name}" in text:
+                    container.resources.requests.setdefault(name, container.resources.limits.get(name, parse(usual)))
+                if f"limits.{name}" in text:
+                    container.resources.limits.setdefault(name, container.resources.requests.get(name, parse(usual)))
+        return True
+
+    words = [word for name in _USUAL for word in (f"requests.{name}", f"limits.{name}") if word in text]
+    shown = " and ".join(words) or "requests"
+    yield from context.edit(f"give each container {shown} (100m cpu, 128Mi memory where it has none)", SMALL, edit)
+
+
+def _limit_range(context: _Context) -> Iterator[Candidate]:
+    limits = [
+        item
+        for each in context.snapshot.all(LimitRange)
+        if each.metadata.namespace == context.namespace
+        for item in each.spec.limits
+        if item.type == "Container"
+    ]
+    words: list[str] = []
+
+    def edit(spec: PodSpec) -> bool:
+        words.clear()
+        for container in (*spec.containers, *spec.init_containers):
+            for item in limits:
+                _clamp(container, item, words)
+        return bool(words)
+
+    if limits and edit(copy_of(context.pod.spec)):
+        yield from context.edit(f"stay within the LimitRange: {' and '.join(words)}", SMALL, edit)
+
+
+def _clamp(container: Any, item: Any, words: list[str]) -> None:
+    resources = container.resources
+    for kind, amounts in (("limit", resources.limits), ("request", resources.requests)):
+        for name, most in item.max.items():
+            if name in amounts and amounts[name] > most:
+                words.append(f"{kind} of {name} of container {container.name} from {amounts[name]} to {most}")
+                amounts[name] = most
+        for name, least in item.min.items():
+            if name in amounts and amounts[name] < least:
+                words.append(f"{kind} of {name} of container {container.name} from {amounts[name]} to {least}")
+                amounts[name] = least
+    for name, default in item.default.items():
+        asked = resources.requests.get(name)
+        if asked is not None and asked > default and resources.limits.get(name, default) == default:
+            resources.limits[name] = asked
+            words.append(f"limit of {name} of container {container.name} to its request {asked}")
+    for name, most in item.max.items():
+        if name not in resources.limits and name not in item.default:
+            resources.limits[name] = most
+            words.append(f"limit of {name} of container {container.name} to {most}")
+    for name, ratio in item.max_limit_request_ratio.items():
+        limit, request = resources.limits.get(name), resources.requests.get(name)
+        if limit is not None and request is not None and limit > _sum(parse("0"), request, int(float(str(ratio)))):
+            resources.requests[name] = limit
+            words.append(f"request of {name} of container {container.name} to its limit {limit}")
+
+
+def _security(context: _Context) -> Iterator[Candidate]:
+    yield from context.edit(
+        "meet the Pod Security level: run without privileges (see the patch)",
+        SMALL,
+        complying,
+        "the program in the container has to run without these privileges",
+    )
+
+
+# -- references
+
+
+def _priority_class(context: _Context) -> Iterator[Candidate]:
+    name = context.pod.spec.priority_class_name
+    known = [each.metadata.name for each in context.snapshot.all(PriorityClass)]
+    meant = similar(name, [each for each in known if not each.startswith("system-")])
+
+    def naming(wanted: str) -> Edit:
+        def edit(spec: PodSpec) -> bool:
+            spec.priority_class_name, spec.priority, spec.preemption_policy = wanted, None, None
+            return True
+
+        return edit
+
+    if meant:
+        yield from context.edit(f"correct priorityClassName {name} to {meant}", BOUND, naming(meant))
+    yield from context.edit(f"drop priorityClassName {name}", MODEST, naming(""))
+    new = PriorityClass(
+        api_version="scheduling.k8s.io/v1", kind="PriorityClass", metadata=ObjectMeta(name=name), value=1000
+    )
+    yield from context.create(f"create PriorityClass {name} (value 1000)", new)
+
+
+def _service_account(context: _Context) -> Iterator[Candidate]:
+    name = context.pod.spec.service_account_name
+    spaces = [each for each in context.snapshot.all(ServiceAccount) if each.metadata.namespace == context.namespace]
+    meant = similar(name, [each.metadata.name for each in spaces])
+
+    def edit(spec: PodSpec) -> bool:
+        spec.service_account_name = meant
+        if spec.service_account:
+            spec.service_account = meant
+        return True
+
+    if meant:
+        yield from context.edit(f"correct serviceAccountName {name} to {meant}", BOUND, edit)
+    new = ServiceAccount(
+        api_version="v1", kind="ServiceAccount", metadata=ObjectMeta(name=name, namespace=context.namespace)
+    )
+    yield from context.create(f"create ServiceAccount {context.namespace}/{name}", new)
+
+
+# -- policies and webhooks
+
+
+def _policy(context: _Context) -> Iterator[Candidate]:
+    verdict = context.snapshot.derived(policies_of).verdict(context.pod)
+    for denial in verdict.denials[:1]:
+        binding = context.snapshot.find(ValidatingAdmissionPolicyBinding, "", denial.binding)
+        if binding is not None and "Deny" in binding.spec.validation_actions:
+            after = copy_of(binding)
+            kept = [each for each in binding.spec.validation_actions if each not in ("Deny", "Warn")]
+            after.spec.validation_actions = [*kept, "Warn"]
+            yield from context.modify(
+                f"let the policy binding {denial.binding} warn instead of deny",
+                LARGE,
+                binding,
+                after,
+                "the policy then refuses nothing; better change the pod as the policy asks",
+            )
+
+
+def _webhook(context: _Context) -> Iterator[Candidate]:
+    configurations: tuple[MutatingWebhookConfiguration | ValidatingWebhookConfiguration, ...] = (
+        *context.snapshot.all(MutatingWebhookConfiguration),
+        *context.snapshot.all(ValidatingWebhookConfiguration),
+    )
+    for configuration in configurations:
+        after = copy_of(configuration)
+        meant = [each for each in after.webhooks if f"webhook {each.name} " in context.cause.text]
+        for each in meant:
+            each.failure_policy = "Ignore"
+        if meant:
+            yield from context.modify(
+                f"let webhook {meant[0].name} be skipped while it does not answer (failurePolicy: Ignore)",
+                LARGE,
+                configuration,
+                after,
+                "what the webhook enforces is not enforced then; better bring it back",
+            )
+
+
+# -- workloads that create nothing
+
+
+def _resume(context: _Context) -> Iterator[Candidate]:
+    meta = context.subject.source.metadata
+
+    def edit(owner: Any) -> bool:
+        owner.spec.paused = False
+        return True
+
+    command = kubectl("rollout", "resume", f"deployment/{meta.name}", namespace=meta.namespace)
+    yield from context.workload(f"resume deployment {meta.name}", BOUND, edit, command)
+
+
+def _unsuspend(context: _Context) -> Iterator[Candidate]:
+    source = context.subject.source
+
+    def edit(owner: Any) -> bool:
+        owner.spec.suspend = False
+        return True
+
+    if isinstance(source, Job | CronJob):
+        yield from context.workload(f"resume {source.kind.lower()} {source.metadata.name}", BOUND, edit)
+
+
+def _scale_up(context: _Context) -> Iterator[Candidate]:
+    source = context.subject.source
+    if isinstance(source, _REPLICATED):
+        yield from _scaled(context, source, 1)
+
+
+# -- neighbours
+
+
+def _too_few_domains(context: _Context) -> Iterator[Candidate]:
+    """Ask for as many pods as there are domains, or spread them softly and recreate all of them."""
+    source = context.subject.source
+    running = sum(bool(pod.spec.node_name) for pod in context.subject.siblings)
+    if isinstance(source, _REPLICATED) and running and source.spec.replicas and source.spec.replicas > running:
+        yield from _scaled(context, source, running)
+    if not isinstance(source, Deployment):
+        return
+
+    def edit(owner: Deployment) -> bool:
+        affinity = owner.spec.template.spec.affinity
+        holder = affinity.pod_anti_affinity if affinity is not None else None
+        if holder is None:
+            return False
+        holder.preferred_during_scheduling_ignored_during_execution += [
+            WeightedPodAffinityTerm(weight=100, pod_affinity_term=term)
+            for term in holder.required_during_scheduling_ignored_during_execution
+        ]
+        holder.required_during_scheduling_ignored_during_execution = []
+        owner.spec.strategy = DeploymentStrategy(type="Recreate")
+        return True
+
+    summary = "make the anti-affinity a preference, and replace all pods at once (strategy: Recreate)"
+    yield from context.workload(summary, LARGE, edit)
+
+
+# -- pods that do not run
+
+
+def _undo(context: _Context) -> Iterator[Candidate]:
+    source = context.subject.source
+    if not isinstance(source, Deployment):
+        return
+    older = _working_revision(context, source)
+    if older is None:
+        return
+    labels = {key: value for key, value in older.spec.template.metadata.labels.items() if key != "pod-template-hash"}
+
+    def edit(owner: Any) -> bool:
+        owner.spec.template = copy_of(older.spec.template)
+        owner.spec.template.metadata.labels = labels
+        return True
+
+    meta = source.metadata
+    command = kubectl("rollout", "undo", f"deployment/{meta.name}", namespace=meta.namespace)
+    yield from context.workload(
+        f"roll deployment {meta.name} back to the revision before, which runs", MODEST, edit, command
+    )
+
+
+def _working_revision(context: _Context, source: Deployment) -> ReplicaSet | None:
+    """Return the revision before the current one, if it has or had pods that were available."""
+    mine = [
+        each
+        for each in context.snapshot.all(ReplicaSet)
+        if each.metadata.namespace == source.metadata.namespace
+        and any(owner.uid == source.metadata.uid for owner in each.metadata.owner_references)
+    ]
+    ranked = sorted(mine, key=lambda each: int(each.metadata.annotations.get("deployment.kubernetes.io/revision", "0")))
+    return ranked[-2] if len(ranked) > 1 and ranked[-2].status.available_replicas else None
+
+
+_BY_CAUSE: Mapping[str, Callable[[_Context], Iterator[Candidate]]] = {
+    "QuotaExceeded": _quota,
+    "QuotaNeedsRequests": _quota_needs,
+    "LimitRange": _limit_range,
+    "PodSecurity": _security,
+    "MissingPriorityClass": _priority_class,
+    "MissingServiceAccount": _service_account,
+    "PolicyDenied": _policy,
+    "WebhookDown": _webhook,
+    "Paused": _resume,
+    "Suspended": _unsuspend,
+    "NoReplicas": _scale_up,
+    "AntiAffinity": _too_few_domains,
+    "ErrImagePull": _undo,
+    "ImagePullBackOff": _undo,
+    "InvalidImageName": _undo,
+    "CrashLoopBackOff": _undo,
+    "CreateContainerConfigError": _undo,
+}

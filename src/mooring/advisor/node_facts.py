@@ -1,0 +1,106 @@
+"""What the nodes of a cluster have, indexed for advice: labels, taints, resources, and the nearest spelling of each.
+
+`mooring lint --cluster` and `mooring explain` share these facts, so that both name the same largest node and correct
+the same typing mistakes.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from mooring.api.core_v1 import Node, Taint
+from mooring.api.quantity import Quantity, parse
+
+_SIMILAR = 0.7
+_NOTHING = parse("0")
+STATE_TAINTS = "node.kubernetes.io/"
+"""Taints with this prefix report a node's state (not ready, under pressure), not what it is for."""
+
+
+NodeParts = tuple[str, Mapping[str, str], Sequence[Taint], Mapping[str, Quantity]]
+"""Name, labels, taints and allocatable resources of a node."""
+
+
+class Use(NamedTuple):
+    """How many nodes have a value, and one of them."""
+
+    nodes: int
+    node: str
+
+
+class NodeFacts:
+    """An index over nodes; built once for a snapshot."""
+
+    def __init__(self, nodes: Iterable[NodeParts]) -> None:
+        self.count = 0
+        self.labels: Mapping[str, dict[str, Use]] = defaultdict(dict)
+        """By key and value, the nodes that have the label."""
+        self.taints: Mapping[str, dict[str, Use]] = defaultdict(dict)
+        """By key and value, the nodes that have the taint."""
+        self.largest: dict[str, tuple[Quantity, str]] = {}
+        """By resource, the largest allocatable amount of one node, and that node."""
+        for name, labels, taints, allocatable in nodes:
+            self.count += 1
+            for key, value in labels.items():
+                _add(self.labels[key], value, name)
+            for taint in taints:
+                _add(self.taints[taint.key], taint.value, name)
+            for resource, amount in allocatable.items():
+                if amount > _NOTHING and (resource not in self.largest or amount > self.largest[resource][0]):
+                    self.largest[resource] = (amount, name)
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> "NodeFacts":
+        return cls(
+            (node.metadata.name, node.metadata.labels, node.spec.taints, node.status.allocatable) for node in nodes
+        )
+
+    def nodes_with(self, key: str) -> int:
+        """Return how many nodes have a label."""
+        return sum(use.nodes for use in self.labels.get(key, {}).values())
+
+    def similar_label(self, key: str) -> str:
+        """Return the label key of some node that a key was probably meant to be; empty if there is none."""
+        return similar(key, self.labels)
+
+    def similar_value(self, key: str, value: str) -> str:
+        """Return the value of a label that a value was probably meant to be."""
+        return similar(value, self.labels.get(key, {}))
+
+    def similar_taint(self, key: str) -> str:
+        """Return the taint key that a toleration was probably meant for."""
+        return similar(key, [name for name in self.taints if not name.startswith(STATE_TAINTS)])
+
+    def similar_resource(self, resource: str) -> str:
+        return similar(resource, self.largest)
+
+
+def _add(uses: dict[str, Use], value: str, node: str) -> None:
+    before = uses.get(value)
+    uses[value] = Use(1, node) if before is None else Use(before.nodes + 1, before.node)
+
+
+def similar(word: str, known: Iterable[str]) -> str:
+    """Return the known word that another one was probably meant to be; empty if none is near or it is known itself.
+
+    Case, and the domain before a slash, count less than the name itself.
+    """
+    names = list(known)
+    if word in names or not word:
+        return ""
+    folded = {name.lower(): name for name in names}
+    if word.lower() in folded:
+        return folded[word.lower()]
+    own = word.lower().rpartition("/")[2]
+    same = sorted(name for name in names if name.lower().rpartition("/")[2] == own)
+    if same:
+        return same[0]
+    near = get_close_matches(word.lower(), folded, 1, _SIMILAR)
+    return folded[near[0]] if near and len(own) > 1 else ""
+
+
+def shown_taint(taint: Taint) -> str:
+    """Return a taint as kubectl writes it."""
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"

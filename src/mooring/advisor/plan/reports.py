@@ -1,0 +1,96 @@
+"""A plan as text for a terminal, and as Markdown for the comment of a pull request."""
+
+import json
+from collections.abc import Iterator
+
+from mooring.advisor.audit.reports import Paint, Tone
+from mooring.advisor.lint.reports import one_line
+from mooring.advisor.plan.results import Action, Cost, ObjectChange, Plan
+
+_SIGNS: dict[Action, tuple[str, Tone]] = {
+    "create": ("+", "good"),
+    "change": ("~", "title"),
+    "unchanged": ("=", "quiet"),
+    "refused": ("!", "bad"),
+}
+_MOST_FIELDS = 20
+_MOST_CHARACTERS = 80
+
+
+def headline(plan: Plan) -> str:
+    """Return the result in a sentence."""
+    counts = {action: sum(each.action == action for each in plan.changes) for action in _SIGNS}
+    texts = [f"{count} {action}" for action, count in counts.items() if count]
+    outcome = ("nothing to change", "everything fits", "it does not fit or is refused")[plan.exit_code]
+    return f"{', '.join(texts) or 'no objects'}: {outcome}"
+
+
+def lines(plan: Plan, paint: Paint, *, wide: bool = False) -> Iterator[str]:
+    """Write the plan for a terminal."""
+    for each in plan.changes:
+        if each.action != "unchanged" or wide:
+            yield from _change_lines(each, paint)
+    for title, rows in _sections(plan):
+        yield ""
+        yield paint(title, "title")
+        yield from (f"  {one_line(row)}" for row in rows)
+    yield ""
+    yield paint(one_line(headline(plan)), "bad" if plan.exit_code == 2 else "good")
+
+
+def markdown(plan: Plan) -> str:
+    """Write the plan as Markdown."""
+    parts = [f"## Plan: {headline(plan)}", "", "```diff"]
+    for each in plan.changes:
+        if each.action != "unchanged":
+            parts += [text.replace("```", "` ` `") for text in _change_lines(each, lambda text, _tone: text)]
+    parts.append("```")
+    for title, rows in _sections(plan):
+        parts += ["", f"### {title}", *(f"- {one_line(row).replace('<', '&lt;')}" for row in rows)]
+    return "\n".join(parts) + "\n"
+
+
+def _change_lines(change: ObjectChange, paint: Paint) -> Iterator[str]:
+    sign, tone = _SIGNS[change.action]
+    yield paint(one_line(f"{sign} {change.kind} {change.name}"), tone)
+    if change.message:
+        yield f"    {one_line(change.message)}"
+    for field in change.fields[:_MOST_FIELDS]:
+        yield one_line(f"    {field.path}: {_short(field.old)} -> {_short(field.new)}")
+    if len(change.fields) > _MOST_FIELDS:
+        yield f"    and {len(change.fields) - _MOST_FIELDS} more fields"
+
+
+def _sections(plan: Plan) -> Iterator[tuple[str, list[str]]]:
+    if plan.placements:
+        rows = []
+        for each in plan.placements:
+            shown = ", ".join(f"{node} ({count})" for node, count in list(each.nodes.items())[:5])
+            more = f" and {len(each.nodes) - 5} more nodes" if len(each.nodes) > 5 else ""
+            rows.append(f"{each.workload}: {each.pods} on {shown}{more}")
+        yield "Where new pods go", rows
+    if plan.pending:
+        yield (
+            "Pods that do not fit",
+            [f"{each.count} of {', '.join(each.owners)}: {each.message}" for each in plan.pending],
+        )
+    if plan.pools:
+        title = "Pools" if any(each.fits for each in plan.pools) else "No pool can make a node for this pod"
+        yield title, [f"{each.pool}: {'fits' if each.fits else '; '.join(each.reasons)}" for each in plan.pools]
+    if plan.rejected:
+        yield "Pods that are refused", [f"{each.count} of {each.name}: {each.message}" for each in plan.rejected]
+    if plan.preempted:
+        yield "Pods that are preempted", [f"{each.pod} on {each.node}, by {each.by}" for each in plan.preempted]
+    if plan.cost:
+        yield "Requested resources", [_cost(each) for each in plan.cost]
+
+
+def _cost(each: Cost) -> str:
+    change = each.after - each.before
+    share = f", {each.after / each.allocatable:.0%} of what there is" if each.allocatable else ""
+    return f"{each.resource}: {change:+,.6g} (now {each.before:,.6g}, then {each.after:,.6g}{share})"
+
+
+def _short(value: object) -> str:
+    text = "absent" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."

@@ -1,0 +1,61 @@
+"""What a new pod needs beside admission rules: its ServiceAccount, its namespace, and webhooks that answer.
+
+`References` states a refusal in the server's own words. Called by `simulate`, which creates pods, and by `explain`.
+"""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mooring.advisor.policies.evaluation import Verdict
+from mooring.api import label_selector
+from mooring.api.core_v1 import Namespace, Pod, Service, ServiceAccount
+
+if TYPE_CHECKING:
+    from mooring.advisor.snapshot import Snapshot
+
+
+class References:
+    """The objects of a snapshot that new pods refer to."""
+
+    def __init__(self, snapshot: "Snapshot") -> None:
+        self._snapshot = snapshot
+
+    def refusal(self, pod: Pod, verdict: Verdict) -> str:
+        """Return what the server would refuse a pod for; empty if everything it needs is there."""
+        space, account = pod.metadata.namespace, pod.spec.service_account_name
+        namespace = self._snapshot.find(Namespace, "", space)
+        if namespace is not None and namespace.metadata.deletion_timestamp is not None:
+            return f"unable to create new content in namespace {space} because it is being terminated"
+        known = self._accounts.get(space, ())
+        if account and known and account not in known:
+            return f'error looking up service account {space}/{account}: serviceaccount "{account}" not found'
+        for hook in verdict.required_webhooks:
+            why = self._unanswered(*hook.service) if hook.service is not None else ""
+            if why:
+                return f'Internal error occurred: failed calling webhook "{hook.name}": {why}'
+        return ""
+
+    @cached_property
+    def _accounts(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for each in self._snapshot.all(ServiceAccount):
+            found.setdefault(each.metadata.namespace, set()).add(each.metadata.name)
+        return found
+
+    def _unanswered(self, namespace: str, name: str) -> str:
+        """Return why the Service of a webhook cannot answer; empty if it can, as far as is known."""
+        service = self._snapshot.find(Service, namespace, name)
+        if service is None:
+            return f"its Service {namespace}/{name} does not exist" if self._snapshot.all(Service) else ""
+        if not service.spec.selector or self._snapshot.unread("pods"):
+            return ""
+        selector = label_selector.from_labels(service.spec.selector)
+        ready = (
+            pod
+            for pod in self._snapshot.all(Pod)
+            if pod.metadata.namespace == namespace
+            and any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+        )
+        if any(selector.matches(pod.metadata.labels) for pod in ready):
+            return ""
+        return f"no pod of its Service {namespace}/{name} is ready"

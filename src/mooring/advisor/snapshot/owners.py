@@ -1,0 +1,60 @@
+"""Which workload every pod of a snapshot belongs to: an index built once, and read by explanations of many pods."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from mooring.advisor.snapshot.objects import Snapshot
+from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from mooring.api.batch_v1 import CronJob, Job
+from mooring.api.core_v1 import Pod, ReplicationController
+from mooring.api.meta_v1 import Resource
+from mooring.api.states import controller_of
+
+WORKLOADS: Mapping[str, type[Resource]] = {
+    cls.__name__: cls for cls in (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, ReplicationController, CronJob)
+}
+OwnerKey = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+class Owners:
+    """The controllers of pods, up to the workload that a user has created."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._pods: dict[OwnerKey, list[Pod]] = defaultdict(list)
+        self._top: dict[OwnerKey, OwnerKey] = {}
+        for pod in snapshot.all(Pod):
+            key = self.key_of(pod)
+            if key is not None:
+                self._pods[key].append(pod)
+
+    def key_of(self, obj: Resource) -> OwnerKey | None:
+        """Return the top workload of an object, as far as its owners are in the snapshot; None if it has none."""
+        reference = controller_of(obj.metadata)
+        if reference is None:
+            return None
+        key = (reference.kind, obj.metadata.namespace, reference.name)
+        if key not in self._top:
+            parent = self.find(key)
+            self._top[key] = (self.key_of(parent) if parent is not None else None) or key
+        return self._top[key]
+
+    def find(self, key: OwnerKey) -> Resource | None:
+        """Return the workload itself; None if it is not in the snapshot or of an unknown kind."""
+        cls = WORKLOADS.get(key[0])
+        return None if cls is None else self._snapshot.find(cls, key[1], key[2])
+
+    def top_of(self, obj: Resource) -> Resource | None:
+        """Return the workload at the top of an object's owners, if it is in the snapshot."""
+        key = self.key_of(obj)
+        return None if key is None else self.find(key)
+
+    def pods_of(self, owner: Resource) -> Sequence[Pod]:
+        """Return all pods of a workload, those of a Deployment's old ReplicaSets included."""
+        return self._pods.get((owner.kind, owner.metadata.namespace, owner.metadata.name), ())
+
+
+def owners_of(snapshot: Snapshot) -> Owners:
+    """Return the index of a snapshot; built on the first call."""
+    return snapshot.derived(Owners)

@@ -1,0 +1,16 @@
+"""`mooring upgrade-check`: will the upgrade get through, and is there a way back?
+
+    check       the whole answer                      results     its typed form
+    drains      every node drained in virtual time    hazards     local data, lost pods, kubelet versions
+    remedies    changes that were played              helm        manifests of Helm releases in the cluster
+    reports     text and Markdown                     page        HTML with the timeline
+
+Read next: ``check.py``. The page for users is ``docs/upgrade.md``.
+"""
+
+from mooring.advisor.upgrade.check import Subject, check
+from mooring.advisor.upgrade.drains import DrainOptions, drain_all
+from mooring.advisor.upgrade.helm import helm_manifests
+from mooring.advisor.upgrade.results import Rollout, UpgradeCheck
+
+__all__ = ["DrainOptions", "Rollout", "Subject", "UpgradeCheck", "check", "drain_all", "helm_manifests"]

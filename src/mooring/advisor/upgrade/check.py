@@ -1,0 +1,142 @@
+"""Answer "will the upgrade get through, and can we come back?": audits both ways, drains in virtual time, remedies."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mooring.advisor import releases
+from mooring.advisor.lint.rules import Severity
+from mooring.advisor.releases import Crossing, Finding, ReleaseAudit
+from mooring.advisor.simulate.options import Settings
+from mooring.advisor.simulate.running import Progress
+from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.upgrade import hazards
+from mooring.advisor.upgrade.drains import DrainOptions, drain_all
+from mooring.advisor.upgrade.remedies import find_remedies
+from mooring.advisor.upgrade.results import LocalData, Remedy, Rollout, Skew, UpgradeCheck, Verdict
+from mooring.api.core_v1 import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is checked: a cluster, the releases, and how its nodes are upgraded."""
+
+    snapshot: Snapshot
+    crossing: Crossing
+    drains: DrainOptions
+    settings: Settings
+    goes_back: bool = False
+    clients: Sequence[Finding] = ()
+    """Findings about clients, from audit logs and metrics."""
+    helm: Snapshot | None = None
+    """The manifests of Helm releases."""
+
+
+def check(subject: Subject, report: Callable[[Progress], None] | None = None) -> UpgradeCheck:
+    """Check an upgrade from end to end. Nothing is changed."""
+    snapshot, crossing = subject.snapshot, subject.crossing
+    up = releases.audit(snapshot, crossing, beside=subject.clients)
+    back = helm = None
+    if subject.goes_back:
+        back = releases.audit(snapshot, Crossing.between(str(crossing.end), str(crossing.start), crossing.gates))
+    if subject.helm is not None:
+        helm = releases.audit(subject.helm, crossing, plays=False)
+    nodes = snapshot.all(Node)
+    options = replace(subject.drains, version=str(crossing.end))
+    rollout = drain_all(snapshot, options, subject.settings, report=report) if nodes else None
+    skew = tuple(hazards.kubelet_skew(nodes, crossing))
+    local = tuple(hazards.local_data(snapshot))
+    remedies: list[Remedy] = []
+    if rollout is not None and rollout.is_complete:
+        remedies = [*find_remedies(snapshot, rollout, options, subject.settings), *_availability(rollout)]
+    errors = [*_errors(up, back, helm), *_rollout_errors(rollout), *_skew_errors(skew)]
+    warnings = list(_warnings(up, back, local, rollout))
+    verdict: Verdict = "does not pass" if errors else "passes with warnings" if warnings else "passes"
+    return UpgradeCheck(
+        cluster=snapshot.origin,
+        from_version=str(crossing.start),
+        to_version=str(crossing.end),
+        verdict=verdict,
+        reasons=(*errors, *warnings),
+        up=up,
+        back=back,
+        helm=helm,
+        steps=tuple(up.steps),
+        skew=skew,
+        rollout=rollout,
+        local_data=local,
+        remedies=tuple(remedies),
+        assumptions=tuple(_assumptions(options)) if rollout is not None else (),
+        notes=tuple(dict.fromkeys([*up.notes, *([] if nodes else ["no nodes: no drains were played"])])),
+    )
+
+
+def _errors(up: ReleaseAudit, back: ReleaseAudit | None, helm: ReleaseAudit | None) -> Iterator[str]:
+    for audit, text in ((up, "after the upgrade"), (back, "on the way back"), (helm, "in manifests of Helm releases")):
+        count = _count(audit, Severity.ERROR)
+        if count:
+            yield f"{count} object{'s' if count > 1 else ''} lost, refused or stuck {text}"
+
+
+def _rollout_errors(rollout: Rollout | None) -> Iterator[str]:
+    if rollout is None:
+        return
+    if rollout.unfinished:
+        names = [each.node for each in rollout.unfinished]
+        yield f"{len(names)} of {len(rollout.nodes)} nodes cannot be drained: {', '.join(names[:3])}" + (
+            f" and {len(names) - 3} more" if len(names) > 3 else ""
+        )
+    if pending := sum(each.pods for each in rollout.pending):
+        yield f"{pending} pod{'s' if pending > 1 else ''} without a node after the drains"
+    if not rollout.is_complete:
+        yield "the drains were interrupted"
+
+
+def _skew_errors(skew: Sequence[Skew]) -> Iterator[str]:
+    for each in skew:
+        yield f"at {each.release}: {len(each.nodes)} kubelets of {each.kubelet}: {each.problem}"
+
+
+def _warnings(
+    up: ReleaseAudit, back: ReleaseAudit | None, local: Sequence[LocalData], rollout: Rollout | None
+) -> Iterator[str]:
+    for audit, text in ((up, "of the upgrade"), (back, "of the way back")):
+        if count := _count(audit, Severity.WARNING):
+            yield f"{count} warning{'s' if count > 1 else ''} {text}"
+    if rollout is not None and rollout.interruptions:
+        yield f"{len(rollout.interruptions)} workloads of one replica stop while they move"
+    if rollout is not None and (blocks := [each for each in rollout.blocks if not each.is_final]):
+        yield f"budgets delay drains by up to {max(each.seconds for each in blocks):.0f} s"
+    if rollout is not None and rollout.delayed:
+        count = sum(each.pods for each in rollout.delayed)
+        yield f"{count} pods wait for a node, up to {max(each.seconds or 0 for each in rollout.delayed):.0f} s"
+    if local:
+        pods = len({each.pod for each in local})
+        yield f"{pods} pod{'s' if pods > 1 else ''} with local data or without a controller"
+
+
+def _count(audit: ReleaseAudit | None, level: Severity) -> int:
+    return len({each.object for each in audit.findings if each.level is level}) if audit is not None else 0
+
+
+def _availability(rollout: Rollout) -> Iterator[Remedy]:
+    """Propose a second replica for workloads that stop while their only pod moves."""
+    for each in rollout.interruptions:
+        kind, _, path = each.workload.partition(" ")
+        namespace, _, name = path.partition("/")
+        down = "does not run again" if each.longest_seconds is None else f"stops for {each.longest_seconds:.0f} s"
+        command = f"kubectl -n {namespace} scale {kind.lower()}/{name} --replicas=2"
+        yield Remedy(f"{each.workload} {down}, {each.times} times", command, "one pod runs while the other moves")
+
+
+def _assumptions(options: DrainOptions) -> Iterator[str]:
+    way = f"{options.surge} new at a time" if options.surge else f"{options.max_unavailable} at a time, in place"
+    yield f"nodes by {options.order}, {way}; {options.node_seconds:.0f} s from empty to Ready"
+    yield (
+        "pods are ready after the median time of their workload's pods in the cluster; "
+        f"{options.start_seconds:.0f} s where there is none"
+    )
+    yield "pods stop at once: add the grace periods of pods that use theirs"
+    if options.force_seconds is not None:
+        yield f"pods are deleted in spite of budgets after {options.force_seconds:.0f} s"
+    else:
+        yield f"a drain is given up after {options.timeout_seconds:.0f} s; the node stays cordoned"

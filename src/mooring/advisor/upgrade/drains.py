@@ -1,0 +1,446 @@
+"""Drain and upgrade every node in virtual time, pool by pool, as a node pool's rollout does.
+
+    drain_all(snapshot, DrainOptions(max_unavailable=2), Settings())
+
+A node is cordoned and its pods are evicted within their disruption budgets, with the retries of `kubectl drain`.
+An empty node returns after `node_seconds` with the new kubelet; with `surge`, a new node takes its place instead. A
+node that cannot be emptied until `timeout_seconds` stays cordoned, and the rollout goes on. The scheduler's engine
+places the pods.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from statistics import median
+from typing import Literal
+
+from msgspec import structs
+
+from mooring.advisor.simulate.evictions import is_drainable
+from mooring.advisor.simulate.node_pools import GROUP_LABELS
+from mooring.advisor.simulate.options import Settings
+from mooring.advisor.simulate.outcome import departure_of
+from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.advisor.simulate.record import Departure
+from mooring.advisor.simulate.running import Progress
+from mooring.advisor.simulate.scheduling import Scheduling
+from mooring.advisor.simulate.starting import StartTime, measured_start
+from mooring.advisor.simulate.time_passing import TimePassing
+from mooring.advisor.simulate.world import World
+from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.upgrade.results import Block, Interruption, Move, NodeDrain, Pending, Rollout
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.states import controller_of
+from mooring.base.natural_sort import natural_key
+
+_POOL_LABELS = (*GROUP_LABELS, "node.kubernetes.io/instance-type")
+_SETTLED_SECONDS = 3600.0
+"""How long after the last node pods may take to find a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainOptions:
+    """How nodes are upgraded. The defaults are one node at a time, in place."""
+
+    version: str = ""
+    """The kubelet version of upgraded nodes; empty leaves it as it is."""
+    pool_label: str = ""
+    """The label whose value names a node's pool; empty looks for the labels of providers."""
+    order: Literal["name", "age"] = "name"
+    max_unavailable: int = 1
+    surge: int = 0
+    """So many new nodes are made before old ones are drained; drained nodes are deleted."""
+    node_seconds: float = 120.0
+    """From empty to Ready with the new kubelet."""
+    start_seconds: float = 10.0
+    """From binding to Ready, for pods of workloads that the snapshot has no times of."""
+    timeout_seconds: float = 3600.0
+    """When the drain of a node is given up."""
+    force_seconds: float | None = None
+    """When pods are deleted in spite of their budgets; None for never."""
+    only: frozenset[str] = frozenset()
+    """The nodes to drain; empty for all."""
+
+
+@dataclass(slots=True)
+class _Draining:
+    """A node on its way."""
+
+    name: str
+    pool: str
+    started: float
+    template: Node
+    drained: float | None = None
+    ready: float | None = None
+    evicted: int = 0
+    forced: int = 0
+    is_over: bool = False
+    ended: float = 0.0
+    waiting: dict[str, tuple[SimulatedPod, str, float]] = field(default_factory=dict)
+    """Pods that a budget keeps, with its message and since when."""
+
+
+def drain_all(
+    snapshot: Snapshot,
+    options: DrainOptions,
+    settings: Settings,
+    *,
+    report: Callable[[Progress], None] | None = None,
+) -> Rollout:
+    """Play all drains; return what happens. KeyboardInterrupt ends it early with an incomplete result."""
+    settings = replace(settings, start_time=start_times(snapshot, options.start_seconds))
+    rollout = _NodeRollout(snapshot, options, settings, report)
+    with suppress(KeyboardInterrupt):
+        rollout.run()
+    return rollout.result()
+
+
+def pools_of(nodes: Iterable[Node], label: str = "") -> dict[str, list[Node]]:
+    """Group nodes by pool, in the order of the pools' names."""
+    pools: dict[str, list[Node]] = {}
+    for node in nodes:
+        labels = node.metadata.labels
+        found = labels.get(label, "") if label else next((labels[key] for key in _POOL_LABELS if key in labels), "")
+        pools.setdefault(found or "nodes", []).append(node)
+    return dict(sorted(pools.items(), key=lambda each: natural_key(each[0])))
+
+
+def start_times(snapshot: Snapshot, default: float) -> StartTime:
+    """Return the start time of a pod: the median of its workload's pods in the snapshot, or the default."""
+    measured: dict[tuple[str, str, str], list[float]] = {}
+    for pod in snapshot.all(Pod):
+        seconds = measured_start(pod)
+        if seconds is not None and (owner := controller_of(pod.metadata)) is not None:
+            measured.setdefault((owner.kind, pod.metadata.namespace, owner.name), []).append(seconds)
+    medians = {key: median(values) for key, values in measured.items()}
+
+    def start_time(pod: SimulatedPod) -> float:
+        owner = pod.owner
+        return default if owner is None else medians.get((owner.kind, owner.namespace, owner.name), default)
+
+    return start_time
+
+
+class _NodeRollout:
+    """Drive a simulated cluster through the drains of all pools."""
+
+    def __init__(
+        self, snapshot: Snapshot, options: DrainOptions, settings: Settings, report: Callable[[Progress], None] | None
+    ) -> None:
+        self._options = options
+        self._world = World(snapshot, settings, seed=0)
+        self._report = report
+        self._doing = "starting"
+        self._scheduling = Scheduling(self._world, self._progress)
+        self._time = TimePassing(self._world, self._work)
+        self._start_time = settings.start_time
+        self._queue: list[tuple[str, Node]] = []
+        self._active: list[_Draining] = []
+        self._done: list[_Draining] = []
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = 0
+        self._surge_ready = 0
+        self._blocks: list[Block] = []
+        self._pending_since: dict[str, float] = {}
+        self._delays: dict[str, tuple[int, float, str]] = {}
+        self._timeline: list[tuple[float, int, int]] = []
+        self._seen_evictions = 0
+        self._begun = False
+        self._start = 0.0
+        self._is_complete = False
+        self._pending_before: frozenset[str] = frozenset()
+
+    # -- the run
+
+    def run(self) -> None:
+        world = self._world
+        world.begin(keep_pending=False)
+        self._work()
+        self._time.settle()
+        self._pending_before = frozenset(key for key, pod in world.pods.items() if not pod.node)
+        self._begun, self._start = True, self._now
+        nodes = [info.node for info in world.engine.cluster.node_infos()]
+        for pool, members in pools_of(nodes, self._options.pool_label).items():
+            self._drain_pool(pool, members)
+        self._doing = "waiting for the last pods"
+        self._time.pass_until(self._now + _SETTLED_SECONDS)
+        self._is_complete = True
+
+    def _drain_pool(self, pool: str, members: list[Node]) -> None:
+        ordered = sorted(members, key=lambda node: natural_key(node.metadata.name))
+        if self._options.order == "age":
+            ordered.sort(key=lambda node: node.metadata.creation_timestamp or "")
+        wanted = self._options.only
+        self._queue = [(pool, node) for node in ordered if not wanted or node.metadata.name in wanted]
+        self._surge_ready = 0
+        if self._options.surge and self._queue:
+            for _, node in self._queue[: self._options.surge]:
+                self._after(self._options.node_seconds, partial(self._add_surge_node, node))
+        self._work()
+        while self._queue or self._active:
+            if self._events:
+                self._advance_to(self._events[0][0])
+                _, _, act = heapq.heappop(self._events)
+                act()
+                self._work()
+            elif self._active or self._queue:  # nothing will change any more
+                raise AssertionError("every active drain has a timeout")
+
+    def _advance_to(self, moment: float) -> None:
+        """Let pods move until a moment, or until an earlier event was added by what happened on the way."""
+        self._time.pass_until(moment)
+        if self._events and self._events[0][0] < moment:
+            moment = self._events[0][0]
+        self._world.clock.advance(moment)
+
+    def _work(self) -> None:
+        """Do everything that can be done at this moment."""
+        while True:
+            self._world.taints.run()
+            self._scheduling.run()
+            while self._world.workloads.roll_on():
+                self._scheduling.run()
+            if not self._begun or not self._step():
+                break
+        self._note()
+        self._progress()
+
+    def _step(self) -> bool:
+        """Finish drains of empty nodes and begin others; return whether something changed."""
+        changed = False
+        self._count_evictions()
+        for each in list(self._active):
+            self._watch_blocks(each)
+            if each.drained is None and not self._drainable(each.name):
+                self._finish(each)
+                changed = True
+        limit = self._options.surge or self._options.max_unavailable
+        while self._queue and len(self._active) < limit and self._may_begin():
+            pool, node = self._queue.pop(0)
+            self._begin(pool, node)
+            changed = True
+        return changed
+
+    def _may_begin(self) -> bool:
+        return not self._options.surge or self._surge_ready > len(self._active)
+
+    # -- one node
+
+    def _begin(self, pool: str, node: Node) -> None:
+        name = node.metadata.name
+        info = self._world.engine.cluster.node(name)
+        if info is None:
+            return
+        self._doing = f"draining {name}"
+        each = _Draining(name, pool, self._now, info.node)
+        self._active.append(each)
+        self._world.put_node(_with_schedulable(info.node, is_schedulable=False))
+        self._world.drains.begin(name)
+        if self._options.force_seconds is not None:
+            self._after(self._options.force_seconds, lambda: self._force(each))
+        self._after(self._options.timeout_seconds, lambda: self._give_up(each))
+
+    def _finish(self, each: _Draining) -> None:
+        """Upgrade the empty node in place, or delete it if a new node has replaced it."""
+        each.drained = self._now
+        self._world.drains.end(each.name)
+        self._close_blocks(each, is_final=False)
+        if self._options.surge:
+            each.ready = self._now
+            self._world.remove_node(each.name)
+            self._end(each)
+            if self._queue:
+                self._surge_ready -= 1
+                self._after(self._options.node_seconds, lambda: self._add_surge_node(each.template))
+        else:
+            self._after(self._options.node_seconds, lambda: self._return(each))
+
+    def _return(self, each: _Draining) -> None:
+        each.ready = self._now
+        node = _with_kubelet(each.template, self._options.version)
+        self._world.put_node(_with_schedulable(node, is_schedulable=not each.template.spec.unschedulable))
+        self._end(each)
+
+    def _give_up(self, each: _Draining) -> None:
+        if each.is_over or each.drained is not None:
+            return
+        self._world.drains.end(each.name)
+        self._watch_blocks(each)
+        self._close_blocks(each, is_final=True)
+        self._end(each)
+
+    def _force(self, each: _Draining) -> None:
+        if each.is_over or each.drained is not None:
+            return
+        for pod in self._drainable(each.name):
+            each.forced += 1
+            self._world.evict(pod, "deleted by force")
+
+    def _end(self, each: _Draining) -> None:
+        each.is_over = True
+        each.ended = self._now
+        self._active.remove(each)
+        self._done.append(each)
+
+    def _add_surge_node(self, like: Node) -> None:
+        """Add an upgraded copy of a node, as an autoscaling group does."""
+        self._order += 1
+        name = f"{like.metadata.name}-new-{self._order}"
+        labels = {**like.metadata.labels}
+        if "kubernetes.io/hostname" in labels:
+            labels["kubernetes.io/hostname"] = name
+        meta = structs.replace(like.metadata, name=name, uid="", labels=labels)
+        node = _with_kubelet(structs.replace(like, metadata=meta), self._options.version)
+        self._world.put_node(_with_schedulable(node, is_schedulable=True))
+        self._surge_ready += 1
+
+    # -- observation
+
+    @property
+    def _now(self) -> float:
+        return self._world.clock.monotonic()
+
+    def _after(self, seconds: float, act: Callable[[], None]) -> None:
+        self._order += 1
+        heapq.heappush(self._events, (self._now + seconds, self._order, act))
+
+    def _drainable(self, node: str) -> list[SimulatedPod]:
+        return [pod for pod in self._world.pods_on(node) if is_drainable(pod)]
+
+    def _watch_blocks(self, each: _Draining) -> None:
+        refused = {key: found for key, found in self._world.drains.refused.items() if found[0].node == each.name}
+        for key, (pod, message) in refused.items():
+            each.waiting.setdefault(key, (pod, message, self._now))
+        for key in [key for key in each.waiting if key not in refused]:
+            pod, message, since = each.waiting.pop(key)
+            self._add_block(each, pod, message, since, is_final=False)
+
+    def _close_blocks(self, each: _Draining, *, is_final: bool) -> None:
+        for pod, message, since in each.waiting.values():
+            self._add_block(each, pod, message, since, is_final=is_final)
+        each.waiting.clear()
+
+    def _add_block(self, each: _Draining, pod: SimulatedPod, message: str, since: float, *, is_final: bool) -> None:
+        seconds = round(self._now - since, 3)
+        if seconds or is_final:
+            owner = pod.owner.display_name if pod.owner is not None else ""
+            self._blocks.append(Block(pod.name, owner, each.name, message, seconds, is_final))
+
+    def _count_evictions(self) -> None:
+        evictions = self._world.record.evictions
+        active = {each.name: each for each in self._active}
+        for departure in evictions[self._seen_evictions :]:
+            if departure.node in active:
+                active[departure.node].evicted += 1
+        self._seen_evictions = len(evictions)
+
+    def _note(self) -> None:
+        """Record how many pods run and wait, and since when."""
+        world = self._world
+        point = (round(self._now - self._start, 3), world.running, len(world.pods) - world.running)
+        if not self._begun:
+            return
+        if not self._timeline or self._timeline[-1][1:] != point[1:]:
+            self._timeline.append(point)
+        waiting = {key: pod for key, pod in world.pods.items() if not pod.node} if point[2] else {}
+        for key, since in list(self._pending_since.items()):
+            if key not in waiting:
+                del self._pending_since[key]
+                self._add_delay(key, since)
+        for key in waiting:
+            if key not in self._pending_before:
+                self._pending_since.setdefault(key, self._now)
+
+    def _add_delay(self, key: str, since: float) -> None:
+        pod = self._world.pods.get(key)
+        seconds = self._now - since
+        if pod is not None and seconds > 0:
+            name = pod.owner.display_name if pod.owner is not None else pod.name
+            count, longest, message = self._delays.get(name, (0, 0.0, ""))
+            self._delays[name] = (count + 1, max(longest, seconds), message)
+
+    def _progress(self) -> None:
+        if self._report is not None:
+            running = self._world.running
+            self._report(Progress(self._doing, running, len(self._world.pods) - running, self._now))
+
+    # -- the result
+
+    def result(self) -> Rollout:
+        nodes = [_drain_of(each, self._start) for each in (*self._done, *self._active)]
+        finished = [each.ended - self._start for each in self._done]
+        return Rollout(
+            seconds=round(max(finished, default=0.0), 3),
+            nodes=tuple(nodes),
+            blocks=tuple(self._blocks),
+            pending=self._pending(),
+            delayed=tuple(
+                Pending(workload=name, pods=count, message=message, seconds=round(longest, 3))
+                for name, (count, longest, message) in sorted(self._delays.items(), key=lambda each: -each[1][1])
+            ),
+            interruptions=self._interruptions(),
+            moves=tuple(_move_of(each, self._world, self._start) for each in self._evictions()),
+            daemon_pods=sum(
+                pod.owner is not None and pod.owner.kind == "DaemonSet" for pod in self._world.pods.values()
+            ),
+            timeline=tuple(self._timeline),
+            is_complete=self._is_complete,
+        )
+
+    def _evictions(self) -> list[Departure]:
+        """Return the evictions of pods that are not of DaemonSets, which leave only with their node."""
+        return [each for each in self._world.record.evictions if is_drainable(each.pod)]
+
+    def _pending(self) -> tuple[Pending, ...]:
+        """Group the pods that lost their node and have none at the end."""
+        found: dict[tuple[str, str], int] = {}
+        for key, pod in self._world.pods.items():
+            if not pod.node and key not in self._pending_before:
+                name = pod.owner.display_name if pod.owner is not None else pod.name
+                entry = (name, self._world.message_of(pod))
+                found[entry] = found.get(entry, 0) + 1
+        return tuple(Pending(workload=name, pods=count, message=text) for (name, text), count in found.items())
+
+    def _interruptions(self) -> tuple[Interruption, ...]:
+        """Find the workloads of one replica whose only pod moved, and how long they did not run."""
+        times: Counter[str] = Counter()
+        longest: dict[str, float | None] = {}
+        for departure in self._evictions():
+            owner = departure.pod.owner
+            if owner is None or owner.kind == "Job" or owner.desired != 1:
+                continue
+            times[owner.display_name] += 1
+            successor = departure.pod.successor
+            if successor is None or successor.placed_at is None:
+                longest[owner.display_name] = None
+            elif (before := longest.get(owner.display_name, 0.0)) is not None:
+                start = self._start_time(successor) if self._start_time is not None else 0.0
+                longest[owner.display_name] = max(before, round(successor.placed_at + start - departure.at, 3))
+        return tuple(Interruption(name, count, longest[name]) for name, count in times.most_common())
+
+
+def _drain_of(each: _Draining, start: float) -> NodeDrain:
+    started, drained, ready = (
+        None if moment is None else round(moment - start, 3) for moment in (each.started, each.drained, each.ready)
+    )
+    return NodeDrain(each.name, each.pool, started or 0.0, drained, ready, each.evicted, each.forced)
+
+
+def _move_of(departure: Departure, world: World, start: float) -> Move:
+    found = departure_of(departure, world)
+    at = round(found.at - start, 3)
+    return Move(at=at, pod=found.pod, owner=found.owner, node=found.node, to=found.replacement_node)
+
+
+def _with_schedulable(node: Node, *, is_schedulable: bool) -> Node:
+    return structs.replace(node, spec=structs.replace(node.spec, unschedulable=not is_schedulable))
+
+
+def _with_kubelet(node: Node, version: str) -> Node:
+    if not version:
+        return node
+    info = structs.replace(node.status.node_info, kubelet_version=f"v{version.removeprefix('v')}.0")
+    return structs.replace(node, status=structs.replace(node.status, node_info=info))

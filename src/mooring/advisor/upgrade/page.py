@@ -1,0 +1,116 @@
+"""An upgrade check as one HTML page: the verdict, the timeline of the drains, and the report's tables."""
+
+from itertools import pairwise
+
+from mooring.advisor.simulate.clock import format_seconds
+from mooring.advisor.simulate.html.elements import card, figures, legend, table
+from mooring.advisor.simulate.html.line_chart import line_chart
+from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.page import document
+from mooring.advisor.upgrade import reports
+from mooring.advisor.upgrade.results import Rollout, UpgradeCheck
+
+_WIDTH, _LEFT, _ROW, _BOTTOM = 720.0, 150.0, 16.0, 24.0
+_MOST_BARS = 200
+_MOST_ROWS = 500
+
+
+def page(result: UpgradeCheck) -> str:
+    """Return the whole document."""
+    body = together(
+        tag("header", tag("h1", reports.headline(result)), tag("p", result.cluster, class_="soft"), _figures(result)),
+        tag("main", *sections(result), _pods(result.rollout) if result.rollout is not None else ""),
+        tag("footer", "Played by Mooring in virtual time. Nothing was changed."),
+    )
+    return document(f"Upgrade check: {result.from_version} to {result.to_version}", body)
+
+
+def sections(result: UpgradeCheck) -> list[Markup]:
+    """Return the cards of the page, for the report and for the dashboard."""
+    reasons = tag("ul", *(tag("li", reason) for reason in result.reasons)) if result.reasons else ""
+    found = [card("Verdict", tag("p", tag("b", reports.headline(result))), reasons)]
+    if result.rollout is not None and result.rollout.nodes:
+        found.append(card("Timeline", timeline(result.rollout)))
+    for title, (header, rows) in reports.tables(result):
+        found.append(card(title, table(header, rows[:_MOST_ROWS])))
+    if result.steps:
+        steps = [
+            tag("li", step.title, *(tag("p", tag("code", command.run)) for command in step.commands))
+            for step in result.steps
+        ]
+        found.append(card("Steps", tag("ol", *steps)))
+    if result.assumptions:
+        found.append(card("Assumptions", tag("ul", *(tag("li", each) for each in result.assumptions))))
+    return found
+
+
+def timeline(rollout: Rollout) -> Markup:
+    """Draw a bar for each node: its drain, and its upgrade until it is ready."""
+    nodes = rollout.nodes[:_MOST_BARS]
+    end = max([rollout.seconds, *(each.ready or each.started for each in nodes)], default=0.0) or 1.0
+    height = _ROW * len(nodes) + _BOTTOM
+
+    def at(seconds: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - 8) * seconds / end
+
+    drawn = []
+    for number, each in enumerate(nodes):
+        top = _ROW * number
+        drawn.append(tag("text", each.node, x=f"{_LEFT - 6:g}", y=f"{top + 12:g}", text_anchor="end"))
+        drained = each.drained if each.drained is not None else end
+        drawn.append(
+            _bar(at(each.started), at(drained), top, "var(--two)" if each.drained is not None else "var(--h9)")
+        )
+        if each.drained is not None and each.ready is not None:
+            drawn.append(_bar(at(each.drained), at(each.ready), top, "var(--one)"))
+    for part in range(5):
+        moment = end * part / 4
+        anchor = "start" if part == 0 else "end" if part == 4 else "middle"
+        drawn.append(
+            tag("text", format_seconds(moment), x=f"{at(moment):.1f}", y=f"{height - 8:g}", text_anchor=anchor)
+        )
+    blocked = len(rollout.unfinished)
+    text = f"{len(rollout.nodes)} nodes in {format_seconds(rollout.seconds)}" + (
+        f", {blocked} not drained" if blocked else ""
+    )
+    picture = tag(
+        "svg",
+        tag("title", "Drains over time"),
+        tag("desc", text),
+        *drawn,
+        viewBox=f"0 0 {_WIDTH:g} {height:g}",
+        role="img",
+        aria_label=f"Drains over time. {text}",
+    )
+    shown = "" if len(nodes) == len(rollout.nodes) else f" The first {len(nodes)} nodes are shown."
+    key = legend((("two", "drain"), ("one", "upgrade"), ("h9", "blocked")))
+    return together(tag("p", f"{text}.{shown}", class_="soft"), picture, key)
+
+
+def _bar(left: float, right: float, top: float, colour: str) -> Markup:
+    width = max(right - left, 1.0)
+    return tag("rect", x=f"{left:.1f}", y=f"{top + 3:g}", width=f"{width:.1f}", height=f"{_ROW - 6:g}", fill=colour)
+
+
+def _pods(rollout: Rollout) -> Markup:
+    points = [(moment, float(pending)) for moment, _, pending in rollout.timeline]
+    if not any(pending for _, pending in points):
+        return card("Pods without a node", tag("p", "No pod waits for a node at any time.", class_="soft"))
+    stepped = [point for before, after in pairwise(points) for point in (before, (after[0], before[1]))]
+    stepped += [points[-1], (max(rollout.seconds, points[-1][0]), points[-1][1])]
+    chart = line_chart("Pods without a node", {"pending": stepped}, format_seconds, lambda value: f"{value:.0f}")
+    return card("Pods without a node", chart)
+
+
+def _figures(result: UpgradeCheck) -> Markup:
+    rollout = result.rollout
+    shown: list[tuple[object, int | None, str]] = []
+    if rollout is not None:
+        blocked, pending = len(rollout.unfinished), sum(each.pods for each in rollout.pending)
+        shown = [
+            ("nodes", len(rollout.nodes), ""),
+            ("not drained", blocked, "bad" if blocked else "good"),
+            ("pods end pending", pending, "bad" if pending else "good"),
+            ("pods move", len(rollout.moves), ""),
+        ]
+    return figures([*shown, ("things to change before", len(result.remedies), "")])

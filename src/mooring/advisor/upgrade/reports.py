@@ -1,0 +1,142 @@
+"""An upgrade check as text for a terminal and as Markdown for a pull request or a runbook."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from mooring.advisor.audit.reports import Paint, step_lines
+from mooring.advisor.lint.reports import one_line
+from mooring.advisor.lint.rules import Severity
+from mooring.advisor.releases import ReleaseAudit
+from mooring.advisor.simulate.clock import format_seconds
+from mooring.advisor.upgrade.results import Rollout, UpgradeCheck
+
+_MOST_ROWS = 10
+Row = tuple[str, ...]
+Table = tuple[Row, list[Row]]
+
+
+def headline(result: UpgradeCheck) -> str:
+    """Return the verdict in a sentence."""
+    drains = (
+        f"; {len(result.rollout.nodes)} nodes in {format_seconds(result.rollout.seconds)}" if result.rollout else ""
+    )
+    return f"{result.from_version} to {result.to_version}: {result.verdict}{drains}"
+
+
+def lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator[str]:
+    """Write the report for a terminal: the verdict, what to change before, then the parts."""
+    text = one_line(f"{result.cluster}, {headline(result)}")
+    yield paint(text, "good" if result.verdict == "passes" else "bad")
+    yield from (f"  - {one_line(reason)}" for reason in result.reasons)
+    for title, (header, rows) in tables(result):
+        yield ""
+        yield paint(title, "title")
+        shown = rows if wide else rows[:_MOST_ROWS]
+        yield from _columns(header, shown)
+        if len(rows) > len(shown):
+            yield paint(f"  and {len(rows) - len(shown)} more (-o wide)", "quiet")
+    if result.steps:
+        yield from step_lines(list(result.steps), paint)
+    yield ""
+    yield from (paint(f"Assumed: {each}", "quiet") for each in result.assumptions)
+
+
+def markdown(result: UpgradeCheck) -> str:
+    """Write the report as Markdown."""
+    parts = [f"## Upgrade check: {headline(result)}", *(f"- {_cell(reason)}" for reason in result.reasons), ""]
+    for title, (header, rows) in tables(result):
+        parts += [f"### {title}", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+        parts += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows[: 5 * _MOST_ROWS]]
+        parts += [f"\n{len(rows) - 5 * _MOST_ROWS} more rows are left out.", ""] if len(rows) > 5 * _MOST_ROWS else [""]
+    if result.steps:
+        parts += ["### Steps", *_markdown_steps(result), ""]
+    parts += [f"*Assumed: {each}.*" for each in result.assumptions]
+    return "\n".join(parts) + "\n"
+
+
+def tables(result: UpgradeCheck) -> Iterator[tuple[str, Table]]:
+    """Return the tables of the report with their titles."""
+    if result.remedies:
+        rows: list[Row] = [
+            (each.problem, each.command, each.effect, "verified" if each.is_verified else "")
+            for each in result.remedies
+        ]
+        yield "Change before the upgrade", (("Problem", "Command", "Effect", "Played"), rows)
+    for audit, title in ((result.up, "After the upgrade"), (result.back, "On the way back"), (result.helm, "Helm")):
+        if audit is not None and (found := _findings(audit)):
+            yield title, (("Severity", "Object", "Field", "What happens"), found)
+    if result.skew:
+        skew: list[Row] = [(each.release, each.kubelet, str(len(each.nodes)), each.problem) for each in result.skew]
+        yield "Kubelets on the way", (("API server", "Kubelet", "Nodes", "Problem"), skew)
+    if result.rollout is not None:
+        yield from _rollout_sections(result.rollout)
+    if result.local_data:
+        local: list[Row] = [(each.pod, each.node, each.problem, each.command) for each in result.local_data]
+        yield "Local data", (("Pod", "Node", "Problem", "Needs"), local)
+
+
+def _rollout_sections(rollout: Rollout) -> Iterator[tuple[str, Table]]:
+    rows: list[Row]
+    if final := [each for each in rollout.blocks if each.is_final]:
+        rows = [(each.node, each.pod, each.message) for each in final]
+        yield "Drains that do not end", (("Node", "Pod", "Why"), rows)
+    if waits := [each for each in rollout.blocks if not each.is_final]:
+        rows = [(each.node, each.pod, format_seconds(each.seconds), each.message) for each in waits]
+        yield "Drains that wait for a budget", (("Node", "Pod", "For", "Why"), rows)
+    if rollout.pending:
+        rows = [(each.workload, str(each.pods), each.message) for each in rollout.pending]
+        yield "Pods without a node at the end", (("Workload", "Pods", "Why"), rows)
+    if rollout.delayed:
+        rows = [(each.workload, str(each.pods), format_seconds(each.seconds or 0)) for each in rollout.delayed]
+        yield "Pods that wait for a node meanwhile", (("Workload", "Pods", "Up to"), rows)
+    if rollout.interruptions:
+        rows = [
+            (
+                each.workload,
+                str(each.times),
+                "not again" if each.longest_seconds is None else format_seconds(each.longest_seconds),
+            )
+            for each in rollout.interruptions
+        ]
+        yield "Workloads of one replica that stop", (("Workload", "Times", "Down up to"), rows)
+    rows = [
+        (
+            each.node,
+            each.pool,
+            format_seconds(each.started),
+            "not drained" if each.drained is None else format_seconds(each.drained - each.started),
+            str(each.evicted),
+        )
+        for each in rollout.nodes
+    ]
+    yield "Nodes", (("Node", "Pool", "Starts at", "Drain takes", "Pods moved"), rows)
+
+
+def _findings(audit: ReleaseAudit) -> list[Row]:
+    """Return errors and warnings, one row for objects that differ in their name alone."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for each in sorted(audit.findings, key=lambda each: -each.level):
+        if each.level is not Severity.INFO:
+            key = (str(each.level), each.field, each.message, each.object.kind)
+            rows.setdefault(key, []).append(str(each.object))
+    return [
+        (level, objects[0] + (f" and {len(objects) - 1} more" if len(objects) > 1 else ""), field, message)
+        for (level, field, message, _), objects in rows.items()
+    ]
+
+
+def _columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    every = [[one_line(value) for value in row] for row in ([header, *rows] if any(header) else rows)]
+    widths = [max(len(row[column]) for row in every) for column in range(len(header))]
+    for row in every:
+        yield ("  " + "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True))).rstrip()
+
+
+def _markdown_steps(result: UpgradeCheck) -> Iterable[str]:
+    for number, step in enumerate(result.steps, 1):
+        yield f"{number}. {_cell(step.title)}" + (f" ({_cell(step.because)})" if step.because else "")
+        for command in step.commands:
+            yield f"   - `{command.run}`" + (f": {_cell(command.why)}" if command.why else "")
+
+
+def _cell(text: str) -> str:
+    return one_line(text).replace("|", "\\|").replace("<", "&lt;")
