@@ -1,1 +1,1 @@
-"""The command `mooring`: ``main.py`` finds a command in `commands/`, and `support/` has what commands share."""
+"""The command `mooring`: ``main.py`` finds a command in `commands/`; `support/` holds shared code."""

@@ -1,8 +1,14 @@
-"""The command `mooring`: a group of commands, one file each, loaded only when they are called."""
+"""The command `mooring`: a group of commands, one file each, imported only when called.
+
+The same program answers by three names: `mooring`, `kubectl-mooring` (which kubectl runs as `kubectl mooring`) and
+`kubectl_complete-mooring` (which kubectl asks when Tab is pressed).
+"""
 
 import os
+import re
 import sys
 from importlib import import_module
+from pathlib import PurePath
 from typing import Any
 
 import click
@@ -12,15 +18,20 @@ import mooring as package
 COMMANDS = {
     "up": "Run a whole control plane with simulated nodes.",
     "demo": "Show five Kubernetes proposals in two minutes.",
-    "explain": "Say why a pod is pending, and what would help.",
+    "explain": "Say why pods do not run, and what would help.",
     "simulate": "Say where pods would go if the cluster were changed.",
     "record": "Write what happens in a cluster into a trace, to be replayed.",
     "experiment": "Run many simulations from one file, into one table.",
+    "plan": "Show what applying manifests would change, and whether it fits.",
+    "upgrade-check": "Check whether an upgrade gets through, drains and way back included.",
     "audit": "Say what breaks when versions or gates change.",
     "dashboard": "See all of that in a browser.",
-    "lint": "Judge manifests as an API server would, with advice.",
+    "exporter": "Serve metrics of pending pods with their reasons.",
+    "mcp": "Serve read-only tools for agents.",
+    "lint": "PolicyEvaluator manifests as an API server would, with advice.",
     "policy": "Try admission policies on manifests, without a cluster.",
     "dump": "Write a cluster into one file, for the questions above.",
+    "rights": "Print the ClusterRole that the questions above need.",
     "bridge": "Bring the new constraints to a stock Kubernetes cluster.",
     "cel": "Check, evaluate and price CEL expressions.",
     "gates": "List the feature gates at a version.",
@@ -36,17 +47,22 @@ COMMANDS = {
 newcomer tries first comes first. A command is a function in a module of its own name in `mooring.cli.commands`."""
 
 
+PLUGIN = "kubectl mooring"
+_CALL = re.compile(rf"(?<!kubectl )\bmooring(?= (?:{'|'.join(COMMANDS)})\b)")
+"""Matches a call of the command in a help text."""
+
+
 class _ReaderGoneError(Exception):
-    """Nobody reads what is printed any more, as in `mooring gates | head -1`."""
+    """The reader of the output is gone, as in `mooring gates | head -1`."""
 
 
 class _LazyGroup(click.Group):
-    """Imports a command's module when it is asked for, so that `mooring version` does not load the scheduler."""
+    """Import a command's module on demand, so that `mooring version` does not load the scheduler."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError as problem:  # which click would make a failure of
+        except BrokenPipeError as problem:  # click would report a failure
             if not _reader_is_gone():
                 raise
             raise _ReaderGoneError from problem
@@ -54,12 +70,14 @@ class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click sets the signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click sets the signature
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
         command = getattr(import_module(f"mooring.cli.commands.{name}"), name)
         assert isinstance(command, click.Command)  # noqa: S101 - the table above is ours
+        if ctx.find_root().info_name == PLUGIN:
+            _rewrite_help_for_kubectl(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
@@ -71,7 +89,7 @@ class _LazyGroup(click.Group):
             from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
 
             near = get_close_matches(args[0], COMMANDS)
-            hint = f"; did you mean {near[0]}?" if near else "; `mooring --help` lists them"
+            hint = f"; did you mean {near[0]}?" if near else f"; `{ctx.command_path} --help` lists them"
             raise click.UsageError(f"there is no command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -79,14 +97,35 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package.__version__, message="mooring %(version)s")
 def mooring() -> None:
-    """A Kubernetes-compatible scheduling control plane with numeric, semantic-version and CEL constraints."""
+    """Run and query a Kubernetes-compatible scheduling control plane with numeric, semantic-version and CEL
+    constraints."""
+
+
+def _rewrite_help_for_kubectl(command: click.Command) -> None:
+    command.help = command.help and _CALL.sub(PLUGIN, command.help)
+    for each in command.params:
+        if isinstance(each, click.Option) and each.help:
+            each.help = _CALL.sub(PLUGIN, each.help)
+    if isinstance(command, click.Group):
+        for sub in command.commands.values():
+            _rewrite_help_for_kubectl(sub)
 
 
 def main() -> None:
-    """The entry point: exit code 0 for success, 1 for a failure, 2 for a wrong call, 130 after Ctrl-C."""
+    """Run the command by the name it was called by.
+
+    Exit code 0 for success, 1 for a failure, 2 for a wrong call, 130 after Ctrl-C.
+    """
     _open_standard_streams()
+    name = PurePath(sys.argv[0]).name
+    if name.startswith("kubectl_complete-"):
+        _complete_for_kubectl(sys.argv[1:])
+        return
+    prog_name = PLUGIN if name.startswith("kubectl-") else None
     try:
-        code = mooring.main(standalone_mode=False, color=False if os.environ.get("NO_COLOR") else None)
+        code = mooring.main(
+            prog_name=prog_name, standalone_mode=False, color=False if os.environ.get("NO_COLOR") else None
+        )
     except click.exceptions.Abort:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
@@ -99,8 +138,22 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _complete_for_kubectl(words: list[str]) -> None:
+    """Print completions of the last word as kubectl reads them: one a line, then what the shell may add itself."""
+    from click.shell_completion import ShellComplete  # noqa: PLC0415 - only a shell that completes needs it
+
+    *arguments, incomplete = words or [""]
+    items = ShellComplete(mooring, {}, PLUGIN, "").get_completions(arguments, incomplete)
+    for item in items:
+        if item.type == "plain":
+            click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    takes_files = any(item.type != "plain" for item in items)
+    click.echo(":0" if takes_files else ":4")  # the directives "default" and "no file names"
+
+
 def _open_standard_streams() -> None:
-    """Let nothing else get the numbers of streams that were closed (`mooring up <&-`): libuv ends a process for it."""
+    """Reopen closed standard streams (`mooring up <&-`), so that no other file gets their numbers: libuv would
+    abort."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)

@@ -1,17 +1,17 @@
-"""A small shell that runs nothing: it works out what a script would print, how long it would take and how it would end.
+"""Compute what a shell script would print, how long it would take and how it would exit, without running it.
 
-Simulated containers do so what their command says. `run` takes a command line as a container has it (`["sh", "-c",
-"sleep 5; exit 3"]`), variables and files, and gives an `Outcome`. It knows the language of POSIX shells as far as
-scripts in manifests use it, and a few dozen programs; for anything else it raises `NotUnderstood` rather than guess. No
-process is started, no file of the machine is touched, and work and memory are limited: any text is harmless.
+Simulated containers behave as their command says. `run` takes a container's command line (`["sh", "-c", "sleep 5; exit
+3"]`), variables and files, and returns an `Outcome`. It knows POSIX shell as far as scripts in manifests use it, and a
+few dozen programs; for anything else it raises `NotUnderstood`. No process is started, no file of the machine is read,
+and work and memory are limited.
 
-| Module | What is there |
+| Module | Content |
 |---|---|
-| ``syntax.py`` | the parts of a script |
-| ``parser.py``, ``words.py`` | from text to parts |
-| ``machine.py`` | what the parts do |
+| ``syntax.py`` | the syntax tree |
+| ``parser.py``, ``words.py`` | the parser |
+| ``machine.py`` | the interpreter |
 | ``programs.py``, ``conditions.py`` | the programs; `test`, `[` and arithmetic |
-| ``files.py`` | files that exist in memory alone |
+| ``files.py`` | files in memory |
 """
 
 from mooring.shell.files import Files

@@ -1,4 +1,4 @@
-"""`test`, `[` and `[[`, the numbers of `expr`, and the sums of `$((…))`. Plain functions of words."""
+"""Evaluate `test`, `[`, `[[`, `expr` and the arithmetic of `$((…))`."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -9,8 +9,8 @@ _TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_]\w*)|(\*\*|&&|\|\||[<>=!]=|[-+*/%<>(
 _LARGEST = 2**63
 
 
-def divided(left: int, right: int) -> int:
-    """Towards zero, as C does it."""
+def divide(left: int, right: int) -> int:
+    """Divide, rounding towards zero as C does."""
     if right == 0:
         raise ZeroDivisionError
     return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
@@ -27,12 +27,12 @@ _LEVELS: tuple[dict[str, Callable[[int, int], int]], ...] = (
         ">=": lambda a, b: int(a >= b),
     },
     {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
-    {"*": lambda a, b: a * b, "/": divided, "%": lambda a, b: a - b * divided(a, b)},
+    {"*": lambda a, b: a * b, "/": divide, "%": lambda a, b: a - b * divide(a, b)},
 )
 
 
-def sum_of(text: str, value_of: Callable[[str], str]) -> int:
-    """What `$((text))` comes to. Raises NotUnderstood, ZeroDivisionError."""
+def evaluate_arithmetic(text: str, value_of: Callable[[str], str]) -> int:
+    """Return the value of `$((text))`. Raise NotUnderstood or ZeroDivisionError."""
     tokens: list[str] = []
     at = 0
     text = text.rstrip()
@@ -42,13 +42,13 @@ def sum_of(text: str, value_of: Callable[[str], str]) -> int:
             raise NotUnderstood(f"$(({text}))")
         tokens.append(match[0].strip())
         at = match.end()
-    return _Sum(tokens, value_of).all()
+    return _Arithmetic(tokens, value_of).all()
 
 
 _SIGNS: dict[str, Callable[[int], int]] = {"+": lambda a: a, "-": lambda a: -a, "!": lambda a: int(not a)}
 
 
-class _Sum:
+class _Arithmetic:
     def __init__(self, tokens: Sequence[str], value_of: Callable[[str], str]) -> None:
         self._tokens = list(tokens)
         self._value_of = value_of
@@ -66,7 +66,7 @@ class _Sum:
         found = self._level(level + 1)
         while self._tokens and self._tokens[0] in _LEVELS[level]:
             operator = self._tokens.pop(0)
-            found = _wrapped(_LEVELS[level][operator](found, self._level(level + 1)))
+            found = _wrap_int64(_LEVELS[level][operator](found, self._level(level + 1)))
         return found
 
     def _single(self) -> int:
@@ -81,21 +81,21 @@ class _Sum:
         elif token in _SIGNS:
             found = _SIGNS[token](self._single())
         elif token.isdecimal():
-            found = _wrapped(int(token[:20]))
+            found = _wrap_int64(int(token[:20]))
         elif token.isidentifier():
-            found = number(self._value_of(token) or "0")
+            found = parse_integer(self._value_of(token) or "0")
         else:
             raise NotUnderstood(f"`{token}` in a sum")
         self._depth -= 1
         return found
 
 
-def _wrapped(value: int) -> int:
+def _wrap_int64(value: int) -> int:
     return (value + _LARGEST) % (2 * _LARGEST) - _LARGEST
 
 
-def number(text: str) -> int:
-    """A whole number. Raises NotUnderstood for what is none: shells differ in what they say then."""
+def parse_integer(text: str) -> int:
+    """Parse an integer. Raise NotUnderstood otherwise: shells differ in their error."""
     text = text.strip()
     if not re.fullmatch(r"[-+]?\d{1,19}", text):
         raise NotUnderstood(f"`{text[:40]}` as a number")
@@ -112,17 +112,17 @@ _NUMBERS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def holds(words: Sequence[str], of_file: Callable[[str, str], bool]) -> bool:
-    """Whether `test words` does; `of_file` answers `-e path` and its like."""
+def evaluate_test(words: Sequence[str], of_file: Callable[[str, str], bool]) -> bool:
+    """Evaluate `test words`; `of_file` evaluates `-e path` and similar operators."""
     for operator, combine in (("-o", any), ("-a", all)):
         if operator in words[1:-1]:
             at = list(words).index(operator, 1)
-            return combine([holds(words[:at], of_file), holds(words[at + 1 :], of_file)])
+            return combine([evaluate_test(words[:at], of_file), evaluate_test(words[at + 1 :], of_file)])
     match list(words):
         case []:
             return False
         case ["!", *rest] if rest:
-            return not holds(rest, of_file)
+            return not evaluate_test(rest, of_file)
         case [text]:
             return bool(text)
         case ["-n", text]:
@@ -136,7 +136,7 @@ def holds(words: Sequence[str], of_file: Callable[[str, str], bool]) -> bool:
         case [left, "!=", right]:
             return left != right
         case [left, operator, right] if operator in _NUMBERS:
-            return _NUMBERS[operator](number(left), number(right))
+            return _NUMBERS[operator](parse_integer(left), parse_integer(right))
     raise NotUnderstood(f"test {' '.join(words)[:60]}")
 
 
@@ -144,12 +144,12 @@ _EXPR: dict[str, Callable[[int, int], int]] = {name: how for level in _LEVELS[3:
 
 
 def expr(words: Sequence[str]) -> str:
-    """What `expr words` prints. Raises NotUnderstood."""
+    """Return what `expr words` prints. Raise NotUnderstood."""
     match list(words):
         case [text]:
             return text
         case [left, "=" | "!=" as operator, right]:
             return str(int((left == right) is (operator == "=")))
         case [left, operator, right] if operator in _EXPR:
-            return str(_EXPR[operator](number(left), number(right)))
+            return str(_EXPR[operator](parse_integer(left), parse_integer(right)))
     raise NotUnderstood(f"expr {' '.join(words)[:60]}")

@@ -1,6 +1,6 @@
-"""Goes through a script and notes what it does: time passes only in `sleep`, and only in the notes.
+"""Interpret a script and record its effects: time passes only in `sleep`, and is virtual.
 
-A script that neither ends nor sleeps long is taken to run for ever after so many steps. Called through `run`.
+A script that uses up its steps without ending is taken to run for ever. Called through `run`.
 """
 
 import random
@@ -11,15 +11,14 @@ from typing import NamedTuple
 import msgspec
 
 from mooring.shell import programs
-from mooring.shell.conditions import sum_of
+from mooring.shell.conditions import evaluate_arithmetic
 from mooring.shell.files import Files
 from mooring.shell.parser import parse
 from mooring.shell.syntax import (
-    LARGEST_TEXT,
+    MAX_TEXT_LENGTH,
     Arithmetic,
     Chain,
     Command,
-    EndsNever,
     Exits,
     For,
     Group,
@@ -30,6 +29,7 @@ from mooring.shell.syntax import (
     Part,
     Pipeline,
     Redirect,
+    RunsForever,
     Script,
     Simple,
     Substitution,
@@ -41,14 +41,14 @@ from mooring.shell.syntax import (
 SHELLS = frozenset({"sh", "bash", "ash", "dash"})
 _MOST_STEPS, _MOST_OUTPUT = 20_000, 256 * 1024
 _OWN_BUDGET = 1024 * 1024
-"""Steps and letters of scripts of a run without a shared budget."""
+"""Steps and characters of a run without a shared budget."""
 _LETTERS_A_STEP, _SUM_EFFORT = 16, 8
 FOR_EVER = 1e9
 _GLOB = re.compile(r"[*?]")
 
 
 class Printed(NamedTuple):
-    """Something that a script prints: when, counted from its beginning, and on which stream, 1 or 2 (errors)."""
+    """A line of output: when, in seconds since the start, and on which stream, 1 or 2."""
 
     second: float
     text: str
@@ -56,36 +56,36 @@ class Printed(NamedTuple):
 
 
 class Budget(msgspec.Struct):
-    """The steps that several runs may take together; who shares one cannot take more time by having more scripts."""
+    """Steps shared by several runs, so that more scripts do not take more time."""
 
     steps: int
 
     def take(self, steps: int) -> None:
         self.steps -= steps
         if self.steps < 0:
-            raise EndsNever
+            raise RunsForever
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a command comes to."""
+    """The result of a command."""
 
     exit_code: int | None
-    """None: it does not end."""
+    """None if it does not exit."""
     seconds: float
-    """How long it takes; without an end, as far as was looked."""
+    """How long it takes; without an exit, how far it was computed."""
     output: tuple[Printed, ...] = ()
 
     @property
     def text(self) -> str:
-        """What it prints on both streams."""
+        """Return the output of both streams."""
         return "".join(each.text for each in self.output)
 
 
 def command_line(command: Sequence[str], arguments: Sequence[str]) -> list[str]:
-    """What a container runs, as far as its pod tells; nothing where its image decides.
+    """Return what a container runs as far as its pod specifies it; nothing where the image decides.
 
-    Arguments alone follow the image's entry point. A whole `sh -c SCRIPT` makes sense only where there is none, or one
-    that ends by running them: so they stand for themselves.
+    Arguments alone are passed to the image's entrypoint. A complete `sh -c SCRIPT` is useful only if there is none, or
+    one that executes its arguments, so it is taken as the command.
     """
     if command:
         return [*command, *arguments]
@@ -104,10 +104,10 @@ def run(
     seed: str = "",
     budget: Budget | None = None,
 ) -> Outcome:
-    """What a command line does. `began` is when, for files that others wrote; `seed` what `$RANDOM` depends on.
+    """Compute what a command line does. `began` is its start time, for shared files; `seed` determines `$RANDOM`.
 
-    A variable that is None exists, but nobody knows its value. A run that uses up its `budget`, by default its own, is
-    taken to run for ever. Raises NotUnderstood for what this shell cannot tell.
+    A variable that is None exists with an unknown value. A run that uses up its `budget` is taken to run for ever.
+    Raise NotUnderstood for what this shell does not know.
     """
     chance = random.Random(seed)  # noqa: S311 - no secret
     budget = budget or Budget(_OWN_BUDGET)
@@ -116,7 +116,7 @@ def run(
         code = machine.program(list(command), "")
     except Exits as end:
         code = end.code
-    except (EndsNever, RecursionError):
+    except (RunsForever, RecursionError):
         return Outcome(None, machine.elapsed, tuple(machine.printed))
     except LeavesLoop:
         code = 0
@@ -124,7 +124,7 @@ def run(
 
 
 class Machine(msgspec.Struct):
-    """A script on its way."""
+    """The state of an interpreted script."""
 
     variables: dict[str, str | None]
     files: Files
@@ -145,26 +145,26 @@ class Machine(msgspec.Struct):
     def print(self, text: str, stream: int = 1) -> None:
         self._length += len(text)
         if self._length > _MOST_OUTPUT:
-            raise EndsNever
+            raise RunsForever
         if text:
             self.printed.append(Printed(self.elapsed, text, stream))
 
     def sleep(self, seconds: float) -> None:
         self.elapsed += seconds
         if self.elapsed >= FOR_EVER:
-            raise EndsNever
+            raise RunsForever
 
     def program(self, words: Sequence[str], stdin: str) -> int:
-        """Start a program: a shell with a script, or one that is known by name."""
+        """Start a program: a shell with a script, or one known by name."""
         name = words[0].rpartition("/")[2] if words else ""
         if name in SHELLS:
             return self._shell(words, stdin)
         known = programs.PROGRAMS.get(name)
         if known is None:
             raise NotUnderstood(f"the program {name[:60]}")
-        before = self.files.effort
+        before = self.files.work
         code = known(self, list(words[1:]), stdin)
-        self._step(len(stdin) + self.files.effort - before)
+        self._step(len(stdin) + self.files.work - before)
         return code
 
     def _shell(self, words: Sequence[str], stdin: str) -> int:
@@ -187,12 +187,11 @@ class Machine(msgspec.Struct):
         return self.status
 
     def _step(self, letters: int = 0) -> None:
-        """One more thing was done; long texts count as several."""
         steps = 1 + letters // _LETTERS_A_STEP
         self._steps += steps
         self.budget.take(steps)
         if self._steps > _MOST_STEPS:
-            raise EndsNever
+            raise RunsForever
 
     def command(self, command: Command, stdin: str) -> int:
         self._step()
@@ -217,7 +216,7 @@ class Machine(msgspec.Struct):
             case For(name, words, body):
                 for value in self._fields(words):
                     self.variables[name] = value
-                    if not self._pass(body):
+                    if not self._iterate(body):
                         break
             case Group(body, apart, redirects):
                 return self._group(body, redirects, apart=apart)
@@ -225,12 +224,11 @@ class Machine(msgspec.Struct):
 
     def _loop(self, condition: Script, body: Script, *, until: bool) -> None:
         while (self.script(condition) == 0) is not until:
-            if not self._pass(body):
+            if not self._iterate(body):
                 return
         self.status = 0
 
-    def _pass(self, body: Script) -> bool:
-        """One pass of a loop; False when it was the last."""
+    def _iterate(self, body: Script) -> bool:
         try:
             self.script(body)
         except LeavesLoop as leaving:
@@ -253,14 +251,13 @@ class Machine(msgspec.Struct):
 
     def _pipeline(self, pipeline: Pipeline, stdin: str) -> int:
         for command in pipeline.commands[:-1]:
-            stdin = self._captured(command, stdin)
+            stdin = self._capture(command, stdin)
         self.status = self.command(pipeline.commands[-1], stdin)
         if pipeline.negated:
             self.status = int(self.status == 0)
         return self.status
 
-    def _captured(self, command: Command | Script, stdin: str = "") -> str:
-        """What a command prints, which is not printed; errors are."""
+    def _capture(self, command: Command | Script, stdin: str = "") -> str:
         mark, kept = len(self.printed), dict(self.variables)
         try:
             self.status = self.script(command) if isinstance(command, tuple) else self.command(command, stdin)
@@ -291,7 +288,7 @@ class Machine(msgspec.Struct):
         return code
 
     def _redirect(self, redirects: Sequence[Redirect], mark: int) -> None:
-        """Put what was printed since `mark` where it belongs: a stream goes to the other one, or into a file."""
+        """Move what was printed since `mark` to its stream or file."""
         ways: dict[int, int | str] = {1: 1, 2: 2}
         contents: dict[str, str] = {}
         appended: set[str] = set()
@@ -319,7 +316,6 @@ class Machine(msgspec.Struct):
     # -- words
 
     def _fields(self, words: Sequence[Word]) -> list[str]:
-        """The words with everything put in; what is not quoted falls apart at blanks."""
         fields: list[str] = []
         for word in words:
             current: str | None = None
@@ -327,7 +323,7 @@ class Machine(msgspec.Struct):
                 if isinstance(part, Text) and not part.quoted and _GLOB.search(part.text):
                     raise NotUnderstood(f"the pattern {part.text[:40]}")
                 value = self._value(part)
-                if len(current or "") > LARGEST_TEXT:
+                if len(current or "") > MAX_TEXT_LENGTH:
                     raise NotUnderstood("so long a word")
                 if isinstance(part, Text) or part.quoted:
                     current = (current or "") + value
@@ -347,16 +343,16 @@ class Machine(msgspec.Struct):
         text = ""
         for part in word:
             text += self._value(part)
-            if len(text) > LARGEST_TEXT:
+            if len(text) > MAX_TEXT_LENGTH:
                 raise NotUnderstood("so long a text")
         return text
 
     def _value(self, part: Part) -> str:
-        value = self._worked_out(part)
+        value = self._expand(part)
         self._step(len(value))
         return value
 
-    def _worked_out(self, part: Part) -> str:
+    def _expand(self, part: Part) -> str:
         match part:
             case Text(text):
                 return text
@@ -364,12 +360,12 @@ class Machine(msgspec.Struct):
                 found = self._variable(name)
                 return self.text(default) if not found and default is not None else found
             case Substitution(script):
-                return self._captured(script).rstrip("\n")
+                return self._capture(script).rstrip("\n")
             case Arithmetic(word):
                 text = self.text(word)
                 self._step(len(text) * _SUM_EFFORT)
                 try:
-                    return str(sum_of(text, self._variable))
+                    return str(evaluate_arithmetic(text, self._variable))
                 except ZeroDivisionError:
                     raise Exits(2) from None
 

@@ -1,6 +1,6 @@
-"""From the text of a script to its parts: lists, pipes, `if`, `while`, `for` and groups.
+"""Parse a script: lists, pipes, `if`, `while`, `for` and groups.
 
-`parse` is called by ``machine.py``. Functions, `case`, here-documents and jobs in the background are not understood.
+`parse` is called by ``machine.py``. Functions, `case`, here-documents and background jobs are not supported.
 """
 
 from mooring.shell.syntax import (
@@ -26,7 +26,7 @@ _UNKNOWN = frozenset({"case", "function", "select", "coproc"})
 
 
 def parse(text: str, depth: int = 0) -> Script:
-    """The parts of a script. Raises NotUnderstood."""
+    """Parse a script. Raise NotUnderstood."""
     if len(text) > LONGEST:
         raise NotUnderstood(f"a script of more than {LONGEST} letters")
     parser = _Parser(text, parse, depth)
@@ -38,10 +38,9 @@ def parse(text: str, depth: int = 0) -> Script:
 
 class _Parser(Scanner):
     ended_by = ""
-    """The word at which the last script ended."""
 
     def script(self, ends: tuple[str, ...]) -> Script:
-        """Commands up to one of the words in `ends`, which is read too; without such words, up to the end or a `)`."""
+        """Parse commands up to and including a keyword of `ends`; without any, up to the end or a `)`."""
         commands: list[Command] = []
         while True:
             self._skip_lines()
@@ -68,7 +67,6 @@ class _Parser(Scanner):
             self.skip_blanks()
 
     def _reserved(self) -> str:
-        """The word that comes next, if it is plain text."""
         began = self.at
         self.skip_blanks()
         end = self.at
@@ -119,7 +117,7 @@ class _Parser(Scanner):
             if self.depth > DEEPEST:
                 raise NotUnderstood("commands inside commands, too deep")
             self.at += len(word) if word in compound else 1
-            found = compound.get(word, self._apart)(word)
+            found = compound.get(word, self._subshell)(word)
             self.depth -= 1
             return found
         if word in _RESERVED:
@@ -160,7 +158,7 @@ class _Parser(Scanner):
         body = self.script(("}",))
         return Group(body, apart=False, redirects=self._redirects())
 
-    def _apart(self, word: str) -> Command:
+    def _subshell(self, word: str) -> Command:
         del word
         body = self.script(())
         if self.peek() != ")":
@@ -222,7 +220,6 @@ def _literal(word: Word | None) -> str:
 
 
 def _assignment(word: Word) -> tuple[str, Word]:
-    """`NAME=value` in two; without a name if it is none."""
     first = word[0]
     if isinstance(first, Text) and not first.quoted:
         name, equals, rest = first.text.partition("=")

@@ -1,6 +1,6 @@
-"""The programs that this shell knows: each takes its host, its arguments and what it reads, and gives its exit code.
+"""The programs that this shell knows: functions of host, arguments and standard input that return the exit code.
 
-`PROGRAMS` lists them. An option that a program does not know makes the whole script not understood.
+`PROGRAMS` lists them. An unknown option makes the whole script not understood.
 """
 
 import gzip
@@ -19,7 +19,7 @@ _LONGEST_SEQUENCE = 10_000
 
 
 class Host(Protocol):
-    """What programs see of the machine."""
+    """The interpreter as programs see it."""
 
     variables: dict[str, str | None]
     files: Files
@@ -36,7 +36,6 @@ Program = Callable[[Host, list[str], str], int]
 
 
 def _options(words: Sequence[str], known: str) -> tuple[set[str], list[str]]:
-    """The letters of options, and the arguments that are none."""
     letters: set[str] = set()
     rest: list[str] = []
     for position, word in enumerate(words):
@@ -51,7 +50,7 @@ def _options(words: Sequence[str], known: str) -> tuple[set[str], list[str]]:
     return letters, rest
 
 
-# -- of the shell itself
+# -- builtins
 
 
 def _true(host: Host, words: list[str], stdin: str) -> int:
@@ -66,7 +65,7 @@ def _false(host: Host, words: list[str], stdin: str) -> int:
 
 def _exit(host: Host, words: list[str], stdin: str) -> int:
     del stdin
-    raise Exits(conditions.number(words[0]) % 256 if words else host.status)
+    raise Exits(conditions.parse_integer(words[0]) % 256 if words else host.status)
 
 
 def _break(host: Host, words: list[str], stdin: str) -> int:
@@ -95,7 +94,7 @@ def _export(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _set(host: Host, words: list[str], stdin: str) -> int:
-    """Options that change what is printed or checked, but `-e`, which would end the script elsewhere."""
+    """Accept options that change tracing or checks, except `-e`, which could end the script earlier."""
     del host, stdin
     if any(word not in ("-x", "-u", "+x", "+e", "-o", "pipefail") for word in words):
         raise NotUnderstood(f"set {' '.join(words)[:40]}")
@@ -106,7 +105,7 @@ def _exec(host: Host, words: list[str], stdin: str) -> int:
     raise Exits(host.program(words, stdin) if words else 0)
 
 
-# -- what is printed
+# -- output
 
 
 def _echo(host: Host, words: list[str], stdin: str) -> int:
@@ -147,13 +146,13 @@ def _formatted(piece: str, values: Iterator[str]) -> str:
     if piece == "%%":
         return "%"
     if piece == "%d":
-        return str(conditions.number(next(values, "") or "0"))
+        return str(conditions.parse_integer(next(values, "") or "0"))
     return next(values, "") if piece == "%s" else piece
 
 
 def _seq(host: Host, words: list[str], stdin: str) -> int:
     del stdin
-    match [conditions.number(word) for word in words]:
+    match [conditions.parse_integer(word) for word in words]:
         case [last]:
             first, step = 1, 1
         case [first, last]:
@@ -203,7 +202,7 @@ def _whoami(host: Host, words: list[str], stdin: str) -> int:
     return 0
 
 
-# -- time, tests and sums
+# -- time, tests and arithmetic
 
 
 def _date(host: Host, words: list[str], stdin: str) -> int:
@@ -224,7 +223,6 @@ def _date(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _uptime(host: Host, words: list[str], stdin: str) -> int:
-    """Of a machine that does nothing and has just begun."""
     del stdin
     if words:
         raise NotUnderstood(f"uptime {' '.join(words)[:40]}")
@@ -256,7 +254,7 @@ def _test(host: Host, words: list[str], stdin: str) -> int:
         text = host.files.read(path, host.now)
         return bool(text) if operator == "-s" else text is not None
 
-    return int(not conditions.holds(words, of_file))
+    return int(not conditions.evaluate_test(words, of_file))
 
 
 def _bracket(host: Host, words: list[str], stdin: str) -> int:
@@ -351,7 +349,7 @@ def _ls(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _grep(host: Host, words: list[str], stdin: str) -> int:
-    """Plain texts only: patterns are a language of their own."""
+    """Support fixed strings only."""
     letters, rest = _options(words, "qFvx")
     if not rest or len(rest) > 2 or ("F" not in letters and re.search(r"[^\w \-=:/,]", rest[0])):
         raise NotUnderstood("grep with a pattern")
@@ -371,7 +369,6 @@ def _grep(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _gzip(host: Host, words: list[str], stdin: str) -> int:
-    """From its input to its output."""
     _, paths = _options(words, "c")
     if paths:
         raise NotUnderstood("gzip of files")
@@ -380,7 +377,7 @@ def _gzip(host: Host, words: list[str], stdin: str) -> int:
 
 
 def bytes_of(text: str) -> bytes:
-    """What was printed, also by programs whose output is no text: they keep their bytes as lone surrogates."""
+    """Encode output; binary output is held as lone surrogates."""
     return text.encode(errors="surrogateescape")
 
 
@@ -419,4 +416,3 @@ PROGRAMS: dict[str, Program] = {
     "gzip": _gzip,
     "sync": _true,
 }
-"""By the name behind the last `/`."""

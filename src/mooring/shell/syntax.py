@@ -1,22 +1,21 @@
-"""The parts of a script, as ``parser.py`` makes them and ``machine.py`` goes through them, and how that may end."""
+"""The syntax tree of a script, built by ``parser.py`` and interpreted by ``machine.py``."""
 
 from typing import TypeAlias
 
 import msgspec
 
-LARGEST_TEXT = 16 * 1024
-"""Of a variable, a word or a file."""
+MAX_TEXT_LENGTH = 16 * 1024
 
 
 class NotUnderstood(ValueError):  # noqa: N818 - what it says is no error of the script
-    """The script uses something that this shell does not know; the message says what."""
+    """The script uses something that this shell does not know; the message names it."""
 
 
 # -- words
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Letters that stand for themselves."""
+    """Literal text."""
 
     text: str
     quoted: bool = False
@@ -31,14 +30,14 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class Substitution(msgspec.Struct, frozen=True):
-    """`$(script)`: what the script prints."""
+    """`$(script)`: replaced by the script's output."""
 
     script: "Script"
     quoted: bool = False
 
 
 class Arithmetic(msgspec.Struct, frozen=True):
-    """`$((sum))`, with its variables still in it."""
+    """`$((sum))`, with its variables not yet expanded."""
 
     sum: "Word"
     quoted: bool = False
@@ -51,7 +50,7 @@ Word: TypeAlias = tuple[Part, ...]
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """`> file`, `>> file`, `< file`, `2>&1`: which stream goes where."""
+    """`> file`, `>> file`, `< file`, `2>&1`: the target of a stream."""
 
     stream: int
     operator: str
@@ -59,7 +58,7 @@ class Redirect(msgspec.Struct, frozen=True):
 
 
 class Simple(msgspec.Struct, frozen=True):
-    """A program with its arguments; or assignments alone."""
+    """A program with its arguments, or assignments alone."""
 
     assignments: tuple[tuple[str, Word], ...]
     words: tuple[Word, ...]
@@ -67,7 +66,7 @@ class Simple(msgspec.Struct, frozen=True):
 
 
 class Pipeline(msgspec.Struct, frozen=True):
-    """Commands, each reading what the one before prints."""
+    """Commands that each read the output of the one before."""
 
     commands: tuple["Command", ...]
     negated: bool = False
@@ -81,7 +80,7 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 class If(msgspec.Struct, frozen=True):
-    """Conditions with what follows them, and what is done if none holds."""
+    """Branches with their conditions, and the `else` branch."""
 
     branches: tuple[tuple["Script", "Script"], ...]
     otherwise: "Script | None"
@@ -104,7 +103,7 @@ class For(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """`{ … }`, or `( … )`, which keeps its variables to itself."""
+    """`{ … }`, or `( … )`, whose variables are local."""
 
     body: "Script"
     apart: bool
@@ -114,11 +113,11 @@ class Group(msgspec.Struct, frozen=True):
 Command: TypeAlias = Simple | Pipeline | Chain | If | Loop | For | Group
 Script: TypeAlias = tuple[Command, ...]
 
-# -- how the way through a script ends before its last command
+# -- exceptions that end a script or a loop
 
 
-class EndsNever(Exception):  # noqa: N818 - no error
-    """The script goes on for ever."""
+class RunsForever(Exception):  # noqa: N818 - no error
+    """The script runs for ever."""
 
 
 class Exits(Exception):  # noqa: N818 - as above

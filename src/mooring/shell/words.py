@@ -1,4 +1,4 @@
-"""Reads the words of a script: quotes, escapes, variables and what is put in place of them.
+"""Scan the words of a script: quotes, escapes, variables and substitutions.
 
 `Scanner` is the lower half of ``parser.py``, which it calls for the scripts inside `$(…)`.
 """
@@ -14,7 +14,7 @@ DEEPEST = 40
 
 
 class Scanner:
-    """A text, and how far it has been read."""
+    """A text and a position in it."""
 
     def __init__(self, text: str, parse: Callable[[str, int], Script], depth: int) -> None:
         if depth > DEEPEST:
@@ -35,7 +35,7 @@ class Scanner:
             self.at = len(self.text) if end < 0 else end
 
     def word(self) -> Word | None:
-        """The next word; None where there is none."""
+        """Return the next word; None if there is none."""
         self.skip_blanks()
         parts: list[Part] = []
         began = self.at
@@ -49,7 +49,7 @@ class Scanner:
                 parts.append(Text(self.peek(2)[1:], quoted=True))
                 self.at += 2
             elif letter in "$`":
-                parts.append(self._put_in(quoted=False))
+                parts.append(self._expansion(quoted=False))
             else:
                 parts.append(Text(self._plain()))
         return tuple(parts) if self.at > began else None
@@ -69,7 +69,6 @@ class Scanner:
         return text
 
     def _quoted(self) -> list[Part]:
-        """What stands between double quotes."""
         parts: list[Part] = []
         plain = ""
         while (letter := self.peek()) != '"':
@@ -79,7 +78,7 @@ class Scanner:
                 plain += self.peek(2)[1:]
                 self.at += 2
             elif letter in "$`":
-                parts += [Text(plain, quoted=True), self._put_in(quoted=True)]
+                parts += [Text(plain, quoted=True), self._expansion(quoted=True)]
                 plain = ""
             else:
                 plain += letter
@@ -87,8 +86,7 @@ class Scanner:
         self.at += 1
         return [*parts, Text(plain, quoted=True)]
 
-    def _put_in(self, *, quoted: bool) -> Part:
-        """What begins with `$` or with a backquote."""
+    def _expansion(self, *, quoted: bool) -> Part:
         if self.peek() == "`":
             return Substitution(self._parse(self._until("`"), self.depth + 1), quoted)
         if self.peek(3) == "$((":
@@ -119,7 +117,7 @@ class Scanner:
         return Variable(name, word, quoted)
 
     def all_quoted(self) -> Word:
-        """All of the text as one word, as if it stood between double quotes."""
+        """Return the whole text as one word, as if double-quoted."""
         self.text += '"'
         parts = self._quoted()
         if self.at < len(self.text):
@@ -127,7 +125,6 @@ class Scanner:
         return tuple(parts)
 
     def _between(self, begin: str, end: str) -> str:
-        """What stands between `$(` and the `)` that belongs to it."""
         self.at += 1 + len(begin)
         began, open_ones, quote = self.at, 1, ""
         while self.at < len(self.text):

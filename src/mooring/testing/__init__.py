@@ -1,15 +1,15 @@
-"""For tests, ours and our users': builders, a mock clock, a control plane, the replay of recorded cases.
+"""Builders, a mock clock, a control plane and the replay of recorded cases, for our tests and users' tests.
 
     from mooring.testing import node, pod
 
-| Module | What is there |
+| Module | Contents |
 |---|---|
 | ``fluent.py`` | `node("a").taint("sla", "950")`, `pod("p").toleration("sla", "Gt", "900")` |
 | ``builders.py`` | the same as plain functions that return objects |
 | ``control_plane.py``, ``plugin.py`` | a running control plane, and the pytest fixture `mooring` |
 | ``custom_kind.py`` | objects of a custom kind, for `with mooring.crd(...)` |
-| ``cluster.py`` | the fixture `k8s_cluster`, in the shape of pytest-kind's |
-| ``clock.py`` | `MockClock`, a clock that stands still until a test advances it |
+| ``cluster.py`` | the fixture `k8s_cluster`, compatible with pytest-kind's |
+| ``clock.py`` | `MockClock`, a clock that only `advance` moves |
 | ``replay/`` | `python -m mooring.testing.replay` |
 """
 
@@ -34,7 +34,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for: pytest imports this package in every run, also of tests that do not use it."""
+    """Import lazily: pytest imports this package in every run."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Nodes and pods for tests, in one line each. Whatever has no argument of its own is given as in YAML, in `spec`.
+"""Build nodes and pods for tests in one line each. Fields without an argument of their own go into `spec`, as in YAML.
 
 >>> node("a", taints=["sla=950:NoSchedule"], zone="z1").metadata.labels["topology.kubernetes.io/zone"]
 'z1'
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=Resource)
 
 
 def made(kind: type[T], tree: Mapping[str, Any]) -> T:
-    """An object of a kind, from what YAML would say."""
+    """Decode an object from a tree as in YAML."""
     found, _ = from_tree(dict(tree), kind, FieldValidation.STRICT)
     return found
 
@@ -35,7 +35,7 @@ def node(
     unschedulable: bool = False,
     images: Mapping[str, int] | None = None,
 ) -> Node:
-    """A node with its host name as a label; taints are written `key=value:Effect`, images with their size."""
+    """Build a node with its hostname label; taints are written `key=value:Effect`, images map names to sizes."""
     amounts = {"cpu": cpu, "memory": memory, "pods": pods, **(resources or {})}
     places = {HOSTNAME: name} | ({ZONE: zone} if zone else {})
     return made(
@@ -53,7 +53,7 @@ def node(
 
 
 def taint(text: str) -> dict[str, str]:
-    """A taint as `kubectl taint` takes it: `key=value:Effect` or `key:Effect`."""
+    """Parse a taint as `kubectl taint` does: `key=value:Effect` or `key:Effect`."""
     rest, _, effect = text.rpartition(":")
     key, _, value = rest.partition("=")
     return {"key": key, "value": value, "effect": effect}
@@ -73,7 +73,7 @@ def pod(
     status: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Pod:
-    """A pod with one container, which runs `on` a node if that is given. Its uid is made from its name."""
+    """Build a pod with one container, bound to the node `on` if that is given. Its uid is derived from its name."""
     amounts = {"cpu": cpu, "memory": memory, **(requests or {})}
     container = {
         "name": "c",

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test advances it."""
+"""A clock that only a test advances."""
 
 import asyncio
 import heapq
@@ -8,7 +8,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class MockClock:
-    """A `mooring.base.clock.Clock` whose time passes only in `advance`, which wakes sleepers in order.
+    """A `mooring.base.clock.Clock` that only `advance` moves; it wakes sleepers in order.
 
     >>> clock = MockClock()
     >>> clock.advance(30)
@@ -38,7 +38,7 @@ class MockClock:
         await woken
 
     def advance(self, seconds: float) -> None:
-        """Let time pass and wake everyone whose time has come. They run when the caller next awaits."""
+        """Move the clock and wake sleepers that are due. They run when the caller next awaits."""
         until = self._elapsed + seconds
         while self._sleepers and self._sleepers[0][0] <= until:
             _, _, woken = heapq.heappop(self._sleepers)
@@ -47,7 +47,7 @@ class MockClock:
         self._elapsed = until
 
     async def run(self, seconds: float) -> None:
-        """As `advance`, but stop at every sleeper on the way, so that one who sleeps again is woken again."""
+        """As `advance`, but stop at every sleeper, so that a task that sleeps again is woken again."""
         until = self._elapsed + seconds
         await settle()
         while self._sleepers and self._sleepers[0][0] <= until:
@@ -58,6 +58,6 @@ class MockClock:
 
 
 async def settle(turns: int = 20) -> None:
-    """Give every task that can go on a few turns of the event loop."""
+    """Run a few turns of the event loop for tasks that are ready."""
     for _ in range(turns):
         await asyncio.sleep(0)

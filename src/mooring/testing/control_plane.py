@@ -1,11 +1,11 @@
-"""A control plane in a thread of the test process: what the pytest fixture `mooring` is.
+"""A control plane in a thread of the test process, which the pytest fixture `mooring` returns.
 
     with RunningControlPlane(nodes=2) as plane:
         plane.create(pod("web"))
         plane.wait_for_pod("web")
 
-Tests call it without `await`; whatever it has no word for goes through `plane.run(plane.client.…)`. Programs and async
-tests reach it by `plane.kubeconfig`. It keeps its objects in memory. Read next: ``mooring.cli.support.control_plane``.
+Tests call it without `await`; other client calls go through `plane.run(plane.client.…)`. Programs and async tests
+connect with `plane.kubeconfig`. Objects are kept in memory. Read next: ``mooring.cli.support.control_plane``.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from mooring.apiserver.options import ServerConfig
 from mooring.base import component
 from mooring.base.clock import Clock
 from mooring.cli.support.control_plane import ControlPlane, in_process
-from mooring.cli.support.gc_settings import garbage_waits
+from mooring.cli.support.gc_settings import defer_collection
 from mooring.cli.support.manifests import object_of, read_objects
 from mooring.cli.support.worker_process import WorkerConfig
 from mooring.client import Client, PatchType
@@ -52,7 +52,7 @@ _POLL_SECONDS = 0.02
 
 
 class RunningControlPlane:
-    """A server with scheduler, controllers and simulated nodes. Arguments are those of `mooring up`."""
+    """An API server, scheduler, controllers and simulated nodes. Takes the arguments of `mooring up`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class RunningControlPlane:
             nodes="nodes" not in without,
         )
         self.clock = MockClock(datetime.now(UTC)) if mock_clock else clock
-        """None for the system's time. A mock clock begins now, since certificates are judged by the system's."""
+        """None for system time. A mock clock starts now, because certificates are checked against system time."""
         self._nodes, self._kubelet = nodes, controller_options(running).kubelet
         self._own_time = clock is not None
         self._stack = ExitStack()
@@ -101,7 +101,7 @@ class RunningControlPlane:
         if not self._own_time:
             _use_keys(self._folder / "pki")
         try:
-            with garbage_waits():
+            with defer_collection():
                 self.run(self._plane.__aenter__())
                 self._stack.callback(lambda: self.run(self._plane.__aexit__(None, None, None)))
                 self.run(self._start())
@@ -122,7 +122,7 @@ class RunningControlPlane:
         await create_nodes(self.client, numbered(self._nodes), self._kubelet)
         await self._plane.wait_until_ready()
 
-    # -- how to get in
+    # -- access
 
     @property
     def url(self) -> str:
@@ -130,25 +130,22 @@ class RunningControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's, for kubectl and other clients."""
+        """Return the administrator's kubeconfig."""
         return self._plane.server.kubeconfig()
 
     @property
     def client(self) -> Client:
-        """The administrator's client, for `run`: it belongs to the event loop of the control plane."""
+        """Return the administrator's client, for `run`: it belongs to the control plane's event loop."""
         return self._plane.client
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something in the event loop of the control plane, and wait for it."""
+        """Run a coroutine in the control plane's event loop and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    # -- what tests say most
+    # -- shortcuts
 
     def create(self, *wanted: Creatable) -> list_of[Resource]:
-        """Create objects, what builders build, dicts, all that a YAML text or file describes, or lists of these.
-
-        Answers with the objects as the server made them.
-        """
+        """Create objects from structs, builders, dicts, YAML, files, or lists of these; return the stored ones."""
         return [self.run(self.client.create(obj)) for each in wanted for obj in self._objects(each)]
 
     def _objects(self, wanted: Creatable) -> Iterator[Resource]:
@@ -169,7 +166,7 @@ class RunningControlPlane:
 
     @contextmanager
     def crd(self, definition: dict[str, Any] | str | Path) -> Iterator[CustomKind]:
-        """Define a custom kind, by a dict, a YAML text or a file; it goes with all of its objects at the end."""
+        """Create a CustomResourceDefinition from a dict, YAML or a file; delete it with its objects at the end."""
         if isinstance(definition, Path):
             definition = definition.read_text()
         tree: dict[str, Any] = yaml.safe_load(definition) if isinstance(definition, str) else definition
@@ -184,32 +181,31 @@ class RunningControlPlane:
             self.wait_until_gone(CustomResourceDefinition, name, "")
 
     def get(self, cls: type[R], name: str, namespace: str = "default") -> R:
-        """Raises NotFound."""
         return self.run(self.client.get(cls, name, namespace))
 
     def list(self, cls: type[R], namespace: str = "") -> list_of[R]:
         return self.run(self.client.list(cls, namespace)).items
 
     def patch(self, cls: type[R], name: str, body: Any, namespace: str = "default") -> R:
-        """Merge some fields into an object."""
+        """Apply a merge patch."""
         return self.run(self.client.patch(cls, name, body, namespace, type=PatchType.MERGE))
 
     def delete(self, cls: type[Resource], name: str, namespace: str = "default") -> None:
         self.run(self.client.delete(cls, name, namespace))
 
     def wait_until(self, condition: Callable[[], T | None], seconds: float = _SECONDS) -> T:
-        """What a condition gives once it gives something; raises TimeoutError."""
+        """Poll until a condition returns a true value, and return it; raise TimeoutError."""
         deadline = time.monotonic() + seconds
         while not (found := condition()):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"it did not come about within {seconds:g} s")
+                raise TimeoutError(f"the condition did not hold within {seconds:g} s")
             time.sleep(_POLL_SECONDS)
         return found
 
     def wait_for_pod(
         self, name: str, namespace: str = "default", phase: str = "Running", *, seconds: float = _SECONDS
     ) -> Pod:
-        """A pod, once it is in a phase; raises TimeoutError with what its conditions say."""
+        """Wait until a pod is in a phase; raise TimeoutError with the messages of its conditions."""
 
         def reached() -> Pod | None:
             found = self.get(Pod, name, namespace)
@@ -235,14 +231,14 @@ class RunningControlPlane:
         self.wait_until(gone, seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; for a control plane with a mock clock."""
+        """Move the mock clock."""
         if not isinstance(self.clock, MockClock):
-            raise RuntimeError("time passes by itself here: ask for a mock clock to decide about it")
+            raise RuntimeError("this control plane runs on system time: start it with mock_clock=True")
         self.run(self.clock.run(seconds))
 
 
 _keys: dict[str, bytes] = {}
-"""The keys and certificates of the first control plane, by file, for those that follow: making them takes time."""
+"""Keys and certificates of the first control plane by file name, reused by later ones: generating them is slow."""
 
 
 def _keep_keys(folder: Path) -> None:

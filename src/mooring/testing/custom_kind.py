@@ -1,4 +1,4 @@
-"""Objects of a custom kind in a test, as plain dicts: what `with mooring.crd(...)` gives.
+"""Objects of a custom kind as plain dicts, as `with mooring.crd(...)` returns them.
 
     with mooring.crd(DEFINITION) as crontabs:
         crontabs.create("nightly", {"cronSpec": "0 3 * * *"})
@@ -22,7 +22,7 @@ Tree = dict[str, Any]
 
 
 class CustomKind:
-    """The objects of one kind, in the version that clients prefer."""
+    """The objects of one kind, in its preferred version."""
 
     def __init__(self, plane: "RunningControlPlane", definition: Tree) -> None:
         spec = definition["spec"]
@@ -34,31 +34,30 @@ class CustomKind:
         self._namespaced = spec["scope"] == "Namespaced"
 
     def create(self, name: str, spec: Tree | None = None, namespace: str = "default", **fields: Any) -> Tree:
-        """Create an object; `fields` are those beside its spec, such as `metadata`."""
+        """Create an object; `fields` are fields beside the spec, such as `metadata`."""
         metadata = {**fields.pop("metadata", {}), "name": name}
         body = {"apiVersion": f"{self.group}/{self.version}", "kind": self.kind, "metadata": metadata, **fields}
         if spec is not None:
             body["spec"] = spec
-        return self._ask("POST", self._path(namespace), body)
+        return self._request("POST", self._path(namespace), body)
 
     def get(self, name: str, namespace: str = "default") -> Tree:
-        """Raises NotFound."""
-        return self._ask("GET", self._path(namespace, name))
+        return self._request("GET", self._path(namespace, name))
 
     def list(self, namespace: str = "") -> list_of[Tree]:
-        items: list_of[Tree] = self._ask("GET", self._path(namespace))["items"]
+        items: list_of[Tree] = self._request("GET", self._path(namespace))["items"]
         return items
 
     def patch(self, name: str, body: Tree, namespace: str = "default", subresource: str = "") -> Tree:
-        """Merge some fields into an object, or into its status or scale."""
+        """Apply a merge patch to an object or one of its subresources."""
         path = self._path(namespace, name) + (f"/{subresource}" if subresource else "")
-        return self._ask("PATCH", path, body, PatchType.MERGE)
+        return self._request("PATCH", path, body, PatchType.MERGE)
 
     def delete(self, name: str, namespace: str = "default") -> None:
-        self._ask("DELETE", self._path(namespace, name))
+        self._request("DELETE", self._path(namespace, name))
 
     def wait_until(self, name: str, condition: Callable[[Tree], Any], namespace: str = "default") -> Tree:
-        """An object, once a condition holds of it; raises TimeoutError."""
+        """Wait until a condition holds for an object, and return it; raise TimeoutError."""
 
         def holds() -> Tree | None:
             found = self.get(name, namespace)
@@ -81,7 +80,7 @@ class CustomKind:
         path = f"/apis/{self.group}/{self.version}/{place}{self.plural}"
         return f"{path}/{name}" if name else path
 
-    def _ask(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Tree:
+    def _request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Tree:
         sent = b"" if body is None else json.dumps(body).encode()
         answer = self._plane.run(self._plane.client.raw(method, path, body=sent, content_type=content_type))
         found: Tree = json.loads(answer.body)

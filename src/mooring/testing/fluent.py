@@ -1,10 +1,10 @@
-"""Nodes and pods that read like a sentence, for tests against a control plane.
+"""Fluent builders of nodes and pods, for tests against a control plane.
 
     node("a").label("tier", "gold").taint("sla", "950")
     pod("web").request(cpu="500m").toleration("sla", "Gt", "900")
 
-Every call changes the builder and returns it; `build` gives the object. The fixture's `create` takes builders as they
-are. What they have no word for is set on the object that `build` returns.
+Every call changes the builder and returns it; `build` returns the object. The fixture's `create` accepts builders.
+Set other fields on the object that `build` returns.
 """
 
 from typing import Generic, Self, TypeVar
@@ -33,8 +33,6 @@ def _quantities(amounts: dict[str, str]) -> dict[str, Quantity]:
 
 
 class Builder(Generic[T]):
-    """What nodes and pods have in common."""
-
     def __init__(self, wanted: T) -> None:
         self._wanted = wanted
 
@@ -47,19 +45,18 @@ class Builder(Generic[T]):
         return self
 
     def build(self) -> T:
-        """The object."""
         return self._wanted
 
 
 class NodeBuilder(Builder[Node]):
-    """A simulated node: it is ready, and runs what is bound to it."""
+    """Build a simulated node, which becomes ready and runs the pods that are bound to it."""
 
     def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> Self:
         self._wanted.spec.taints.append(Taint(key=key, value=value, effect=effect))
         return self
 
     def capacity(self, **amounts: str) -> Self:
-        """Resources, as `cpu="8"`; those not named stay as they are."""
+        """Set resources, as `cpu="8"`; others keep their amounts."""
         self._wanted.status.capacity |= _quantities(amounts)
         self._wanted.status.allocatable |= _quantities(amounts)
         return self
@@ -70,10 +67,10 @@ class NodeBuilder(Builder[Node]):
 
 
 class PodBuilder(Builder[Pod]):
-    """A pod with one container."""
+    """Build a pod with one container."""
 
     def request(self, **amounts: str) -> Self:
-        """What its container requests, as `cpu="500m"`."""
+        """Add requests of the container, as `cpu="500m"`."""
         resources = self._wanted.spec.containers[0].resources
         resources.requests |= _quantities(amounts)
         return self
@@ -86,18 +83,18 @@ class PodBuilder(Builder[Pod]):
         return self
 
     def tolerates(self, expression: str, seconds: int | None = None) -> Self:
-        """A toleration by a CEL expression over `taint`."""
+        """Add a toleration with a CEL expression over `taint`."""
         self._wanted.spec.tolerations.append(Toleration(expression=expression, toleration_seconds=seconds))
         return self
 
     def needs(self, key: str, operator: str, *values: str) -> Self:
-        """A requirement on the labels of its node; all of them must hold."""
+        """Add a required node affinity expression; all of them must match."""
         requirement = NodeSelectorRequirement(key=key, operator=operator, values=list(values))
         self._node_term().match_expressions.append(requirement)
         return self
 
     def needs_node(self, expression: str) -> Self:
-        """A requirement on its node by a CEL expression over `node`."""
+        """Add a required CEL expression over `node`."""
         self._node_term().match_cel_expressions.append(expression)
         return self
 
@@ -121,12 +118,12 @@ class PodBuilder(Builder[Pod]):
 
 
 def node(name: str) -> NodeBuilder:
-    """A node with four cores and 16 GiB."""
+    """Begin a node with four cores and 16 GiB."""
     return NodeBuilder(builders.node(name)).annotation(SIMULATED, "true")
 
 
 def pod(name: str, namespace: str = "default") -> PodBuilder:
-    """A pod that requests nothing and tolerates nothing."""
+    """Begin a pod without requests and tolerations."""
     wanted = builders.pod(name, namespace=namespace)
-    wanted.metadata.uid = ""  # the server gives it one
+    wanted.metadata.uid = ""  # the server generates it
     return PodBuilder(wanted)

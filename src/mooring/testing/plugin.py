@@ -1,14 +1,14 @@
-"""The pytest plugin, which pytest finds by itself where Mooring is installed: the fixture `mooring` and its relatives.
+"""The pytest plugin with the fixture `mooring` and related ones; pytest loads it where Mooring is installed.
 
     @pytest.mark.mooring(nodes=3)
     def test_a_pod_finds_a_node(mooring: RunningControlPlane) -> None:
         mooring.create(pod("web").toleration("sla", "Gt", "900"))
         assert mooring.wait_for_pod("web").spec.node_name
 
-Every test has a control plane of its own, ready in a fraction of a second. The marker's arguments are those of
-`mooring.testing.control_plane.RunningControlPlane`. Suites that would rather share one take `mooring_session`, with a
-namespace for each test (`mooring_namespace`), or `k8s_cluster`, which has the shape of pytest-kind's. Nothing is loaded
-before a test asks for it. `docs/testing.md` has more examples.
+Every test gets its own control plane, ready in a fraction of a second. The marker takes the arguments of
+`mooring.testing.control_plane.RunningControlPlane`. Suites that share one use `mooring_session` with a namespace for
+each test (`mooring_namespace`), or `k8s_cluster`, which has pytest-kind's interface. Modules are imported when a test
+needs them. `docs/testing.md` has more examples.
 """
 
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def mooring(request: pytest.FixtureRequest) -> "Iterator[RunningControlPlane]":
-    """A running control plane."""
-    from mooring.testing.control_plane import RunningControlPlane  # noqa: PLC0415 - tests without it need not load it
+    """Run a control plane for one test."""
+    from mooring.testing.control_plane import RunningControlPlane  # noqa: PLC0415 - imported only where it is used
 
     marker = request.node.get_closest_marker("mooring")
     with RunningControlPlane(**(marker.kwargs if marker else {})) as plane:
@@ -37,13 +37,13 @@ def mooring(request: pytest.FixtureRequest) -> "Iterator[RunningControlPlane]":
 
 @pytest.fixture(scope="session")
 def mooring_options() -> dict[str, Any]:
-    """How `mooring_session` is started; a suite that wants something else has a fixture of this name."""
+    """Return the arguments of `mooring_session`'s control plane; override this fixture to change them."""
     return {"nodes": 1}
 
 
 @pytest.fixture(scope="session")
 def mooring_session(mooring_options: dict[str, Any]) -> "Iterator[RunningControlPlane]":
-    """A control plane that all tests of a session share."""
+    """Run a control plane that all tests of a session share."""
     from mooring.testing.control_plane import RunningControlPlane  # noqa: PLC0415 - as above
 
     with RunningControlPlane(**mooring_options) as plane:
@@ -52,7 +52,7 @@ def mooring_session(mooring_options: dict[str, Any]) -> "Iterator[RunningControl
 
 @pytest.fixture
 def mooring_namespace(mooring_session: "RunningControlPlane") -> "Iterator[str]":
-    """A namespace of the shared control plane for one test; it goes with all that is in it."""
+    """Create a namespace in the shared control plane for one test, and delete it after the test."""
     from mooring.api.core_v1 import Namespace  # noqa: PLC0415 - as above
     from mooring.api.meta_v1 import ObjectMeta  # noqa: PLC0415 - as above
 
@@ -63,7 +63,7 @@ def mooring_namespace(mooring_session: "RunningControlPlane") -> "Iterator[str]"
 
 @pytest.fixture(scope="session")
 def k8s_cluster(mooring_session: "RunningControlPlane") -> "Iterator[Cluster]":
-    """The shared control plane in the shape that pytest-kind gives a cluster; KUBECONFIG leads to it."""
+    """Return the shared control plane with pytest-kind's interface, and set KUBECONFIG."""
     from mooring.testing.cluster import Cluster  # noqa: PLC0415 - as above
 
     cluster = Cluster(mooring_session)

@@ -1,1 +1,1 @@
-"""One file per command. None knows another; `cli/support/` has what they share, and puts components together."""
+"""One file per command. Commands do not import each other; `cli/support/` holds shared code and builds components."""

@@ -15,7 +15,7 @@ from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.support.advice import serve_advice, with_advisor
-from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.component_flags import component_flags, merged
 from mooring.cli.support.data_dir import DataDir
 from mooring.cli.support.duration import Duration
 from mooring.cli.support.etcd_flags import etcd_flags
@@ -60,7 +60,8 @@ _DEFAULTS = Limits()
 )
 @click.option(
     "--runtime-config",
-    default="",
+    multiple=True,
+    callback=merged,
     metavar="API=BOOL,…",
     help="Switch APIs: resource.k8s.io/v1beta1=true, api/beta=true, …",
 )
@@ -145,7 +146,7 @@ def apiserver(
     verbose: int,
     log_format: str,
 ) -> None:
-    """Run the API server until it is told to stop; SIGTERM or Ctrl-C once lets requests finish, twice does not.
+    """Run the API server until SIGTERM or Ctrl-C; once lets requests finish, twice does not.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
-"""`mooring audit`: what breaks when versions or gates change, in which order to act, and what really happens on a copy.
+"""`mooring audit`: find what breaks when versions or gates change, the order of steps, and verify it on a copy.
 
 Exit codes: 0 when nothing breaks (always, for an inventory), 1 when something does, 2 for a wrong call. Between two
-releases of Kubernetes (`--to-version`) they go by severity: see ``release_audit.py``.
+releases of Kubernetes (`--to-version`) they go by severity: see ``support/release_audit.py``.
 """
 
 import sys
@@ -21,9 +21,9 @@ from mooring.cli.support.cluster_source import (
     scheduler_flags,
     show_left_out,
 )
-from mooring.cli.support.gc_settings import garbage_waits
+from mooring.cli.support.gc_settings import defer_collection
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.live_server import are_versions_given, dumped_component, is_of_a_server, live_component
+from mooring.cli.support.live_server import are_versions_given, live_component, snapshot_component
 from mooring.cli.support.output import output_option, print_data
 from mooring.cli.support.release_audit import ReleaseQuestion, print_audit
 
@@ -133,10 +133,10 @@ def audit(
     rehearsal_seconds: float,
     output: str,
 ) -> None:
-    """Say what breaks when versions or gates change; without a change, list what uses gated features.
+    """Report what breaks when versions or gates change; without a change, list what uses gated features.
 
-    --emulation-version, --min-compatibility-version and --feature-gates say how the cluster runs now; a live server
-    is asked if none of them is given. Files are what --from takes. Nothing is changed.
+    --emulation-version, --min-compatibility-version and --feature-gates describe the cluster as it runs now; by default
+    they are read from a live server. Files are the same as with --from. Nothing is changed.
 
     \b
     Examples:
@@ -167,7 +167,7 @@ def audit(
             write_baseline,
             rehearsal_seconds if rehearse else None,
         )
-        with garbage_waits():
+        with defer_collection():
             answer = asked.answer()
         sys.exit(print_audit(answer, output, fail_if, _paint))
     if from_version or audit_logs or baseline or write_baseline:
@@ -179,8 +179,8 @@ def audit(
     snapshot = source.read(quiet=True) if source.files else None
     if source.is_live and not are_versions_given():
         current, notes = live_component(source)
-    elif snapshot is not None and is_of_a_server(snapshot) and not are_versions_given():
-        current, notes = dumped_component(snapshot)
+    elif snapshot is not None:
+        current, notes = snapshot_component(snapshot, running)
     try:
         config = parse_runtime_config(runtime_config)
         question = ask(
@@ -202,9 +202,9 @@ def audit(
         found = _answer(snapshot, question, scheduler, source, rehearsal_seconds if rehearse else None)
     except (QuestionError, SchemeError) as error:
         raise click.UsageError(str(error)) from error
-    told = {str(note) for note in snapshot.notes}  # by `source.read`
+    printed = {str(note) for note in snapshot.notes}  # by `source.read`
     for note in (*notes, *found.notes):
-        if note not in told and "are left out: not allowed" not in note:
+        if note not in printed and "are left out: not allowed" not in note:
             click.echo(f"Note: {note}", err=True)
     _print(found, output)
     differs = found.rehearsal is not None and (found.rehearsal.broken or found.rehearsal.differences)
@@ -229,9 +229,9 @@ def _answer(
     )
     if seconds is None:
         return found
-    from mooring.cli.support.rehearsal import rehearsed  # noqa: PLC0415 - as above
+    from mooring.cli.support.rehearsal import add_rehearsal  # noqa: PLC0415 - as above
 
-    return rehearsed(snapshot, question, found, scheduler.profiles, seconds)
+    return add_rehearsal(snapshot, question, found, scheduler.profiles, seconds)
 
 
 def _config_file() -> Path | None:

@@ -1,7 +1,6 @@
-"""`mooring bridge`: version, number and CEL constraints on the cluster you have.
+"""`mooring bridge`: version, number and CEL constraints on an existing cluster.
 
-Exit codes: 0 when it was told to stop, or when `--check` finds all that is needed; 1 when something is missing; 2 for a
-wrong call.
+Exit codes: 0 when stopped, or when `--check` finds all that is needed; 1 when something is missing; 2 for a wrong call.
 """
 
 import asyncio
@@ -14,9 +13,9 @@ import click
 
 from mooring.base import logs
 from mooring.base.component import resolve
-from mooring.base.metrics import registry_of
+from mooring.base.metrics import build_registry
 from mooring.base.version import BINARY
-from mooring.cli.support.leadership import run_and_stand_again, work_until_signal
+from mooring.cli.support.leadership import run_with_restarts, work_until_signal
 from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.support.output import output_option, print_data, print_table
 from mooring.cli.support.worker_flags import worker_flags
@@ -76,8 +75,8 @@ def bridge(
 ) -> None:
     """Bring version, number and CEL constraints to a stock Kubernetes cluster (1.30 and later).
 
-    Pods say them in annotations; the bridge says them again in tolerations, node labels and node affinity, which
-    every cluster understands, and keeps them current. Nothing is replaced. docs/bridge.md has the rest.
+    Pods have them in annotations; the bridge lowers them to tolerations, node labels and node affinity, which every
+    cluster supports, and keeps them current. No component is replaced. See docs/bridge.md.
 
     \b
     Examples:
@@ -97,7 +96,7 @@ def bridge(
     try:
         if check:
             sys.exit(asyncio.run(_check(kubeconfig, context, namespace, output)))
-        run_and_stand_again(
+        run_with_restarts(
             lambda: _run(
                 reach=(kubeconfig, context),
                 namespace=namespace,
@@ -112,11 +111,13 @@ def bridge(
 
 
 async def _check(kubeconfig: str | None, context: str, namespace: str, output: str) -> int:
+    from mooring.bridge.answering import check_answers  # noqa: PLC0415 - as above
     from mooring.bridge.checking import check  # noqa: PLC0415 - as above
     from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
 
     async with connect(kubeconfig, context, user_agent=user_agent("mooring-bridge", BINARY)) as client:
         found = [each async for each in check(client, namespace)]
+        found += [each async for each in check_answers(client, namespace)]
     is_lacking = any(each.is_needed and not each.is_there for each in found)
     if output == "table":
         words = {True: click.style("yes", fg="green"), False: click.style("no", fg="red")}
@@ -140,12 +141,11 @@ async def _run(
     webhooks: tuple[str, int, str],
     listen: tuple[str, int],
 ) -> bool:
-    """Work until a signal comes; False when the lease was lost."""
     from mooring.bridge.run import Bridge  # noqa: PLC0415 - as above
     from mooring.bridge.serving import WebhookServer  # noqa: PLC0415 - as above
     from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
 
-    registry = registry_of(resolve())
+    registry = build_registry(resolve())
     async with AsyncExitStack() as stack:
         agent = user_agent("mooring-bridge", BINARY)
         client = await stack.enter_async_context(connect(*reach, user_agent=agent))
@@ -154,8 +154,8 @@ async def _run(
         if port >= 0:
             server = WebhookServer(client.unguarded(), address=address, port=port, namespace=namespace, service=service)
             await stack.enter_async_context(server)
-            told = ", ".join(await server.publish()) or "nobody yet"
-            click.echo(f"Webhooks listen on {address}:{server.port}; trusted by {told}", err=True)
+            trusted_by = ", ".join(await server.publish()) or "nobody yet"
+            click.echo(f"Webhooks listen on {address}:{server.port}; trusted by {trusted_by}", err=True)
         return await work_until_signal(running, registry, listen, "The bridge is ready", elected=elected)
 
 
@@ -170,7 +170,7 @@ async def _run(
     help="A manifest, or - for standard input. Can be repeated.",
 )
 def convert(files: tuple[Path, ...]) -> None:
-    """Rewrite manifests that use the new constraints in their spec: they say them in annotations, for the bridge.
+    """Move the new constraints of manifests from the spec to annotations, for the bridge.
 
     \b
     Examples:

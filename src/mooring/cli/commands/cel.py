@@ -1,7 +1,7 @@
-"""`mooring cel`: check, evaluate and price the CEL expressions of tolerations and node affinity, without a server.
+"""`mooring cel`: check, evaluate and estimate CEL expressions of tolerations and node affinity, without a server.
 
-An expression is judged as the API server would judge a new one (`--version` is its minimum compatibility version), or
-with `--stored` as one that is already stored. Inputs are taints or nodes in JSON or YAML: a plain object, a Kubernetes
+An expression is checked as the API server would check a new one (`--version` is its minimum compatibility version), or
+with `--stored` as a stored one. Inputs are taints or nodes in JSON or YAML: a plain object, a Kubernetes
 object, a list of either, or several documents.
 """
 
@@ -36,14 +36,14 @@ class _VersionType(click.ParamType[Version]):
             self.fail(str(error), param, ctx)
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    """An expression, compiled where the options say."""
+class _Request(msgspec.Struct, frozen=True):
+    """A compiled expression."""
 
     variable: str
     program: Program
 
     def refuse_if_wrong(self, output: str) -> None:
-        """Prints what is wrong with the expression and ends the command with 1."""
+        """Print the errors of the expression and exit with 1."""
         if not self.program.issues:
             return
         if output == "table":
@@ -54,10 +54,9 @@ class _Asked(msgspec.Struct, frozen=True):
         sys.exit(1)
 
 
-def _asking(command: Command) -> Command:
-    """The expression and the options that say where it is compiled."""
+def _expression_options(command: Command) -> Command:
     for decorate in (
-        click.option("--stored", is_flag=True, help="Judge it as an expression that is already stored."),
+        click.option("--stored", is_flag=True, help="Check it as an expression that is already stored."),
         click.option(
             "--version",
             "at",
@@ -80,14 +79,14 @@ _input_option = click.option(
 
 @click.group()
 def cel() -> None:
-    """Check, evaluate and price CEL expressions for tolerations and node affinity."""
+    """Check, evaluate and estimate CEL expressions for tolerations and node affinity."""
 
 
 @cel.command()
-@_asking
+@_expression_options
 @output_option("table", "json", "yaml")
 def check(*, expression: str, env: str, at: Version, stored: bool, output: str) -> None:
-    """Say whether an expression would be accepted: its errors, its type and its estimated cost.
+    """Check whether an expression would be accepted: its errors, its type and its estimated cost.
 
     \b
     Examples:
@@ -118,11 +117,11 @@ def check(*, expression: str, env: str, at: Version, stored: bool, output: str) 
 
 
 @cel.command("eval")
-@_asking
+@_expression_options
 @_input_option
 @output_option("table", "json", "yaml")
 def evaluate(*, expression: str, env: str, at: Version, stored: bool, file: IO[bytes] | None, output: str) -> None:
-    """Evaluate an expression on taints or nodes; without --input on one that has nothing set.
+    """Evaluate an expression on taints or nodes; without --input on an empty one.
 
     \b
     Examples:
@@ -131,7 +130,7 @@ def evaluate(*, expression: str, env: str, at: Version, stored: bool, file: IO[b
     """
     asked = _ask(expression, env, at, stored)
     asked.refuse_if_wrong(output)
-    outcomes = [_evaluated(asked, name, value) for name, value in _inputs(file, _ENVIRONMENTS[env])]
+    outcomes = [_evaluate(asked, name, value) for name, value in _inputs(file, _ENVIRONMENTS[env])]
     if output != "table":
         print_data(outcomes, output)
     else:
@@ -141,11 +140,11 @@ def evaluate(*, expression: str, env: str, at: Version, stored: bool, file: IO[b
 
 
 @cel.command()
-@_asking
+@_expression_options
 @_input_option
 @output_option("table", "json", "yaml")
 def cost(*, expression: str, env: str, at: Version, stored: bool, file: IO[bytes] | None, output: str) -> None:
-    """Say what an expression costs: the estimate, and with --input what evaluating it really costs.
+    """Show the cost of an expression: the estimate, and with --input the actual cost.
 
     \b
     Examples:
@@ -157,7 +156,7 @@ def cost(*, expression: str, env: str, at: Version, stored: bool, file: IO[bytes
     program = asked.program
     shown: dict[str, Any] = {"minCost": program.min_cost, "maxCost": program.max_cost, "costLimit": COST_LIMIT}
     if file is not None:
-        counted = [_evaluated(asked, name, value) for name, value in _inputs(file, _ENVIRONMENTS[env])]
+        counted = [_evaluate(asked, name, value) for name, value in _inputs(file, _ENVIRONMENTS[env])]
         shown["evaluations"] = [{"input": each["input"], "cost": each["cost"]} for each in counted]
     if output != "table":
         print_data(shown, output)
@@ -168,17 +167,17 @@ def cost(*, expression: str, env: str, at: Version, stored: bool, file: IO[bytes
     sys.exit(0 if program.max_cost <= COST_LIMIT else 1)
 
 
-def _ask(expression: str, env: str, at: Version, stored: bool) -> _Asked:
+def _ask(expression: str, env: str, at: Version, stored: bool) -> _Request:
     environments = _ENVIRONMENTS[env]
     environment: Environment = environments.stored_expressions() if stored else environments.new_expressions(at)
-    return _Asked(env, environment.compile(expression))
+    return _Request(env, environment.compile(expression))
 
 
 def _issue_data(issue: Any) -> dict[str, Any]:
     return {"line": issue.line, "column": issue.column, "message": issue.message}
 
 
-def _evaluated(asked: _Asked, name: str, value: dict[str, Any]) -> dict[str, Any]:
+def _evaluate(asked: _Request, name: str, value: dict[str, Any]) -> dict[str, Any]:
     try:
         result, counted = asked.program.evaluate_counted({asked.variable: value}, limit=COST_LIMIT)
     except EvaluationError as error:
@@ -187,7 +186,6 @@ def _evaluated(asked: _Asked, name: str, value: dict[str, Any]) -> dict[str, Any
 
 
 def _plain(value: Any) -> Any:
-    """A CEL value as JSON has it."""
     match value:
         case Optional():
             return _plain(value.value) if value.present else None
@@ -210,7 +208,6 @@ def _plain(value: Any) -> Any:
 
 
 def _inputs(file: IO[bytes] | None, environments: Environments) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each input with a name for it."""
     if file is None:
         yield "(empty)", {"labels": {}} if environments is NODE else {"key": "", "value": "", "effect": ""}
         return
@@ -228,7 +225,7 @@ def _inputs(file: IO[bytes] | None, environments: Environments) -> Iterator[tupl
 
 
 class _Loader(yaml.CSafeLoader):
-    """Reads times as text: what they mean is for CEL to say."""
+    """Read timestamps as strings: CEL parses them."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -248,7 +245,6 @@ def _items(document: Any) -> list[Any]:
 
 
 def _node(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A node as Kubernetes writes it, or just its labels."""
     metadata = given.get("metadata")
     name, labels = f"[{index}]", given.get("labels")
     if isinstance(metadata, dict):
@@ -260,7 +256,6 @@ def _node(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, An
 
 
 def _taints(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A taint, or every taint of a node."""
     spec = given.get("spec")
     if isinstance(given.get("metadata"), dict) or isinstance(spec, dict):
         name = str((given.get("metadata") or {}).get("name") or f"[{index}]")

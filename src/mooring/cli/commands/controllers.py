@@ -6,16 +6,16 @@ from prometheus_client import CollectorRegistry
 
 from mooring.base import logs
 from mooring.base.component import Component
-from mooring.base.metrics import registry_of
+from mooring.base.metrics import build_registry
 from mooring.cli.support.component_flags import component_flags
 from mooring.cli.support.duration import Duration
-from mooring.cli.support.leadership import run_and_stand_again, work_until_signal
+from mooring.cli.support.leadership import run_with_restarts, work_until_signal
 from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.support.worker_flags import worker_flags
 from mooring.client import ClientError, LeaseTimes, connect, user_agent
 from mooring.client.elected import LeaderElection
 from mooring.controllers.options import COMPONENT, ControllerOptions, UnknownControllerError, for_component
-from mooring.controllers.run import Controllers, agree_on_versions
+from mooring.controllers.run import Controllers, discover_versions
 
 DEFAULT_PORT = 10252
 _DEFAULTS = ControllerOptions()
@@ -59,7 +59,7 @@ def controllers(
     verbose: int,
     log_format: str,
 ) -> None:
-    """Run the controllers until they are told to stop, against Mooring or any Kubernetes cluster.
+    """Run the controllers until SIGTERM or Ctrl-C, against Mooring or any Kubernetes cluster.
 
     \b
     Examples:
@@ -75,12 +75,12 @@ def controllers(
         options = replace(options, node_grace_seconds=node_monitor_grace_period)
     election = LeaderElection(COMPONENT, enabled=leader_elect, times=lease_times(LeaseTimes()))
     try:
-        run_and_stand_again(
+        run_with_restarts(
             lambda: _run(
                 names.split(","),
                 options,
                 election,
-                registry_of(running),
+                build_registry(running),
                 reach=(kubeconfig, context),
                 listen=(bind_address, port),
             )
@@ -100,11 +100,10 @@ async def _run(
     reach: tuple[str | None, str],
     listen: tuple[str, int],
 ) -> bool:
-    """Work until a signal comes; False when the lease was lost."""
     agent = user_agent(COMPONENT, options.version)
     kubeconfig, context = reach
     async with connect(kubeconfig, context, user_agent=agent, scheme=options.scheme, grouped=True) as client:
-        await agree_on_versions(client)
+        await discover_versions(client)
         running = Controllers(client, options, names=names, election=election, registry=registry)
         greeting = f"The controllers are ready: {', '.join(running.controllers)}"
         return await work_until_signal(running, registry, listen, greeting, elected=election.enabled)

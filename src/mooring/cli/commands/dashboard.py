@@ -19,7 +19,7 @@ from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
 from mooring.cli.support.dashboard_process import READY
-from mooring.cli.support.gc_settings import collect_garbage_less, garbage_waits
+from mooring.cli.support.gc_settings import collect_garbage_less, defer_collection
 from mooring.cli.support.live_server import are_versions_given
 from mooring.cli.support.signals import StopSignal
 from mooring.cli.support.simulation_settings import settings_of
@@ -52,11 +52,11 @@ def dashboard(
     allow_changes: bool,
     while_stdin: bool,
 ) -> None:
-    """See a cluster in a browser: what is pending and why, what would help, what would happen if.
+    """Show a cluster in a browser: pending pods with reasons and remedies, and what-if scenarios.
 
     For a live cluster (Mooring or any Kubernetes), a dump or a data directory. It is read with your own credentials and
-    never written to, unless you give --allow-changes. The page is for this machine only: the address has a secret, so
-    give it to nobody else.
+    never written to, unless you give --allow-changes. The page is served to this machine only: the URL contains a
+    secret, do not share it.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def dashboard(
       mooring dashboard --allow-changes
     """
     logs.configure(0, "text")
-    logging.getLogger("mooring.constraints").setLevel(logging.CRITICAL)  # what they complain about is on the pages
+    logging.getLogger("mooring.constraints").setLevel(logging.CRITICAL)  # constraint errors are on the pages
     if allow_changes and not source.is_live:
         raise click.UsageError(
             f"--allow-changes: {source.origin} cannot be changed; leave it out, or name a live cluster"
@@ -75,7 +75,7 @@ def dashboard(
     if browser is None:
         browser = sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32"))
     try:
-        with garbage_waits():
+        with defer_collection():
             asyncio.run(_serve(access, port, browser=browser, while_stdin=while_stdin))
     except OSError as error:
         raise click.ClickException(str(error)) from error
@@ -86,9 +86,10 @@ def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoic
     from mooring.dashboard.options import Running  # noqa: PLC0415 - as above
 
     return Access(
-        origin=source.origin,  # tells what is wrong with the kubeconfig
+        origin=source.origin,  # reports errors in the kubeconfig
         settings=settings_of(running, scheduler),
-        running=Running(running) if are_versions_given() or not source.is_live else None,
+        settings_for=None if are_versions_given() else lambda found: settings_of(found.component, scheduler),
+        running=Running(running),
         connect=source.client if source.is_live else None,
         read=None if source.is_live else partial(source.read, quiet=True),
         namespace=source.namespace,
@@ -116,7 +117,6 @@ async def _serve(access: "Access", port: int, *, browser: bool, while_stdin: boo
 
 
 async def _read(cluster: "Watching") -> None:
-    """Wait until the cluster is read, which makes much that stays."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_READING_SECONDS):
             await cluster.ready()

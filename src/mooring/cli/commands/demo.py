@@ -1,4 +1,4 @@
-"""`mooring demo`: the five proposals in two minutes, on throw-away control planes. See ``demo_guide.py``."""
+"""`mooring demo`: the five proposals in two minutes, on throw-away control planes. See ``support/demo_guide.py``."""
 
 import asyncio
 import tempfile
@@ -30,7 +30,7 @@ def demo(*, fast: bool, verbose: int) -> None:
     """
     logs.configure(verbose)
     if not verbose:
-        logs.get("mooring").setLevel("ERROR")  # what goes wrong on purpose is told by the demo itself
+        logs.get("mooring").setLevel("ERROR")  # the demo itself reports deliberate errors
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mooring-demo-") as folder:
         guide = Guide(_examples(), Path(folder), 0.0 if fast else _PAUSE_SECONDS)
@@ -42,7 +42,6 @@ def demo(*, fast: bool, verbose: int) -> None:
 
 
 def _examples() -> Path:
-    """The examples: beside the sources, or inside of the installed package."""
     package = Path(mooring.__file__).parent
     inside = package / "examples"
     return inside if inside.is_dir() else package.parents[1] / "examples"

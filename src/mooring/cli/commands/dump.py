@@ -1,4 +1,4 @@
-"""`mooring dump`: all that explain, simulate, audit and lint read of a cluster, in one file.
+"""`mooring dump`: write everything that explain, simulate, audit and lint read of a cluster to one file.
 
 Exit codes: 0 when everything could be read, 3 when something was left out (it is written down in the file, too).
 """
@@ -8,7 +8,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -26,7 +26,7 @@ INCOMPLETE = 3
 def dump(*, source: ClusterSource, file: Path) -> None:
     """Write what explain, simulate, audit and lint read of a cluster into one FILE, or to standard output.
 
-    Secrets, ConfigMaps and Events are never read. What else could not be read is listed in the file and told here.
+    Secrets, ConfigMaps and Events are never read. Anything else that could not be read is listed in the file and here.
 
     \b
     Examples:
@@ -37,26 +37,15 @@ def dump(*, source: ClusterSource, file: Path) -> None:
     from mooring.advisor.snapshot.to_file import write  # noqa: PLC0415 - `--help` should not wait for it
 
     snapshot = source.read()
-    with _opened(file) as stream:
-        count = write(snapshot, stream, server=_server(source))
+    with _open_atomically(file) as stream:
+        count = write(snapshot, stream)
     where = "standard output" if str(file) == "-" else click.format_filename(file)
     click.echo(f"{count:,} objects of {source.origin} are in {where}", err=True)
     sys.exit(INCOMPLETE if snapshot.forbidden else 0)
 
 
-def _server(source: ClusterSource) -> dict[str, Any] | None:
-    """How a live server runs: its versions and gates."""
-    if not source.is_live:
-        return None
-    from mooring.advisor.audit.live import shown_by  # noqa: PLC0415 - as above
-    from mooring.cli.support.live_server import asked  # noqa: PLC0415 - as above
-
-    return asked(source, shown_by)._asdict()
-
-
 @contextmanager
-def _opened(file: Path) -> "Iterator[IO[bytes]]":
-    """The file to write to, which is there only when all of it is."""
+def _open_atomically(file: Path) -> "Iterator[IO[bytes]]":
     if str(file) == "-":
         yield sys.stdout.buffer
         return

@@ -1,4 +1,4 @@
-"""`mooring experiment`: many simulations at once, from one file, into one table."""
+"""`mooring experiment`: run many simulations from one file into one table."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 @click.group()
 def experiment() -> None:
-    """Run many simulations from one file, and compare what they come to."""
+    """Run many simulations from one file, and compare the results."""
 
 
 @experiment.command()
@@ -34,7 +34,7 @@ def experiment() -> None:
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster instead, such as tcp://10.0.0.1:8786.")
 @click.option("--only", multiple=True, metavar="WORD", help="Only runs with this in their name. Can be repeated.")
 def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, only: tuple[str, ...]) -> None:
-    """Do every run of FILE that has not been done yet, on all cores, and write one table.
+    """Execute every run of FILE that is not done yet, on all cores, and write one table.
 
     A run is a cluster, a workload, a scheduler and a seed. Each result is kept in DIR/runs; DIR/table.csv has a line
     for each run, DIR/summary.csv means and standard deviations over the seeds.
@@ -59,7 +59,7 @@ def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, onl
     except KeyboardInterrupt:
         click.echo("Interrupted: run it again to go on.", err=True)
         sys.exit(INTERRUPTED)
-    _tell(found, folder, results)
+    _report(found, folder, results)
 
 
 def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[str, ...]) -> "list[Replayed]":
@@ -99,7 +99,7 @@ def _profiles(path: str) -> "tuple[ProfileSpec, ...]":
         raise ExperimentError(f"{path}: {problem}") from problem
 
 
-def _tell(found: "Experiment", folder: Path, results: "list[Replayed]") -> None:
+def _report(found: "Experiment", folder: Path, results: "list[Replayed]") -> None:
     from mooring.advisor.experiments import tables  # noqa: PLC0415 - as above
     from mooring.cli.support.output import print_table  # noqa: PLC0415 - as above
 

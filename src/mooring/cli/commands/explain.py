@@ -1,29 +1,38 @@
-"""`mooring explain`: why a pod is pending, or where it is, and the smallest changes that would help.
+"""`mooring explain`: why pods do not run, or why one runs where it does, and what would help.
 
-Exit codes: 0 when the question was answered, 1 when it could not be, 2 for a wrong call, 3 when `--fail-if pending` was
-asked and no node would take the pod.
+Exit codes: 0 when there was an answer; 1 when something could not be read; 3 with `--fail-if pending` when a pod does
+not run as things are.
 """
 
 import asyncio
 import logging
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
-from msgspec.structs import replace
 
 from mooring.base.component import Component
-from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
-from mooring.cli.support.gc_settings import garbage_waits
-from mooring.cli.support.live_server import are_versions_given, dumped_component, is_of_a_server
+from mooring.cli.support import completions
+from mooring.cli.support.cluster_source import (
+    ClusterSource,
+    SchedulerChoice,
+    cluster_source,
+    scheduler_flags,
+    show_notes,
+)
+from mooring.cli.support.gc_settings import defer_collection
+from mooring.cli.support.live_server import snapshot_component
 from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.pool_flags import pool_facts, pool_option, read_pools
+from mooring.cli.support.simulation_settings import settings_of
 
 if TYPE_CHECKING:
-    from mooring.advisor.explain import SchedulingExplanation
+    from mooring.advisor.explain import Overview, SchedulingExplanation, Subject
+    from mooring.advisor.simulate import Settings
     from mooring.advisor.snapshot import Snapshot
     from mooring.api.meta_v1 import Resource
 
@@ -36,36 +45,44 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 FAILED = 3
 _PAUSE_SECONDS = 0.5
-"""What changes within this time is one change to `--watch`."""
+"""Changes within this time are one change to `--watch`."""
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[KIND] [NAMESPACE/]NAME")
+@click.argument("names", nargs=-1, metavar="[KIND] [[NAMESPACE/]NAME]", shell_complete=completions.subjects)
 @click.option(
     "-f",
     "--filename",
     type=click.Path(exists=True, allow_dash=True, dir_okay=False, path_type=Path),
     help="A pod or workload that is not in the cluster yet.",
 )
-@click.option("-n", "--namespace", metavar="NAME", help="The namespace.  [default: that of the kubeconfig's context]")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    shell_complete=completions.namespaces,
+    help="The namespace.  [default: that of the kubeconfig's context]",
+)
+@click.option("-A", "--all-namespaces", is_flag=True, help="Everything that does not run, in all namespaces.")
+@click.option("--owner", default="", metavar="[KIND/]NAME", help="Only what this workload owns.")
 @click.option(
     "--suggestions",
     type=click.IntRange(0, 50),
     default=5,
     show_default=True,
     metavar="N",
-    help="The most changes to suggest.",
+    help="The most changes to suggest; 0 spares the search.",
 )
 @click.option(
     "--fail-if",
     "--fail-on",
     "fail_if",
     type=click.Choice(["pending"]),
-    help="Exit with 3 when this is so: pending, if no node would take the pod as things are.",
+    help="Exit with 3 when this is so: pending, if a pod does not run as things are.",
 )
-@click.option(
-    "-w", "--watch", is_flag=True, help="Explain again whenever the answer changes, until the pod has a node."
-)
+@click.option("-v", "--verbose", is_flag=True, help="Show kube-scheduler's message too.")
+@click.option("-w", "--watch", is_flag=True, help="Explain again whenever the answer changes.")
+@pool_option
 @cluster_source
 @scheduler_flags
 @output_option("table", "wide", "json", "yaml")
@@ -77,39 +94,50 @@ def explain(
     names: tuple[str, ...],
     filename: Path | None,
     namespace: str | None,
+    all_namespaces: bool,
+    owner: str,
     suggestions: int,
+    verbose: bool,
     watch: bool,
     fail_if: str | None,
+    pools: tuple[str, ...],
     output: str,
 ) -> None:
-    """Say why a pod is pending, or why it is where it is, and what would help.
+    """Explain why pods do not run, or why one runs where it does, and what would help.
 
-    The scheduler's own engine judges every node of a live cluster (Mooring or any Kubernetes), of a dump, or of a data
-    directory; nothing is changed. Every suggestion was tried: after it, the pod would be scheduled.
+    Without a name it is about everything that does not run, grouped by cause: in the namespace, or with -A in all of
+    them. The scheduler's own engine evaluates every node of a live cluster (Mooring or any Kubernetes), of a dump, or
+    of a data directory; nothing is changed. Every suggestion was tried in a simulated rollout.
 
     \b
     Examples:
-      mooring explain pod shop/web-5d9f7
+      mooring explain -A
+      mooring explain -n shop --owner deployment/web
+      mooring explain shop/web-5d9f7
       mooring explain deployment/web -n shop -o wide
       mooring explain -f pod.yaml --from cluster.yaml
       mooring explain -f pod.yaml --fail-if pending
       mooring explain pod web --watch
     """
-    if bool(names) == (filename is not None):
-        raise click.UsageError("name a pod or workload, as in `pod shop/web` or `deployment/web`, or a file with -f")
-    named = _parsed(names, namespace) if names else ("", namespace or "", "")
-    asking = _Asking(source, running, scheduler, suggestions, filename, *named)
+    if names and filename is not None:
+        raise click.UsageError("name a pod or workload, or give a file with -f: not both")
+    if (names or filename is not None) and (all_namespaces or owner):
+        raise click.UsageError("-A and --owner are for everything that does not run: leave the name out")
     if watch and (not source.is_live or filename is not None):
         raise click.UsageError("--watch is for pods and workloads of a live cluster")
+    kind, space, name = _parse_names(names, namespace) if names else ("", namespace or "", "")
+    question = _Question(
+        source, running, scheduler, suggestions, filename, kind, "" if all_namespaces else space, name, owner,
+        is_everywhere=all_namespaces, output=output, verbose=verbose, pools=pools,
+    )  # fmt: skip
     with _quiet():
         if watch:
-            asyncio.run(_watch(asking, output))
+            asyncio.run(_watch(question))
             return
-        with garbage_waits():
-            snapshot = source.read(_kinds(), raw=False)
-            found = asking.of(snapshot).answer(snapshot)
-    _show(found, output)
-    sys.exit(FAILED if fail_if and found.state in ("Unschedulable", "NotAttempted") else 0)
+        with defer_collection():
+            snapshot = source.read(_kinds(), raw=bool(pools), quiet=True)
+            is_well = question.show(snapshot)
+    sys.exit(FAILED if fail_if and not is_well else 0)
 
 
 def _kinds() -> "Collection[type[Resource]]":
@@ -120,7 +148,6 @@ def _kinds() -> "Collection[type[Resource]]":
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What constraints complain about is in the answer."""
     log = logging.getLogger("mooring.constraints")
     before = log.level
     log.setLevel(logging.CRITICAL)
@@ -130,8 +157,8 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
-class _Asking(msgspec.Struct, frozen=True):
-    """What was asked."""
+class _Question(msgspec.Struct, frozen=True):
+    """The flags."""
 
     source: ClusterSource
     running: Component
@@ -141,56 +168,133 @@ class _Asking(msgspec.Struct, frozen=True):
     kind: str = ""
     namespace: str = ""
     name: str = ""
+    owner: str = ""
+    is_everywhere: bool = False
+    output: str = "table"
+    verbose: bool = False
+    pools: tuple[str, ...] = ()
 
-    def of(self, snapshot: "Snapshot") -> "_Asking":
-        """The same, with the gates of the server that a dump is of, unless flags name others."""
-        if not self.source.files or are_versions_given() or not is_of_a_server(snapshot):
-            return self
-        from mooring.scheduler.running.options import for_component  # noqa: PLC0415 - `--help` should not wait for it
+    @property
+    def space(self) -> str:
+        """The namespace to survey; empty for all, which is also the default of a dump."""
+        if self.is_everywhere or (not self.namespace and not self.source.is_live):
+            return ""
+        return self.namespace or self.source.namespace
 
-        running, notes = dumped_component(snapshot)
-        for note in notes:
-            click.echo(f"Note: {note}", err=True)
-        return replace(
-            self, running=running, scheduler=replace(self.scheduler, features=for_component(running).features)
-        )
+    def settings(self, snapshot: "Snapshot") -> "Settings":
+        """Return the rules to use: those of the cluster's release, unless flags name others."""
+        component, notes = snapshot_component(snapshot, self.running)
+        show_notes([*snapshot.notes, *notes])
+        return settings_of(component, self.scheduler)
 
-    def answer(self, snapshot: "Snapshot") -> "SchedulingExplanation":
-        """Raises ClickException when there is no such thing."""
-        from mooring.admission.options import for_component  # noqa: PLC0415 - `--help` should not wait for it
-        from mooring.advisor.explain import NotThereError, explain, find, from_file  # noqa: PLC0415 - as above
+    def show(self, snapshot: "Snapshot") -> bool:
+        """Print the answer; return whether everything that was asked about runs."""
+        from mooring.advisor.explain import Overview, overview_text  # noqa: PLC0415 - as above
+
+        settings = self.settings(snapshot)
+        is_verbose = self.verbose or self.output == "wide"
+        is_text = self.output in ("table", "wide")
+
+        def print_causes(found: Overview) -> None:
+            _echo(overview_text.cause_lines(found, verbose=is_verbose, style=_style))
+
+        found = self.answer(snapshot, settings, print_causes if is_text else None)
+        if isinstance(found, Overview) and is_text:
+            _echo(overview_text.remedy_lines(found, style=_style))
+        else:
+            self.print(found)
+        return not _is_problem(found)
+
+    def answer(
+        self, snapshot: "Snapshot", settings: "Settings", on_causes: "Callable[[Overview], None] | None" = None
+    ) -> "Overview | SchedulingExplanation":
+        """Explain one pod or workload, or everything that does not run; `on_causes` gets the latter without remedies.
+
+        Raises ClickException for a name that does not exist.
+        """
+        from mooring.advisor.explain import explain, overview  # noqa: PLC0415 - as above
+
+        if not self.name and self.file is None:
+            if why := snapshot.unread("pods"):
+                raise click.ClickException(f"the pods of {snapshot.origin} could not be read ({why})")
+            space, remedies = self.space, self.suggestions > 0
+            return overview(
+                snapshot, settings, namespace=space, owner=self.owner, remedies=remedies, on_causes=on_causes
+            )
+        snapshot, subject = self.subject(snapshot, settings)
+        events = self._events(subject) if self.source.is_live and self.file is None and on_causes else ()
+        found = explain(snapshot, subject, settings, suggestions=self.suggestions, events=events)
+        if not self.pools or not _is_problem(found):
+            return found
+        facts = pool_facts(snapshot, read_pools(self.pools, snapshot), subject.pod)
+        return msgspec.structs.replace(found, facts=[*found.facts, *facts])
+
+    def subject(self, snapshot: "Snapshot", settings: "Settings") -> "tuple[Snapshot, Subject]":
+        from mooring.advisor.explain import NotThereError, find, from_file  # noqa: PLC0415 - as above
         from mooring.advisor.snapshot import SnapshotError  # noqa: PLC0415 - as above
 
-        options = for_component(self.running)
         namespace = self.namespace or self.source.namespace
         try:
             if self.file is None:
-                subject = find(snapshot, self.kind, namespace, self.name, options)
-            else:
-                snapshot, subject = from_file(snapshot, self.file, namespace, options)
+                return snapshot, find(snapshot, self.kind, namespace, self.name, settings.admission)
+            return from_file(snapshot, self.file, namespace, settings.admission)
         except (NotThereError, SnapshotError) as error:
             raise click.ClickException(str(error)) from error
-        scheduler = self.scheduler
-        return explain(
-            snapshot,
-            subject,
-            profiles=scheduler.profiles,
-            features=scheduler.features,
-            registry=scheduler.registry,
-            suggestions=self.suggestions,
-        )
+
+    def _events(self, subject: "Subject") -> Sequence[str]:
+        from mooring.advisor.snapshot.events import warnings_about  # noqa: PLC0415 - as above
+
+        if not subject.exists:
+            return ()
+
+        async def read() -> Sequence[str]:
+            async with self.source.client() as client:
+                return await warnings_about(client, subject.pod)
+
+        return asyncio.run(read())
+
+    def print(self, found: "Overview | SchedulingExplanation") -> None:
+        from mooring.advisor.explain import Overview, overview_text, text  # noqa: PLC0415 - as above
+
+        if self.output in ("json", "yaml"):
+            print_data(msgspec.to_builtins(found), self.output)
+        elif isinstance(found, Overview):
+            _echo(overview_text.cause_lines(found, verbose=self.verbose, style=_style))
+            _echo(overview_text.remedy_lines(found, style=_style))
+        else:
+            _echo(text.lines(found, wide=self.output == "wide", verbose=self.verbose, style=_style))
 
 
-def _parsed(names: tuple[str, ...], namespace: str | None) -> tuple[str, str, str]:
-    """Kind, namespace and name of `pod shop/web`, `deployment/web`, `pod/web` or `web`."""
+def _is_problem(found: "Overview | SchedulingExplanation") -> bool:
+    from mooring.advisor.explain import Overview  # noqa: PLC0415 - as above
+    from mooring.advisor.explain.results import PROBLEMS  # noqa: PLC0415 - as above
+
+    return bool(found.groups) if isinstance(found, Overview) else found.state in PROBLEMS
+
+
+def _style(text: str, style: str) -> str:
+    return click.style(text, **_STYLES[style])
+
+
+def _echo(lines: Iterator[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def _parse_names(names: tuple[str, ...], namespace: str | None) -> tuple[str, str, str]:
+    """Return kind, namespace and name of `pod shop/web`, `deployment/web`, `shop/web`, `pod/web` or `web`."""
+    from mooring.advisor.explain.subject import is_kind  # noqa: PLC0415 - `--help` should not wait for it
+
     if len(names) > 2:
         raise click.UsageError(f"too many words: {' '.join(names)}; one pod or workload at a time")
     if len(names) == 2:
         kind, rest = names
         space, _, name = rest.rpartition("/")
     else:
-        kind, _, name = names[0].rpartition("/")
-        space = ""
+        first, _, name = names[0].rpartition("/")
+        kind, space = (first, "") if not first or is_kind(first) else ("", first)
+        if first.count("/") == 1 and is_kind(first.partition("/")[0]):
+            kind, _, space = first.partition("/")
     if space and namespace and space != namespace:
         raise click.UsageError(f"the namespace is {space} or {namespace}, not both")
     if not name or "/" in kind or "/" in space:
@@ -198,34 +302,24 @@ def _parsed(names: tuple[str, ...], namespace: str | None) -> tuple[str, str, st
     return kind or "pod", space or namespace or "", name
 
 
-def _show(found: "SchedulingExplanation", output: str) -> None:
-    if output in ("json", "yaml"):
-        print_data(msgspec.to_builtins(found), output)
-        return
-    from mooring.advisor.explain import text  # noqa: PLC0415 - as above
-
-    for line in text.lines(found, wide=output == "wide", style=lambda each, name: click.style(each, **_STYLES[name])):
-        click.echo(line)
-
-
-async def _watch(asking: _Asking, output: str) -> None:
-    """Keep the objects up to date, and explain anew when the answer is another one."""
+async def _watch(question: _Question) -> None:
     from mooring.advisor.snapshot import SnapshotError  # noqa: PLC0415 - as above
     from mooring.advisor.snapshot.following import following  # noqa: PLC0415 - as above
 
     before = None
     try:
-        async with asking.source.client() as client:
+        async with question.source.client() as client:
             async for snapshot in following(
-                client, asking.source.origin, _kinds(), _PAUSE_SECONDS, asking.source.namespace
+                client, question.source.origin, _kinds(), _PAUSE_SECONDS, question.source.namespace
             ):
-                found = asking.answer(snapshot)
+                component, _ = snapshot_component(snapshot, question.running)
+                found = question.answer(snapshot, settings_of(component, question.scheduler))
+                if found != before and before is not None and question.output in ("table", "wide"):
+                    click.echo()
                 if found != before:
-                    if before is not None and output in ("table", "wide"):
-                        click.echo()
-                    _show(found, output)
+                    question.print(found)
                 before = found
-                if found.state == "Scheduled":
+                if getattr(found, "state", "") == "Scheduled":
                     return
     except SnapshotError as error:
         raise click.ClickException(str(error)) from error

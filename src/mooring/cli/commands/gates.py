@@ -1,4 +1,4 @@
-"""`mooring gates`: the feature gates there are at a version, and how each stands."""
+"""`mooring gates`: list the feature gates at a version and their states."""
 
 import click
 
@@ -17,7 +17,7 @@ _COLOUR = {Stage.ALPHA: "yellow", Stage.BETA: "cyan", Stage.GA: "green", Stage.D
 def gates(running: Component, output: str) -> None:
     """List the feature gates at a version: stage, default, whether locked, and whether on with these flags.
 
-    KUBERNETES says what that release of Kubernetes has of the gate; some are in no release.
+    KUBERNETES is the gate in that release of Kubernetes; some are in no release.
 
     \b
     Examples:
@@ -34,7 +34,7 @@ def gates(running: Component, output: str) -> None:
 
 
 def released(state: GateState, running: Component) -> str:
-    """What Kubernetes has of a gate in the release that is emulated: `same`, something else, or nothing at all."""
+    """Return how the emulated Kubernetes release has a gate: `same`, its stage and default, or not at all."""
     theirs = kubernetes_gates().get(state.gate.name)
     if theirs is None:
         return "in no release"

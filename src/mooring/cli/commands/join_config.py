@@ -1,7 +1,7 @@
-"""`mooring join-config`: all that a kubelet needs to join the cluster, and nothing that is good for more.
+"""`mooring join-config`: write the credentials and configuration with which a kubelet joins the cluster.
 
-It makes a bootstrap token that lasts a day, and writes three files: the authority of the server, a kubeconfig with it,
-and a KubeletConfiguration. With them the kubelet asks for a certificate of its own, gets it, and renews it by itself.
+It creates a bootstrap token valid for a day, and writes three files: the server's CA, a bootstrap kubeconfig and a
+KubeletConfiguration. The kubelet then requests its own certificate and renews it.
 """
 
 import shlex
@@ -66,8 +66,8 @@ def join_config(
 ) -> None:
     """Write what the kubelet of the node NAME needs to join the cluster, and print how to start it.
 
-    The files hold a token with which a machine can ask for the certificate of a node, until its time is over. Whoever
-    has it can join as any node that is not there: copy it to that machine alone.
+    The files contain a token with which a machine can request a node certificate until the token expires. With it, a
+    machine can join as any node that does not exist: copy the files to that machine only.
 
     \b
     Examples:
@@ -81,7 +81,7 @@ def join_config(
     if wrong:
         raise click.BadParameter(f"{name!r} is no name for a node: {'; '.join(wrong)}", param_hint="NAME")
     source = ClusterSource(kubeconfig, context, hint="start a server with mooring up")
-    source.origin  # noqa: B018 - tells what is wrong with the kubeconfig
+    source.origin  # noqa: B018 - reports errors in the kubeconfig
     connection = files.load(kubeconfig, context)
     token = _make_token(source, name, timedelta(hours=ttl_hours))
     url = server or connection.server
@@ -97,7 +97,7 @@ def join_config(
 def _make_token(source: ClusterSource, name: str, life: timedelta) -> str:
     from mooring.api import bootstrap_tokens  # noqa: PLC0415 - as above
     from mooring.apiserver.messages.users import JOINING_NODES  # noqa: PLC0415 - as above
-    from mooring.cli.support.live_server import asked  # noqa: PLC0415 - as above
+    from mooring.cli.support.live_server import ask_server  # noqa: PLC0415 - as above
 
     token = bootstrap_tokens.new_token()
     until = datetime.now(UTC) + life
@@ -106,12 +106,11 @@ def _make_token(source: ClusterSource, name: str, life: timedelta) -> str:
     async def create(client: "Client") -> None:
         await client.create(secret)
 
-    asked(source, create)
+    ask_server(source, create)
     return token
 
 
 def _kubelet(folder: Path, runtime: str, serving: bool) -> dict[str, Any]:
-    """A KubeletConfiguration that lets nobody in whom the API server does not let in."""
     configuration: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",

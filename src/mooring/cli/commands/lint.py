@@ -1,4 +1,4 @@
-"""`mooring lint`: judge manifests as an API server of a given version would, and say what it would not.
+"""`mooring lint`: validate manifests as an API server of a given version would, and find more.
 
 Exit codes: 0 when nothing was found that `--fail-if` names, 1 when something was, 2 for a wrong call.
 """
@@ -14,7 +14,7 @@ from mooring.advisor.lint import NodesError, Settings, Severity, reports, rules,
 from mooring.advisor.lint.cluster import Node, read_nodes
 from mooring.advisor.lint.facts import ClusterFacts, facts_of
 from mooring.advisor.lint.sources import Source, UnreadableError
-from mooring.advisor.policies.judging import POLICIES
+from mooring.advisor.policies.evaluation import POLICIES
 from mooring.api.core_v1 import LimitRange, Namespace, ResourceQuota
 from mooring.api.core_v1 import Node as CoreNode
 from mooring.api.meta_v1 import Resource
@@ -24,10 +24,10 @@ from mooring.api.scheme import SchemeError, parse_runtime_config
 from mooring.api.storage_v1 import StorageClass
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource
-from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.component_flags import component_flags, merged
 from mooring.cli.support.cores import cores
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.live_server import are_versions_given, dumped_component, live_component, served_kinds
+from mooring.cli.support.live_server import are_versions_given, served_kinds, snapshot_component
 from mooring.cli.support.output import output_option
 
 _COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
@@ -35,7 +35,6 @@ _SEVERITIES = {str(severity): severity for severity in reversed(Severity)}
 
 
 def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
-    """The numbers of the rules that are named, by number or name."""
     named = [word.strip() for value in values for word in value.split(",") if word.strip()]
     unknown = [word for word in named if word not in rules.BY_NAME]
     if unknown:
@@ -46,7 +45,9 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR|-…")
 @component_flags
-@click.option("--runtime-config", metavar="API=BOOL,…", default="", help="Switch API versions on or off.")
+@click.option(
+    "--runtime-config", metavar="API=BOOL,…", multiple=True, callback=merged, help="Switch API versions on or off."
+)
 @click.option(
     "--nodes", "nodes_file", metavar="FILE", help="Compare with these nodes: what `kubectl get nodes -o yaml` prints."
 )
@@ -70,7 +71,7 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--kubernetes",
     metavar="VERSION",
-    help="Judge as this release of Kubernetes does: 1.27 to 1.37; says what needs Mooring or the bridge.",
+    help="PolicyEvaluator as this release of Kubernetes does: 1.27 to 1.37; says what needs Mooring or the bridge.",
 )
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
@@ -101,10 +102,10 @@ def lint(
     jobs: int | None,
     output: str,
 ) -> None:
-    """Say what an API server would answer to manifests, and what it would not tell you.
+    """Validate manifests as an API server would, and report problems that it would not.
 
     Files are YAML or JSON with any number of documents, lists included; directories are searched for *.yaml, *.yml and
-    *.json; - is standard input. The flags say which server is meant.
+    *.json; - is standard input. The flags select the server's version.
 
     \b
     Examples:
@@ -123,7 +124,7 @@ def lint(
     if kubernetes is not None:
         if are_versions_given():
             raise click.UsageError("--kubernetes says it all: leave --emulation-version and the like out")
-        running = _released(kubernetes)
+        running = _kubernetes_component(kubernetes)
     nodes = _nodes(nodes_file) or (facts.nodes if facts else None) or None
     try:
         settings = Settings(
@@ -170,7 +171,6 @@ def _nodes(file: str | None) -> tuple[Node, ...] | None:
 
 
 def _cluster(live: bool, kubeconfig: str | None, context: str, files: tuple[Path, ...]) -> ClusterSource | None:
-    """The cluster to compare with, if one is named."""
     if files and (live or kubeconfig or context):
         raise click.UsageError("--from and --cluster name different clusters: choose one")
     if (kubeconfig or context) and not live:
@@ -181,14 +181,11 @@ def _cluster(live: bool, kubeconfig: str | None, context: str, files: tuple[Path
 
 
 def _facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
-    """What is known of a cluster, and the versions and gates to judge by: its own, unless flags name others."""
+    """Return the facts about a cluster, and the versions and gates to validate with: its own, unless flags name
+    others."""
     if not source.is_live:
         snapshot = source.read()
-        if not are_versions_given():
-            running = _noted(*dumped_component(snapshot))
-        return running, facts_of(snapshot)
-    if not are_versions_given():
-        running = _noted(*live_component(source))
+        return _print_notes(*snapshot_component(snapshot, running, is_cluster=True)), facts_of(snapshot)
     of_namespaces = (Namespace, LimitRange, ResourceQuota)
     kinds: tuple[type[Resource], ...] = (
         CoreNode,
@@ -199,11 +196,10 @@ def _facts(source: ClusterSource, running: Component) -> tuple[Component, Cluste
         *POLICIES,
     )
     snapshot = source.read(kinds, raw=False)
-    return running, facts_of(snapshot, served_kinds(source))
+    return _print_notes(*snapshot_component(snapshot, running)), facts_of(snapshot, served_kinds(source))
 
 
-def _released(kubernetes: str) -> Component:
-    """Mooring as a release of Kubernetes."""
+def _kubernetes_component(kubernetes: str) -> Component:
     from mooring.advisor.releases import Crossing, CrossingError  # noqa: PLC0415 - few ask for it
 
     try:
@@ -213,7 +209,7 @@ def _released(kubernetes: str) -> Component:
     return crossing.component(crossing.end)
 
 
-def _noted(found: Component, notes: tuple[str, ...]) -> Component:
+def _print_notes(found: Component, notes: tuple[str, ...]) -> Component:
     for note in notes:
         click.echo(f"Note: {note}", err=True)
     return found

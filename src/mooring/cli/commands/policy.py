@@ -1,4 +1,4 @@
-"""`mooring policy test`: judge manifests by admission policies, without a cluster.
+"""`mooring policy test`: evaluate admission policies on manifests, without a cluster.
 
 Exit codes: 0 when nothing is refused, 1 when something is, 2 for a wrong call, and for policies that no server takes.
 """
@@ -58,10 +58,10 @@ def test(
     namespace: str,
     output: str,
 ) -> None:
-    """Say what ValidatingAdmissionPolicies and MutatingAdmissionPolicies make of objects.
+    """Evaluate ValidatingAdmissionPolicies and MutatingAdmissionPolicies on objects.
 
-    All of it comes from files; nothing is asked of a cluster. Every object in them that is neither a policy nor a
-    binding is judged as an API server would judge it. Expressions that ask for rights (`authorizer`) are told no.
+    Everything is read from files, nothing from a cluster. Every object that is neither a policy nor a binding is
+    evaluated as an API server would do it. The `authorizer` denies everything.
 
     \b
     Examples:
@@ -76,26 +76,26 @@ def test(
     who = UserInfo(username=user, groups=[*groups, "system:authenticated"]) if user else None
     asked = PolicyTest(files, operation.upper(), old_files, who, namespace)
     try:
-        judged = [*asked.run(sys.stdin.buffer)]
+        results = [*asked.run(sys.stdin.buffer)]
     except (PolicyTestError, SnapshotError) as error:
         raise click.UsageError(str(error)) from error
     for note in asked.notes:
         click.echo(f"Note: {note}", err=True)
-    denied = sum(each.result == "denied" for each in judged)
+    denied = sum(each.result == "denied" for each in results)
     if output == "table":
         rows = [
             (each.object, click.style(row.result, fg=_COLOURS.get(row.result)), row.policy, row.binding, row.message)
-            for each in judged
+            for each in results
             for row in each.rows
         ]
         if rows:
             print_table(("OBJECT", "RESULT", "POLICY", "BINDING", "MESSAGE"), rows)
-        untouched = sum(not each.rows for each in judged)
+        untouched = sum(not each.rows for each in results)
         click.echo(
-            f"{len(judged)} objects: {denied} denied, {len(judged) - denied - untouched} judged and not denied,"
+            f"{len(results)} objects: {denied} denied, {len(results) - denied - untouched} judged and not denied,"
             f" {untouched} that no policy concerns",
             err=True,
         )
     else:
-        print_data({"objects": [each.tree() for each in judged], "denied": denied}, output)
+        print_data({"objects": [each.tree() for each in results], "denied": denied}, output)
     sys.exit(1 if denied else 0)

@@ -1,4 +1,4 @@
-"""`mooring record`: a trace of a live cluster, to be replayed by `mooring simulate --trace`."""
+"""`mooring record`: record a trace of a live cluster, for `mooring simulate --trace`."""
 
 import asyncio
 import secrets
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def record(
     *, file: Path, kubeconfig: str | None, context: str, seconds: float | None, anonymise: bool, secret: str | None
 ) -> None:
-    """Write what happens to the nodes and pods of a cluster into FILE, until Ctrl-C.
+    """Record the changes of nodes and pods of a cluster into FILE, until Ctrl-C.
 
-    A FILE that is there is gone on with. Mooring or any Kubernetes will do; only pods and nodes are read.
+    An existing FILE is continued. Works with Mooring or any Kubernetes; only pods and nodes are read.
 
     \b
     Examples:
@@ -47,13 +47,16 @@ def record(
             pseudonyms = Pseudonyms(bytes.fromhex(secret))
         except ValueError as problem:
             raise click.UsageError("--secret: expected hexadecimal digits") from problem
-        click.echo(f"To go on with this recording later: --secret {secret} (whoever has it can guess names)", err=True)
+        click.echo(
+            f"To go on with this recording later: --secret {secret} (keep it private: with it, names can be guessed)",
+            err=True,
+        )
     try:
         trace = TraceFile(file)
     except (TraceError, OSError) as problem:
         raise click.ClickException(str(problem)) from problem
     recorder = Recorder(trace.write, trace.now, pseudonyms)
-    recorder.learn(trace.told)
+    recorder.learn(trace.earlier)
     try:
         asyncio.run(_follow(source, recorder, seconds))
     except TraceError as problem:
@@ -77,7 +80,7 @@ async def _follow(source: ClusterSource, recorder: "Recorder", seconds: float | 
         loop.call_later(seconds, stop.set)
     async with source.client() as client:
         try:
-            await client.page(Node, limit=1)  # informers would try again for ever
+            await client.page(Node, limit=1)  # informers would retry forever
         except (ClientError, StatusError) as problem:
             raise click.ClickException(f"cannot read {source.origin}: {problem}") from problem
         click.echo(f"Recording {source.origin}; Ctrl-C ends it.", err=True)

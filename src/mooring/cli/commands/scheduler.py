@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry
 
 from mooring.base import logs
 from mooring.base.component import Component
-from mooring.base.metrics import registry_of
+from mooring.base.metrics import build_registry
 from mooring.cli.support.component_flags import component_flags
-from mooring.cli.support.leadership import run_and_stand_again, work_until_signal
+from mooring.cli.support.leadership import run_with_restarts, work_until_signal
 from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.support.worker_flags import worker_flags
 from mooring.client import ClientError, connect, user_agent
@@ -57,7 +57,7 @@ def scheduler(
     verbose: int,
     log_format: str,
 ) -> None:
-    """Run the scheduler until it is told to stop, against Mooring or any Kubernetes cluster.
+    """Run the scheduler until SIGTERM or Ctrl-C, against Mooring or any Kubernetes cluster.
 
     \b
     Examples:
@@ -69,11 +69,11 @@ def scheduler(
     try:
         config = _config(config_path, scheduler_name, leader_elect, lease_times)
         options = for_component(running)
-        run_and_stand_again(
+        run_with_restarts(
             lambda: _run(
                 config,
                 options,
-                registry_of(running),
+                build_registry(running),
                 kubeconfig=kubeconfig,
                 context=context,
                 address=bind_address,
@@ -87,7 +87,6 @@ def scheduler(
 def _config(
     path: Path | None, name: str | None, leader_elect: bool | None, lease_times: ChangedTimes
 ) -> SchedulerConfig:
-    """The file, as the other flags change it."""
     config = SchedulerConfig()
     if path is not None:
         try:
@@ -96,7 +95,7 @@ def _config(
             raise SchedulerConfigError(f"{path}: {problem}") from problem
     if name is not None:
         if not name:
-            raise click.UsageError("--scheduler-name: must not be empty, for no pod could ask for it")
+            raise click.UsageError("--scheduler-name: must not be empty")
         if len(config.profiles) != 1:
             raise click.UsageError(
                 "--scheduler-name: the configuration has several profiles, which name their schedulers"
@@ -118,7 +117,6 @@ async def _run(
     address: str,
     port: int,
 ) -> bool:
-    """Schedule until a signal comes; False when the lease was lost."""
     agent = user_agent(COMPONENT, options.version)
     async with connect(
         kubeconfig or config.kubeconfig or None,

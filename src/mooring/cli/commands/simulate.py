@@ -1,4 +1,4 @@
-"""`mooring simulate`: what would happen to a cluster if, told before it happens.
+"""`mooring simulate`: what-if simulation of a cluster.
 
 Exit codes: 0 when all went well, 1 when it could not be done, 2 for a wrong call, 3 when a condition of `--fail-if`
 holds, 130 after Ctrl-C (what is known by then is printed).
@@ -7,7 +7,7 @@ holds, 130 after Ctrl-C (what is known by then is printed).
 import gc
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -16,12 +16,20 @@ from mooring.base.component import Component
 from mooring.base.gates import GateError
 from mooring.base.version import VersionError
 from mooring.cli.support import completions
-from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.support.cluster_source import (
+    ClusterSource,
+    SchedulerChoice,
+    cluster_source,
+    scheduler_flags,
+    show_notes,
+)
+from mooring.cli.support.live_server import snapshot_component
 from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.pool_flags import pool_option, with_pools
 from mooring.cli.support.simulation_progress import SimulationProgress
 from mooring.cli.support.simulation_settings import settings_of
 from mooring.cli.support.simulation_steps import CHANGES, InOrder, OrderedCommand, steps_of
-from mooring.cli.support.trace_replay import TraceWanted, compare_replays, replay, trace_flags
+from mooring.cli.support.trace_replay import TraceOptions, compare_replays, prices_of, replay, trace_flags
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate import Scenario, Settings, Simulation
@@ -35,7 +43,6 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def _changes(command: Any) -> Any:
-    """Add the options that change the cluster; their order on the command line counts."""
     for name, metavar, help_ in reversed(CHANGES):
         offer = completions.nodes if metavar.startswith("NODES") else None
         command = click.option(
@@ -60,6 +67,11 @@ def _changes(command: Any) -> Any:
 @trace_flags
 @click.option("--keep-pending", is_flag=True, help="Leave pods alone that are pending already.")
 @click.option("--until-full", is_flag=True, help="At the end, say how many more pods of the last --add fit.")
+@pool_option
+@click.option("--consolidate", is_flag=True, help="Find the nodes that can be removed; --prices says what each saves.")
+@click.option(
+    "--descheduler", type=_FILE, metavar="FILE", help="Play a DeschedulerPolicy after the changes, every five minutes."
+)
 @click.option("--seed", type=int, metavar="N", help="Decides among equally good nodes.  [default: 0]")
 @scheduler_flags
 @click.option(
@@ -76,7 +88,7 @@ def _changes(command: Any) -> Any:
     help="Exit with 3 when this is so: pending, newly-pending, preempted, evicted, rejected, blocked, evicted>3, "
     "utilisation>90%, cpu>85%. Can be repeated.",
 )
-@output_option("table", "wide", "json", "yaml", "csv")
+@output_option("table", "wide", "json", "yaml", "csv", "markdown")
 @click.option(
     "--html",
     "html_path",
@@ -95,18 +107,21 @@ def simulate(
     scenario_path: Path | None,
     keep_pending: bool,
     until_full: bool,
+    pools: tuple[str, ...],
+    consolidate: bool,
+    descheduler: Path | None,
     seed: int | None,
     compare_with: str | None,
     conditions: tuple[str, ...],
-    trace: TraceWanted,
+    trace: TraceOptions,
     output: str,
     html_path: Path | None,
     **_changes: Any,
 ) -> None:
-    """Say where every pod would go if the cluster were changed, without touching it.
+    """Show where every pod would go if the cluster were changed, without touching it.
 
-    Changes are made one after the other, each when the one before has come to rest. Nodes are named or given as a
-    pattern, with commas: worker-1,gpu-*.
+    Changes are applied one after the other, each when the effects of the previous one have settled. Nodes are named or
+    given as a pattern, with commas: worker-1,gpu-*.
 
     \b
     Examples:
@@ -114,6 +129,7 @@ def simulate(
       mooring simulate --from cluster.yaml --drain worker-3 --html report.html
       mooring simulate --nodes 5000 --add web.yaml --until-full
       mooring simulate --taint 'worker-1=sla=940:NoExecute' --compare-with scheduler.yaml
+      mooring simulate --consolidate --prices prices.csv
       mooring simulate --scenario black-friday.yaml -o json
       mooring simulate --trace nodes.csv --trace pods.csv --html report.html
       mooring simulate compare 'results/runs/*.FGD.*' 'results/runs/*.BestFit.*'
@@ -134,20 +150,26 @@ def simulate(
             until_full=until_full,
             seed=seed,
         )
+        if descheduler is not None:
+            scenario = _with_descheduler(scenario, descheduler)
         if trace.paths:
             if scenario.steps or compare_with:
                 raise click.UsageError("--trace goes without changes, --scenario and --compare-with")
             nodes = 0 if nodes is None and _is_here(source) else nodes
         snapshot = _snapshot(source, cluster, scenario_path, nodes, templates)
-        settings = settings_of(running, scheduler)
+        running, notes = snapshot_component(snapshot, running)
+        show_notes(notes)
+        settings = with_pools(settings_of(running, scheduler), pools, snapshot)
         if trace.paths:
             replay(trace, snapshot, settings, scenario.seed, output=output, html=html_path)
+        if consolidate:
+            _consolidate(snapshot, scenario, settings, trace, output)
         other = _other_settings(compare_with, running, scheduler)
         gc.freeze()  # the snapshot stays: there is no use in looking through it again and again
         with SimulationProgress() as tell:
             result = package.simulate(snapshot, scenario, settings, tell=tell)
             if other is not None and result.is_complete:
-                result = _compared(result, package.simulate(snapshot, scenario, other, tell=tell))
+                result = _with_comparison(result, package.simulate(snapshot, scenario, other, tell=tell))
     except package.ScenarioError as problem:
         raise click.ClickException(str(problem)) from problem
     if html_path is not None:  # before anything is printed: the reader may go away, as in `… | head`
@@ -161,7 +183,23 @@ def simulate(
     sys.exit(FAILED if held else 0)
 
 
-# -- what is asked for
+def _consolidate(
+    snapshot: "Snapshot", scenario: "Scenario", settings: "Settings", trace: TraceOptions, output: str
+) -> NoReturn:
+    import msgspec  # noqa: PLC0415 - as above
+
+    from mooring.advisor.simulate import consolidation  # noqa: PLC0415 - as above
+
+    if scenario.steps:
+        raise click.UsageError("--consolidate goes without changes: it looks for them")
+    with SimulationProgress() as report:
+        found = consolidation.consolidate(snapshot, settings, prices_of(trace), report)
+    if output in ("json", "yaml"):
+        print_data(msgspec.to_builtins(found), output)
+    else:
+        for line in consolidation.lines(found):
+            click.echo(line)
+    sys.exit(0 if found.is_complete else INTERRUPTED)
 
 
 def _condition(text: str) -> "Condition":
@@ -191,7 +229,6 @@ def _scenario(path: Path | None) -> "tuple[Scenario, ClusterWanted]":
 
 
 def _with_flags(scenario: "Scenario", **flags: Any) -> "Scenario":
-    """The scenario as the command line changes it: its steps come after those of the file."""
     from dataclasses import replace  # noqa: PLC0415 - as above
 
     return replace(
@@ -201,6 +238,16 @@ def _with_flags(scenario: "Scenario", **flags: Any) -> "Scenario":
         keep_pending=scenario.keep_pending or flags["keep_pending"],
         until_full=scenario.until_full or flags["until_full"],
     )
+
+
+def _with_descheduler(scenario: "Scenario", path: Path) -> "Scenario":
+    from dataclasses import replace  # noqa: PLC0415 - as above
+
+    from mooring.advisor.simulate.descheduling import read_policy  # noqa: PLC0415 - as above
+
+    profiles, unknown = read_policy(path.read_bytes(), str(path))
+    show_notes([f"the descheduler's plugin {name} is not played" for name in unknown])
+    return replace(scenario, descheduler=profiles)
 
 
 def _snapshot(
@@ -234,12 +281,10 @@ def _snapshot(
 
 
 def _is_here(source: ClusterSource) -> bool:
-    """Whether no cluster is named: the current context is meant."""
     return source.is_live and not (source.kubeconfig or source.context)
 
 
 def _other_settings(text: str | None, running: Component, scheduler: SchedulerChoice) -> "Settings | None":
-    """The configuration to compare with: a file for the scheduler, or gates."""
     from mooring.cli.support.cluster_source import scheduler_choice  # noqa: PLC0415 - as above
 
     if text is None:
@@ -260,10 +305,7 @@ def _other_settings(text: str | None, running: Component, scheduler: SchedulerCh
     return settings_of(other, scheduler, text)
 
 
-# -- what comes out
-
-
-def _compared(result: "Simulation", other: "Simulation") -> "Simulation":
+def _with_comparison(result: "Simulation", other: "Simulation") -> "Simulation":
     from msgspec import structs  # noqa: PLC0415 - as above
 
     from mooring.advisor.simulate import compare  # noqa: PLC0415 - as above
@@ -283,6 +325,8 @@ def _print(result: "Simulation", output: str) -> None:
             print_data(msgspec.to_builtins(result), output)
         case "csv":
             click.echo(reports.as_csv(result), nl=False)
+        case "markdown":
+            click.echo(reports.as_markdown(result))
         case _:
             for line in reports.lines(result, wide=output == "wide"):
                 click.echo(click.style(line, bold=True) if line[:4].isupper() else line)

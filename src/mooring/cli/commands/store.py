@@ -36,7 +36,7 @@ from mooring.store.tools.contents import Snapshot, Source, Target
 from mooring.store.tools.sqlite_source import SqliteSource
 
 DEFAULT_BUMP = 1_000_000_000
-_MOST_REMARKS = 20
+_MAX_REMARKS = 20
 _PLACE = PlaceType()
 _T = TypeVar("_T", bound=Source | Target)
 _OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what is there.")
@@ -66,9 +66,9 @@ def store() -> None:
 @_OVERWRITE
 @access_flags
 def copy(*, access: EtcdAccess, origin: Place, destination: Place, follow: bool, overwrite: bool) -> None:
-    """Copy a store: everything first, then what has changed meanwhile, until there is nothing new.
+    """Copy a store: everything first, then the changes since, until there are none.
 
-    Nothing can be started on a copy that is not finished. A second run starts over, or in etcd goes on. To move a
+    No server starts on an unfinished copy. A second run starts over, or in etcd resumes. To move a
     cluster, copy, stop its servers, copy again with --overwrite, and start servers on the copy.
 
     \b
@@ -84,8 +84,8 @@ async def _copy(access: EtcdAccess, origin: Place, destination: Place, *, follow
         raise click.UsageError("--from and --to are the same store")
     stop = asyncio.Event() if follow else None
     async with (
-        _opened(open_target(destination, access, overwrite=overwrite)) as target,
-        _opened(open_source(origin, access)) as source,
+        _open(open_target(destination, access, overwrite=overwrite)) as target,
+        _open(open_source(origin, access)) as source,
     ):
         if stop is not None:
             _on_ctrl_c(stop.set)
@@ -118,7 +118,7 @@ def backup(*, access: EtcdAccess, file: Path, origin: Place, overwrite: bool) ->
 async def _backup(access: EtcdAccess, file: Path, origin: Place, *, overwrite: bool) -> None:
     made_by = {"mooring": mooring.__version__, "binaryVersion": str(BINARY)}
     target = BackupTarget(file, made_by, overwrite=overwrite)
-    async with _closed(target), _opened(open_source(origin, access)) as source:
+    async with _closing(target), _open(open_source(origin, access)) as source:
         if isinstance(source, BackupSource):
             raise OpenError(f"{source.name} is a backup already; copy the file")
         with Progress("backed up") as progress:
@@ -147,7 +147,7 @@ async def _backup(access: EtcdAccess, file: Path, origin: Place, *, overwrite: b
 @_OVERWRITE
 @access_flags
 def restore(*, access: EtcdAccess, file: Path, destination: Place, bump_revision: int, overwrite: bool) -> None:
-    """Make a store from the backup in FILE. The whole file is checked first.
+    """Create a store from the backup in FILE. The whole file is verified first.
 
     \b
     Examples:
@@ -159,8 +159,8 @@ def restore(*, access: EtcdAccess, file: Path, destination: Place, bump_revision
 
 async def _restore(access: EtcdAccess, file: Path, destination: Place, *, bump: int, overwrite: bool) -> None:
     source = BackupSource(file)
-    await source.snapshot()  # before anything is locked or made
-    async with _opened(open_target(destination, access, overwrite=overwrite, bump=bump)) as target:
+    await source.snapshot()  # before anything is locked or created
+    async with _open(open_target(destination, access, overwrite=overwrite, bump=bump)) as target:
         with Progress("restored") as progress:
             copied = await transfer.copy(source, target, progress, once=True)
     click.echo(f"{target.name} holds {copied.keys:,} keys, as they were at revision {copied.revision}.")
@@ -173,7 +173,7 @@ async def _restore(access: EtcdAccess, file: Path, destination: Place, *, bump: 
 def verify(*, access: EtcdAccess, place: Place, output: str) -> None:
     """Check a store or a backup: the file, and every object in it. Exits with 1 if something is wrong.
 
-    Remarks are about what the control plane itself puts right, such as an owner that is gone; they do not count.
+    Remarks are about conditions that the control plane itself repairs, such as a missing owner; they do not count.
 
     \b
     Examples:
@@ -185,9 +185,9 @@ def verify(*, access: EtcdAccess, place: Place, output: str) -> None:
 
 async def _verify(access: EtcdAccess, place: Place, output: str) -> None:
     from mooring.api.scheme import Scheme  # noqa: PLC0415 - loads all kinds, which the other commands do not need
-    from mooring.store.tools.verify import Problem, problems  # noqa: PLC0415 - the same
+    from mooring.store.tools.verify import Problem, find_problems  # noqa: PLC0415 - the same
 
-    async with _opened(open_source(place, access)) as source:
+    async with _open(open_source(place, access)) as source:
         found: list[Problem] = []
         snapshot: Snapshot | None
         if isinstance(source, SqliteSource):
@@ -196,7 +196,7 @@ async def _verify(access: EtcdAccess, place: Place, output: str) -> None:
         else:
             snapshot = await source.snapshot()
         if snapshot is not None:
-            found += problems(snapshot, Scheme())
+            found += find_problems(snapshot, Scheme())
     remarks = [each for each in found if each.is_remark]
     wrong = len(found) - len(remarks)
     if output != "table":
@@ -206,10 +206,10 @@ async def _verify(access: EtcdAccess, place: Place, output: str) -> None:
         for each in found:
             if not each.is_remark:
                 click.echo(f"{click.style('problem', fg='red')}: {each.key or source.name}: {each.text}")
-        for each in remarks[:_MOST_REMARKS]:
+        for each in remarks[:_MAX_REMARKS]:
             click.echo(f"{click.style('remark', fg='yellow')}: {each.key}: {each.text}")
-        if len(remarks) > _MOST_REMARKS:
-            click.echo(f"… and {len(remarks) - _MOST_REMARKS:,} more remarks, all with -o json")
+        if len(remarks) > _MAX_REMARKS:
+            click.echo(f"… and {len(remarks) - _MAX_REMARKS:,} more remarks, all with -o json")
     where = f"{len(snapshot.items):,} keys at revision {snapshot.revision}" if snapshot else "the file is damaged"
     click.echo(f"{source.name}: {where}, {wrong} problem{'s' * (wrong != 1)}.", err=True)
     if wrong:
@@ -226,7 +226,7 @@ async def _verify(access: EtcdAccess, place: Place, output: str) -> None:
 )
 @access_flags
 def compact(*, access: EtcdAccess, place: Place, revision: int | None) -> None:
-    """Forget how a store looked before a revision, and make its file as small as it can be.
+    """Compact a store up to a revision, and shrink its file.
 
     Servers do this by themselves. A data directory can be compacted only while no server runs on it; etcd can be
     at any time, but gives the space back only when you `etcdctl defrag` it.
@@ -240,7 +240,7 @@ def compact(*, access: EtcdAccess, place: Place, revision: int | None) -> None:
 
 
 async def _compact_etcd(place: EtcdPlace, access: EtcdAccess, revision: int | None) -> None:
-    await (await open_source(place, access)).close()  # who opens a store that is not there makes one
+    await (await open_source(place, access)).close()  # opening a missing store would create one
     opened = await open_etcd(place, access)
     try:
         wanted = revision or await opened.revision()
@@ -290,7 +290,7 @@ def stats(*, access: EtcdAccess, place: Place, largest: int, output: str) -> Non
 
 
 async def _stats(access: EtcdAccess, place: Place, largest: int, output: str) -> None:
-    async with _opened(open_source(place, access)) as source:
+    async with _open(open_source(place, access)) as source:
         snapshot = await source.snapshot()
     counted = inventory.count(snapshot, largest)
     if output == "table":
@@ -343,7 +343,7 @@ def _stats_data(snapshot: Snapshot, counted: inventory.Inventory) -> dict[str, A
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Do it, and tell what goes wrong in a sentence. SIGTERM ends it as Ctrl-C does, so that nothing is left over."""
+    """Run a command and report errors in a sentence. SIGTERM ends it like Ctrl-C, so that it can clean up."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         asyncio.run(work)
@@ -356,7 +356,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
 
 
 def _on_ctrl_c(act: Callable[[], None]) -> None:
-    """Do something else than end upon the first Ctrl-C; the second one ends."""
+    """Handle the first Ctrl-C with `act`; the second one ends the process."""
     loop = asyncio.get_running_loop()
 
     def pressed() -> None:
@@ -367,14 +367,14 @@ def _on_ctrl_c(act: Callable[[], None]) -> None:
 
 
 @asynccontextmanager
-async def _opened(opening: Coroutine[Any, Any, _T]) -> AsyncIterator[_T]:
+async def _open(opening: Coroutine[Any, Any, _T]) -> AsyncIterator[_T]:
     opened = await opening
-    async with _closed(opened):
+    async with _closing(opened):
         yield opened
 
 
 @asynccontextmanager
-async def _closed(opened: Source | Target) -> AsyncIterator[None]:
+async def _closing(opened: Source | Target) -> AsyncIterator[None]:
     try:
         yield
     finally:

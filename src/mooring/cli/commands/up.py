@@ -1,7 +1,7 @@
 """`mooring up`: a whole control plane with one command.
 
-This module reads the flags and starts the second process; ``foreground.py``, which loads while that one loads the
-scheduler, is the rest.
+This module parses the flags and starts the second process; ``support/foreground.py``, imported while that one imports
+the scheduler, does the rest.
 """
 
 import tempfile
@@ -16,12 +16,14 @@ from mooring.apiserver.service_network import ServiceNetwork
 from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base import logs
 from mooring.base.component import Component
-from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.cluster_source import ClusterSource, show_notes
+from mooring.cli.support.component_flags import component_flags, merged
 from mooring.cli.support.cores import cores
 from mooring.cli.support.data_dir import DataDir
 from mooring.cli.support.etcd_flags import etcd_flags
-from mooring.cli.support.gc_settings import garbage_waits
+from mooring.cli.support.gc_settings import defer_collection
 from mooring.cli.support.kubelet_flags import kubelet_flags
+from mooring.cli.support.live_server import snapshot_component
 from mooring.cli.support.service_flags import service_flags
 from mooring.cli.support.tls_flags import tls_flags
 from mooring.cli.support.up_config import DEFAULT_NODES, UpConfig
@@ -36,7 +38,7 @@ DEFAULT_DATA_DIR = "~/.mooring"
 
 
 class _Parts(click.ParamType[frozenset[str]]):
-    """Names of parts, with commas between them."""
+    """Comma-separated names of components."""
 
     name = "parts"
 
@@ -71,6 +73,14 @@ class _Parts(click.ParamType[frozenset[str]]):
     f"[default: {DEFAULT_NODES} if there is no node yet]",
 )
 @click.option(
+    "--from",
+    "from_files",
+    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Begin with the cluster of a dump (`mooring dump`, also in gzip): nodes are simulated, pods run.",
+)
+@click.option(
     "--programs",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
@@ -93,7 +103,9 @@ class _Parts(click.ParamType[frozenset[str]]):
 @click.option(
     "--single-process", is_flag=True, help="Run all parts in one process, also where there are several cores."
 )
-@click.option("--runtime-config", default="", metavar="API=BOOL,…", help="Switch APIs: api/beta=true, …")
+@click.option(
+    "--runtime-config", multiple=True, callback=merged, metavar="API=BOOL,…", help="Switch APIs: api/beta=true, …"
+)
 @click.option(
     "--metrics-port",
     type=click.IntRange(-1, 65535),
@@ -125,6 +137,7 @@ def up(
     bind_address: str,
     tls_san: tuple[str, ...],
     nodes: str | None,
+    from_files: tuple[Path, ...],
     programs: Path | None,
     kubeconfig: Path | None,
     without: frozenset[str],
@@ -137,17 +150,26 @@ def up(
 ) -> None:
     """Run a whole control plane: API server, scheduler, controllers and simulated nodes.
 
-    Everything is kept in the data directory, and found again at the next start. Ctrl-C stops it, twice at once.
+    All state is in the data directory and survives a restart. Ctrl-C stops it, twice at once.
 
     \b
     Examples:
       mooring up
       mooring up --nodes 5000
       mooring up --ephemeral --port 0 --nodes nodes.yaml --kubeconfig /tmp/kubeconfig
+      kubectl get nodes -o yaml > nodes.yaml && mooring up --ephemeral --nodes nodes.yaml
+      mooring dump prod.json && mooring up --ephemeral --from prod.json
       mooring up --without scheduler --emulation-version 1.36
       mooring up --etcd-servers http://127.0.0.1:2379
     """
     logs.configure(verbose, "json" if log_format == "json" else "text", over_status_line=True)
+    dump = None
+    if from_files:
+        if etcd:
+            raise click.UsageError("--from begins with a dump, and --etcd-servers with what etcd has: choose one")
+        dump = ClusterSource(files=from_files).read()
+        running, notes = snapshot_component(dump, running)
+        show_notes(notes)
     workers = WorkerConfig(
         running,
         scheduler="scheduler" not in without,
@@ -168,7 +190,7 @@ def up(
         raise click.UsageError(
             "--programs run on simulated nodes, but --without leaves them out: choose one of the two"
         )
-    with garbage_waits(), ExitStack() as stack:
+    with defer_collection(), ExitStack() as stack:
         folder = (data_dir or _data_dir(stack, ephemeral=ephemeral)).expanduser().absolute()
         if programs:
             workers = replace(workers, programs=(found := _programs(programs, folder)))
@@ -182,6 +204,7 @@ def up(
             etcd=etcd,
             kubelets=kubelets,
             dashboard=dashboard,
+            dump=dump,
             bind_address=bind_address,
             port=port,
             tls_names=tls_san,

@@ -1,4 +1,4 @@
-"""What commands are made of.
+"""Code that commands share.
 
 component_flags, data_dir, duration, …_flags           groups of flags that several commands have
 control_plane, foreground, workers, worker_process     how components are put together and run

@@ -1,7 +1,7 @@
-"""Hands the advisor to an API server: what it serves below `/apis/advisor.mooring.dev`, and who answers.
+"""Attach the advisor to an API server: the kinds below `/apis/advisor.mooring.dev` and their handlers.
 
-`mooring apiserver` and `mooring up` do so. The advisor is loaded when somebody first asks it, so that servers start as
-fast without it. Read next: ``mooring.advisor.http_api``.
+The advisor is imported on its first request, so that servers start as fast without it. Read next:
+``mooring.advisor.http_api``.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def with_advisor(config: ServerConfig) -> ServerConfig:
-    """The same server, with the advisor's kinds."""
+    """Return the configuration with the advisor's kinds."""
     return replace(config, kinds=(*config.kinds, *advisor_v1.KINDS))
 
 
 def serve_advice(server: ApiServer, config: ServerConfig) -> None:
-    """Let a server with the advisor's kinds answer them."""
+    """Register the advisor's handlers with a server."""
     loading: list[asyncio.Task[AdvisorApi]] = []
 
     def load() -> "AdvisorApi":
@@ -38,7 +38,7 @@ def serve_advice(server: ApiServer, config: ServerConfig) -> None:
         return AdvisorApi(store=server.store, ask=about_us, settings=for_component(config.component))
 
     async def answer(request: Request, route: ResourceRoute) -> Response:
-        if not loading:  # in a thread: it takes long enough for others to notice
+        if not loading:  # in a thread, because importing blocks the event loop
             loading.append(asyncio.create_task(asyncio.to_thread(load), name="loading the advisor"))
         advisor = await asyncio.shield(loading[0])
         return await advisor.answers()[route.group, route.resource](request, route)

@@ -1,10 +1,10 @@
-"""Which cluster a question is about: the flags of `mooring explain`, `simulate` and `audit`, and what they stand for.
+"""The flags that select a cluster, for `mooring explain`, `simulate`, `audit` and others.
 
     @cluster_source
     def explain(source: ClusterSource, …): snapshot = source.read()
 
-A live cluster is found as kubectl finds it. What goes wrong is told in a sentence (`click.ClickException`).
-`scheduler_flags` says which scheduler would decide: its versions and gates, and its configuration file.
+A live cluster is found as kubectl does. Errors are reported in a sentence (`click.ClickException`). `scheduler_flags`
+selects the scheduler: its versions, gates and configuration file.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ _NOTES_SHOWN = 10
 
 
 class ClusterSource(msgspec.Struct, frozen=True):
-    """Where to look."""
+    """A live cluster, a dump or a data directory."""
 
     kubeconfig: str | None = None
     context: str = ""
     files: tuple[Path, ...] = ()
     data_dir: Path | None = None
     hint: str = "name a dump with --from, or a data directory with --data-dir"
-    """What else to do where no kubeconfig is found."""
+    """Advice for users without a kubeconfig."""
 
     @property
     def is_live(self) -> bool:
@@ -55,11 +55,11 @@ class ClusterSource(msgspec.Struct, frozen=True):
 
     @property
     def namespace(self) -> str:
-        """The namespace that is meant where none is named: that of the kubeconfig's context."""
+        """The default namespace: that of the kubeconfig's context."""
         return self._connection().namespace if self.is_live else "default"
 
     def read(self, kinds: "Collection[type[Resource]]" = (), *, raw: bool = True, quiet: bool = False) -> "Snapshot":
-        """The cluster; of a live one only some kinds, if any are given. Notes go to standard error."""
+        """Read a snapshot; of a live cluster only `kinds`, if given. Print notes to standard error."""
         from mooring.advisor import snapshot  # noqa: PLC0415 - `--help` should not wait for it
 
         try:
@@ -78,7 +78,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
         return found
 
     async def read_live(self, kinds: "Collection[type[Resource]]" = (), *, raw: bool = True) -> "Snapshot":
-        """The live cluster. Raises `SnapshotError`."""
+        """Read a snapshot of the live cluster. Raise `SnapshotError`."""
         from mooring.advisor.snapshot import live  # noqa: PLC0415 - as above
 
         async with self.client() as client:
@@ -86,7 +86,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        """What to call it."""
+        """A description of the source for messages."""
         if self.files:
             return f"the dump {', '.join(map(str, self.files))}"
         if self.data_dir is not None:
@@ -95,11 +95,11 @@ class ClusterSource(msgspec.Struct, frozen=True):
 
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[Client]":
-        """A client of the live cluster."""
+        """Open a client of the live cluster."""
         from mooring.base.version import BINARY  # noqa: PLC0415 - as above
         from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
 
-        self._connection()  # tells what is wrong with it
+        self._connection()  # reports errors in the kubeconfig
         async with connect(self.kubeconfig, self.context, user_agent=user_agent(USER_AGENT, BINARY)) as client:
             yield client
 
@@ -114,7 +114,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
 
 
 def cluster_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags to a command, which is given a `ClusterSource` as `source`."""
+    """Add the flags to a command, which gets a `ClusterSource` as `source`."""
 
     @click.option("--kubeconfig", metavar="FILE", help="A live cluster; as kubectl finds it if not given.")
     @click.option(
@@ -143,7 +143,7 @@ def cluster_source(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class SchedulerChoice(msgspec.Struct, frozen=True):
-    """The scheduler that decides: arguments of `mooring.advisor.snapshot.engine`, and how long pods wait in between."""
+    """The selected scheduler: arguments of `mooring.advisor.snapshot.engine`, and backoff times."""
 
     profiles: "tuple[ProfileSpec, ...]"
     features: "SchedulerFeatures"
@@ -152,7 +152,7 @@ class SchedulerChoice(msgspec.Struct, frozen=True):
 
 
 def scheduler_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add versions, gates and `--scheduler-config`; the command is given `running` and a `scheduler`."""
+    """Add versions, gates and `--scheduler-config`; the command gets `running` and `scheduler`."""
 
     @click.option(
         "--scheduler-config",
@@ -178,7 +178,7 @@ def scheduler_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def scheduler_choice(running: "Component", path: Path | None, plugins: tuple[Path, ...] = ()) -> SchedulerChoice:
-    """The scheduler of a configuration file, or the one without any."""
+    """Return the scheduler of a configuration file, or the default one."""
     from mooring.scheduler.framework.registry import (  # noqa: PLC0415 - as above
         PluginError,
         from_entry_points,
@@ -199,12 +199,11 @@ def scheduler_choice(running: "Component", path: Path | None, plugins: tuple[Pat
         raise click.ClickException(str(error)) from error
     choice = SchedulerChoice(chosen.profiles, for_component(running).features, registry, chosen.backoffs)
     if path is not None:
-        _try_out(choice, path)
+        _check_starts(choice, path)
     return choice
 
 
-def _try_out(choice: SchedulerChoice, path: Path) -> None:
-    """A scheduler that would not start decides nothing."""
+def _check_starts(choice: SchedulerChoice, path: Path) -> None:
     from mooring.scheduler.deciding.engine import Engine  # noqa: PLC0415 - as above
     from mooring.scheduler.framework.registry import PluginError  # noqa: PLC0415 - as above
 
@@ -215,14 +214,12 @@ def _try_out(choice: SchedulerChoice, path: Path) -> None:
 
 
 def show_left_out(snapshot: "Snapshot") -> None:
-    """Say on standard error what was left out."""
-    show_notes(snapshot.notes)
-    for plural, why in snapshot.forbidden.items():
-        click.echo(f"Note: {plural} are left out: {why}", err=True)
+    """Print on standard error what was left out: one line about rights."""
+    show_notes([*snapshot.notes, snapshot.rights_note] if snapshot.forbidden else snapshot.notes)
 
 
 def show_notes(notes: Sequence[object]) -> None:
-    """Say the first of some notes on standard error, and how many more there are."""
+    """Print the first notes on standard error, and how many more there are."""
     for note in notes[:_NOTES_SHOWN]:
         click.echo(f"Note: {note}", err=True)
     if len(notes) > _NOTES_SHOWN:

@@ -1,17 +1,21 @@
-"""What the shell offers when somebody presses Tab: versions, gates, and the nodes of a live cluster.
+"""Shell completion: versions, gates, kinds, and the namespaces, pods, workloads and nodes of a live cluster.
 
-Each is a `shell_complete` of an option. Names are asked for as kubectl would, for a second at the most; where that
-fails nothing is offered and nothing is said.
+Each is a `shell_complete` of an option or argument. Names are read as kubectl would, within a second; where that fails
+nothing is offered and nothing is printed. Files are completed by click.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import click
 
 from mooring.base.known_gates import KNOWN
 from mooring.base.version import BINARY, OLDEST_EMULATION, Version, oldest_compatible
+
+if TYPE_CHECKING:
+    from mooring.api.meta_v1 import Resource
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 _SECONDS = 1.0
@@ -49,16 +53,47 @@ def _matching(words: Iterable[str], incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
+def namespaces(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    from mooring.api.core_v1 import Namespace  # noqa: PLC0415 - loaded only for a completion
+
+    return _matching(_names_of(ctx, Namespace), incomplete)
+
+
+def subjects(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete `KIND`, `KIND/NAME`, and the name after a kind: pods and workloads."""
+    from mooring.advisor.snapshot.owners import WORKLOADS  # noqa: PLC0415 - as above
+    from mooring.api.core_v1 import Pod  # noqa: PLC0415 - as above
+
+    kinds: dict[str, type[Resource]] = {"pod": Pod, **{name.lower(): cls for name, cls in WORKLOADS.items()}}
+    given = ctx.params.get("names") or ()
+    kind, slash, _ = incomplete.rpartition("/")
+    if given:
+        cls = kinds.get(given[0].lower())
+        return _matching(_names_of(ctx, cls), incomplete) if cls is not None else []
+    if slash:
+        cls = kinds.get(kind.lower())
+        return _matching((f"{kind}/{name}" for name in _names_of(ctx, cls)), incomplete) if cls is not None else []
+    return _matching((*kinds, *_names_of(ctx, Pod)), incomplete)
+
+
 def _nodes_of(ctx: click.Context) -> list[str]:
-    """The nodes of the cluster that the command line names so far."""
-    from mooring.api.core_v1 import Node  # noqa: PLC0415 - loaded only when somebody presses Tab
+    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+
+    return _names_of(ctx, Node)
+
+
+def _names_of(ctx: click.Context, cls: "type[Resource]") -> list[str]:
+    """Return the names of objects in the cluster, and the namespace, that the command line names so far."""
     from mooring.cli.support.cluster_source import ClusterSource  # noqa: PLC0415 - as above
+
+    source = ClusterSource(ctx.params.get("kubeconfig"), ctx.params.get("context") or "")
 
     async def ask() -> list[str]:
         async with asyncio.timeout(_SECONDS), source.client() as client:
-            return [node.metadata.name for node in (await client.list(Node, managed_fields=False)).items]
+            namespaced = client.kind(cls).namespaced
+            space = (ctx.params.get("namespace") or source.namespace) if namespaced else ""
+            return [obj.metadata.name for obj in (await client.list(cls, space, managed_fields=False)).items]
 
-    source = ClusterSource(ctx.params.get("kubeconfig"), ctx.params.get("context") or "")
-    with suppress(Exception):  # a shell that complains while somebody types is worse than one that offers nothing
+    with suppress(Exception):  # a completion offers nothing rather than an error
         return asyncio.run(ask())
     return []

@@ -1,4 +1,4 @@
-"""The flags that every component takes (4330.1), and what they resolve to."""
+"""The version and gate flags of every component (4330.1)."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -12,6 +12,18 @@ from mooring.base.version import BINARY, OLDEST_EMULATION, OLDEST_MIN_COMPATIBIL
 from mooring.cli.support import completions
 
 
+def once(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Return the only value of a flag; raise UsageError for a second one."""
+    if len(values) > 1:
+        raise click.UsageError(f"{option.opts[0]} is given twice, as {' and '.join(values)}: leave one out")
+    return values[0] if values else None
+
+
+def merged(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str:
+    """Join the values of a flag that may be repeated."""
+    return ",".join(values)
+
+
 def component_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Add the three flags to a command and hand it the resolved `Component` as `running`."""
 
@@ -20,12 +32,16 @@ def component_flags(command: Callable[..., None]) -> Callable[..., None]:
         "--emulated-version",
         "emulation_version",
         metavar="VERSION",
+        multiple=True,
+        callback=once,
         shell_complete=completions.emulation_versions,
         help=f"Behave as this version does: {OLDEST_EMULATION} to {BINARY}.  [default: {BINARY}]",
     )
     @click.option(
         "--min-compatibility-version",
         metavar="VERSION",
+        multiple=True,
+        callback=once,
         shell_complete=completions.min_compatibility_versions,
         help="Write only what this version can read: "
         f"{OLDEST_MIN_COMPATIBILITY}, or one before an older emulation version, to the emulation version.  "
@@ -36,8 +52,9 @@ def component_flags(command: Callable[..., None]) -> Callable[..., None]:
         "--gates",
         "feature_gates",
         metavar="GATE=BOOL,…",
+        multiple=True,
+        callback=merged,
         shell_complete=completions.switches,
-        default="",
         help="Switch features; see `mooring gates`.",
     )
     @wraps(command)

@@ -1,12 +1,12 @@
-"""A whole control plane: an API server, and what works for it.
+"""A whole control plane: an API server, scheduler and controllers.
 
     async with ControlPlane(ServerConfig(data_dir=folder, port=0), in_process(WorkerConfig(component))) as plane:
         await plane.start()
         await create_nodes(plane.client, numbered(5))
         await plane.wait_until_ready()
 
-`mooring up`, `mooring demo` and the pytest fixture run one. With `in_process` all parts talk without a socket;
-`mooring up` hands in a `WorkerProcess` where there is a second core. Read next: ``workers.py``.
+`mooring up`, `mooring demo` and the pytest fixture run one. With `in_process` all parts communicate without sockets;
+`mooring up` passes a `WorkerProcess` on machines with a second core. Read next: ``workers.py``.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _USERS = {
 }
 
 Connect = Callable[[str, str, Scheme], Client]
-"""A client for `admin`, `scheduler` or `controllers`, with a User-Agent and a scheme."""
+"""Create a client for `admin`, `scheduler` or `controllers`, with a User-Agent and a scheme."""
 
 
 class Crew(Protocol):
@@ -41,25 +41,24 @@ class Crew(Protocol):
     metrics_url: str
 
     async def run(self) -> None:
-        """Work until cancelled. Raises WorkersError when that is not possible."""
+        """Work until cancelled. Raise WorkersError on failure."""
         ...
 
     async def wait_until_ready(self) -> None: ...
 
     def kill(self) -> None:
-        """Do not wait for what is still going on."""
+        """Stop without waiting."""
         ...
 
 
 def in_process(config: WorkerConfig) -> Callable[[Connect], Crew]:
-    """Scheduler and controllers in this process."""
     from mooring.cli.support.workers import Workers  # noqa: PLC0415 - a second process loads it instead of this one
 
     return lambda connect: Workers(config, connect)
 
 
 class ControlPlane:
-    """Opened by entering it, begun by `start`. Ends scheduler and controllers first, then the server."""
+    """A context manager; `start` begins serving. Stops scheduler and controllers before the server."""
 
     def __init__(
         self, config: ServerConfig, crew: Callable[[Connect], Crew] | None = None, *, clock: Clock | None = None
@@ -74,7 +73,7 @@ class ControlPlane:
         """The administrator's, without a socket."""
 
     async def __aenter__(self) -> Self:
-        """Open the store; raises what `ApiServer.open` does."""
+        """Open the store; raise what `ApiServer.open` raises."""
         self.server = await ApiServer.open(self._config, clock=self._clock)
         serve_advice(self.server, self._config)
         self.client = self.connect("admin", "mooring", self.server.scheme)
@@ -87,20 +86,20 @@ class ControlPlane:
         await self.server.close()
 
     def connect(self, name: str, agent: str, scheme: Scheme) -> Client:
-        """A client for `admin`, `scheduler` or `controllers`, without a socket."""
+        """Create a client for `admin`, `scheduler` or `controllers`, without a socket."""
         transport = InProcessTransport(handler(self.server.app, _USERS[name]))
         authority = self.server.authority
         return Client(transport, user_agent=agent, scheme=scheme, clock=self._clock, certificate_authority=authority)
 
     async def start(self) -> None:
-        """Listen, and let scheduler and controllers begin. Raises ListenError and PkiError."""
+        """Listen, and start scheduler and controllers. Raise ListenError and PkiError."""
         await self.server.listen()
         if self._make_crew is not None:
             self._crew = self._make_crew(self.connect)
             self._working = asyncio.create_task(self._crew.run(), name="scheduler and controllers")
 
     async def wait_until_ready(self) -> None:
-        """Until scheduler and controllers work. Raises WorkersError when they cannot."""
+        """Wait until scheduler and controllers are ready. Raise WorkersError if they fail."""
         if self._crew is None or self._working is None:
             return
         ready = asyncio.create_task(self._crew.wait_until_ready())
@@ -110,7 +109,7 @@ class ControlPlane:
             self._working.result()
 
     async def wait_for_failure(self) -> None:
-        """For as long as all is well. Raises what ends scheduler or controllers."""
+        """Wait for ever; raise what ends scheduler or controllers."""
         if self._working is None:
             await asyncio.Event().wait()
         else:
@@ -118,11 +117,11 @@ class ControlPlane:
 
     @property
     def metrics_url(self) -> str:
-        """The page of metrics of scheduler and controllers; empty if there is none."""
+        """The metrics URL of scheduler and controllers; empty if there is none."""
         return self._crew.metrics_url if self._crew else ""
 
     async def stop(self) -> None:
-        """End scheduler and controllers, then stop to listen."""
+        """Stop scheduler and controllers, then the server."""
         if self._working is not None:
             self._working.cancel()
             await asyncio.gather(self._working, return_exceptions=True)
@@ -130,7 +129,7 @@ class ControlPlane:
         await self.server.stop()
 
     def stop_at_once(self) -> None:
-        """Do not wait for what is still going on."""
+        """Stop without waiting for running requests."""
         if self._crew is not None:
             self._crew.kill()
         self.server.stop_at_once()

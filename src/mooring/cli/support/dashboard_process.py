@@ -1,7 +1,7 @@
-"""The dashboard beside `mooring up`: the command `mooring dashboard` in a process of its own.
+"""Run `mooring dashboard` as a child process of `mooring up`.
 
-So what people look at takes nothing from the server but reads, and a server without it does not load any of it. It ends
-when this process does, however that ends: the other side of its standard input is gone then.
+So the dashboard costs the server only reads, and a server without it does not import it. It ends with this process,
+however that ends, because its standard input is closed then.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ from types import TracebackType
 from typing import Self
 
 from mooring.base.component import Component
-from mooring.cli.support.status_line import tell
+from mooring.cli.support.status_line import print_line
 
 READY = "The dashboard is at "
-"""How the line of `mooring dashboard` begins that has the address."""
+"""The start of the line in which `mooring dashboard` prints its address."""
 _STOP_SECONDS = 5.0
 
 
 class DashboardProcess:
-    """Runs while it is entered, and tells the address when it is known."""
+    """Run while entered, and print the address when it is known."""
 
     def __init__(self, kubeconfig: Path, component: Component) -> None:
         self._flags = ["--kubeconfig", str(kubeconfig), *_flags_of(component)]
@@ -33,15 +33,15 @@ class DashboardProcess:
             sys.executable, "-P", "-m", "mooring", "dashboard", "--no-browser", "--while-stdin", *self._flags,
             stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True,
         )  # fmt: skip
-        self._telling = asyncio.create_task(self._tell(self._process), name="the dashboard's address")
+        self._telling = asyncio.create_task(self._print_address(self._process), name="the dashboard's address")
         return self
 
-    async def _tell(self, process: Process) -> None:
+    async def _print_address(self, process: Process) -> None:
         assert process.stdout is not None  # noqa: S101 - it is a pipe
         async for line in process.stdout:
             if line.decode(errors="replace").startswith(READY):
-                tell(line.decode().strip())
-        tell(f"The dashboard has ended; `mooring dashboard {' '.join(self._flags)}` says why.")
+                print_line(line.decode().strip())
+        print_line(f"The dashboard has ended; `mooring dashboard {' '.join(self._flags)}` says why.")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

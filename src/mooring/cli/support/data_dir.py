@@ -7,7 +7,8 @@ import click
 
 
 class DataDir(click.Path):
-    """A directory, which need not exist. An empty name, as of an unset variable, would be the current one: refused."""
+    """A directory, which need not exist. An empty name (an unset variable) is rejected: it would mean the current
+    one."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, file_okay=False)

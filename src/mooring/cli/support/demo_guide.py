@@ -1,4 +1,4 @@
-"""Leads through `mooring demo`: throw-away control planes, what is done to them, and what came of it."""
+"""Drive `mooring demo`: start temporary control planes, apply examples and print the results."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -30,11 +30,11 @@ _OWN_LABELS = "kubernetes.io/"
 
 
 class DemoError(Exception):
-    """Something did not come about; the message says what."""
+    """An expected result did not occur; the message says which."""
 
 
 class Guide:
-    """One control plane after the other, in a folder that is theirs alone."""
+    """Runs one control plane after the other in a temporary folder."""
 
     def __init__(self, examples: Path, folder: Path, pause_seconds: float) -> None:
         self._examples = examples
@@ -42,27 +42,23 @@ class Guide:
         self._pause_seconds = pause_seconds
         self._plane: ControlPlane | None = None
 
-    # -- telling
-
     def title(self, text: str) -> None:
         click.echo()
         click.secho(text, bold=True)
 
     async def say(self, text: str) -> None:
-        """A paragraph, and time to read it."""
+        """Print a paragraph and pause."""
         click.echo(click.wrap_text(text, _WIDTH))
         await asyncio.sleep(self._pause_seconds)
 
     def _command(self, text: str) -> None:
         click.secho(f"  $ {text}", fg="cyan")
 
-    # -- doing
-
     @asynccontextmanager
     async def control_plane(
         self, name: str, *, feature_gates: str = "", emulation_version: str | None = None
     ) -> AsyncIterator[None]:
-        """A control plane; one of the same name finds what the last one left."""
+        """Run a control plane; one of the same name continues with the earlier data."""
         flags = f" --feature-gates {feature_gates}" if feature_gates else ""
         flags += f" --emulation-version {emulation_version}" if emulation_version else ""
         self._command(f"mooring up{flags}")
@@ -81,7 +77,7 @@ class Guide:
         return self._plane.client
 
     async def apply(self, *files: str) -> None:
-        """Create what files of the examples describe."""
+        """Create the objects of example files."""
         for file in files:
             self._command(f"kubectl apply -f examples/{file}")
             for obj in read_objects((self._examples / file).read_bytes(), self._client.scheme):
@@ -91,7 +87,7 @@ class Guide:
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def is_refused(self, file: str) -> None:
-        """Show that a file of the examples is refused, and why."""
+        """Show that an example file is rejected, and why."""
         self._command(f"kubectl apply -f examples/{file}")
         for obj in read_objects((self._examples / file).read_bytes(), self._client.scheme):
             try:
@@ -112,8 +108,6 @@ class Guide:
         body = {"spec": {"template": {"spec": {"containers": [{"name": container, "image": image}]}}}}
         await self._client.patch(Deployment, deployment, body, DEFAULT_NAMESPACE)
 
-    # -- looking
-
     async def show_nodes(self) -> None:
         rows = []
         for node in (await self._client.list(Node)).items:
@@ -125,11 +119,11 @@ class Guide:
         self._table(["NODE", "TAINTS AND LABELS"], rows)
 
     async def show_pods(self, expected: Mapping[str, str], count: int = 0) -> list[Pod]:
-        """Wait until so many pods, known by how their names begin, are on their nodes; then show it. One each if 0."""
+        """Wait until `count` pods, by name prefix, are on their nodes; then print them. 0 means one each."""
         pods = await self._wait_for(expected, count or len(expected))
         self._table(
             ["POD", "NODE", "BECAUSE IT ASKS FOR"],
-            [[pod.metadata.name, pod.spec.node_name or "-", _wishes(pod) or "-"] for pod in pods],
+            [[pod.metadata.name, pod.spec.node_name or "-", _describe_constraints(pod) or "-"] for pod in pods],
         )
         for pod in pods:
             if not pod.spec.node_name:
@@ -139,7 +133,7 @@ class Guide:
         return pods
 
     async def show_failed_creates(self, deployment: str) -> None:
-        """Wait until a Deployment says that it cannot have its pods, and show why."""
+        """Wait until a Deployment reports that its pods are rejected, and print why."""
         message = ""
         async with _patience(f"deployment {deployment} did not say that its pods are refused"):
             while not message:
@@ -174,13 +168,11 @@ async def _patience(complaint: str) -> AsyncIterator[None]:
 
 
 def _is_ready(node: Node) -> bool:
-    """Whether a node takes pods: it says so, and the taint that new nodes have is gone."""
     ready = is_ready(node)
     return ready and not any(taint.key == _NOT_READY for taint in node.spec.taints)
 
 
 def _is_where(pod: Pod, expected: Mapping[str, str]) -> bool:
-    """Whether a pod runs where it should, or the scheduler has said why it does not."""
     wanted = next((node for start, node in expected.items() if pod.metadata.name.startswith(start)), None)
     if wanted == NOWHERE:
         return not pod.spec.node_name and bool(_reason(pod))
@@ -188,20 +180,18 @@ def _is_where(pod: Pod, expected: Mapping[str, str]) -> bool:
 
 
 def _reason(pod: Pod) -> str:
-    """Why the scheduler found no node."""
     return next((each.message for each in pod.status.conditions if each.type == "PodScheduled"), "")
 
 
-def _wishes(pod: Pod) -> str:
-    """What the pod says about nodes, in a few words."""
+def _describe_constraints(pod: Pod) -> str:
     spec = pod.spec
-    words = [_tolerated(each) for each in spec.tolerations if each.key not in _OWN_TOLERATIONS]
+    words = [_describe_toleration(each) for each in spec.tolerations if each.key not in _OWN_TOLERATIONS]
     words += [f"{key}={value}" for key, value in spec.node_selector.items()]
     affinity = spec.affinity
     nodes = affinity.node_affinity if affinity else None
     if nodes and nodes.required_during_scheduling_ignored_during_execution:
         terms = nodes.required_during_scheduling_ignored_during_execution.node_selector_terms
-        words.append(" or ".join(" and ".join(_required(term)) for term in terms))
+        words.append(" or ".join(" and ".join(_describe_term(term)) for term in terms))
     if affinity and affinity.pod_affinity:
         for each in affinity.pod_affinity.required_during_scheduling_ignored_during_execution:
             keys = f" of the same {', '.join(each.match_label_keys)}" if each.match_label_keys else ""
@@ -209,10 +199,10 @@ def _wishes(pod: Pod) -> str:
     return "; ".join(words)
 
 
-def _tolerated(each: Toleration) -> str:
+def _describe_toleration(each: Toleration) -> str:
     return each.expression or f"{each.key} {each.operator} {each.value}".strip()
 
 
-def _required(term: NodeSelectorTerm) -> list[str]:
+def _describe_term(term: NodeSelectorTerm) -> list[str]:
     words = [f"{each.key} {each.operator} {', '.join(each.values)}" for each in term.match_expressions]
     return words + term.match_cel_expressions

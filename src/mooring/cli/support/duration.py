@@ -1,4 +1,4 @@
-"""The type of flags that say how long something lasts: `15s`, `1m30s`, as Kubernetes' own flags."""
+"""The click type of duration flags: `15s`, `1m30s`, as in Kubernetes' flags."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from mooring.base import durations
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, written as Go does; a bare 0 is one too."""
+    """Seconds, parsed from Go's duration syntax; a bare 0 is accepted."""
 
     name = "duration"
 
@@ -19,6 +19,6 @@ class Duration(click.ParamType[float]):
         if isinstance(value, float):
             return value
         try:
-            return 0.0 if value == "0" else durations.seconds(value)
+            return 0.0 if value == "0" else durations.parse_seconds(value)
         except ValueError as problem:
             self.fail(str(problem), param, ctx)

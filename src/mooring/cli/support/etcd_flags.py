@@ -1,4 +1,4 @@
-"""The flags that put a server's objects into etcd, and the configuration that they mean.
+"""The flags for storing objects in etcd.
 
 `mooring apiserver` and `mooring up` have all of them; `mooring store` has those of `access_flags`.
 """
@@ -19,7 +19,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @dataclass(frozen=True, slots=True)
 class EtcdAccess:
-    """How to be let into etcd."""
+    """Credentials for etcd."""
 
     ca_file: Path | None = None
     cert_file: Path | None = None
@@ -28,7 +28,7 @@ class EtcdAccess:
     password: str = field(default="", repr=False)
 
     def config(self, servers: tuple[Server, ...], prefix: str) -> EtcdConfig:
-        """The configuration for some servers. Raises `OpenError`."""
+        """Build the configuration for some servers. Raise `OpenError`."""
         return EtcdConfig(
             servers=servers,
             prefix=prefix,
@@ -41,7 +41,7 @@ class EtcdAccess:
 
 
 def access_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags that say how to be let into etcd, and hand them over as `access`."""
+    """Add the credential flags; the command gets them as `access`."""
 
     @click.option("--etcd-cafile", type=_FILE, help="The authority that signed the certificates of etcd.")
     @click.option("--etcd-certfile", type=_FILE, help="The certificate to show to etcd.")
@@ -65,7 +65,7 @@ def access_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def etcd_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add all flags to a command and hand it an `EtcdConfig` as `etcd`; None if there is to be none."""
+    """Add all flags; the command gets an `EtcdConfig` as `etcd`, or None."""
 
     @click.option(
         "--etcd-servers",

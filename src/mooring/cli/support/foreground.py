@@ -1,6 +1,7 @@
-"""What `mooring up` does once its flags are read: start, tell how to go on, show how things are, stop when told."""
+"""Run `mooring up` after its flags are parsed: start, print how to connect, show status, stop on a signal."""
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -22,18 +23,18 @@ from mooring.cli.support.object_counts import ObjectCounts
 from mooring.cli.support.shown_flags import shown_flags
 from mooring.cli.support.signals import StopSignal
 from mooring.cli.support.start_errors import START_ERRORS
-from mooring.cli.support.status_line import StatusLine, tell
+from mooring.cli.support.status_line import StatusLine, print_line
 from mooring.cli.support.up_config import DEFAULT_NODES, UpConfig
 from mooring.cli.support.worker_process import WorkerProcess, WorkersError
 from mooring.client import ClientError
 from mooring.controllers.options import for_component as controller_options
 from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
 
-_MOST_NODES = 100_000
+_MAX_NODES = 100_000
 
 
 def run(config: UpConfig, process: WorkerProcess | None) -> None:
-    """Run a control plane until it is told to stop."""
+    """Run a control plane until a signal arrives."""
     try:
         server = ServerConfig(
             data_dir=config.data_dir,
@@ -49,7 +50,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
             runtime_config=parse_runtime_config(config.runtime_config),
             flags=shown_flags(),
         )
-        nodes = None if config.nodes is None else iter(_nodes(config.nodes))  # nobody keeps those that were created
+        nodes = None if config.nodes is None else iter(_nodes(config.nodes))  # drop the references to created objects
         if config.kubeconfig:
             _check_replaceable(config.kubeconfig)
         crew: Callable[[Connect], Crew] | None = None
@@ -63,10 +64,9 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
 
 
 def _nodes(wanted: str) -> list[Node]:
-    """The nodes that `--nodes` means."""
     if wanted.isascii() and wanted.isdigit():
-        if int(wanted) > _MOST_NODES:
-            raise click.UsageError(f"--nodes: {wanted} are more than the {_MOST_NODES} that make sense here")
+        if int(wanted) > _MAX_NODES:
+            raise click.UsageError(f"--nodes: {wanted} are more than the {_MAX_NODES} that make sense here")
         return numbered(int(wanted))
     try:
         return read_templates(Path(wanted).read_bytes())
@@ -78,7 +78,6 @@ def _nodes(wanted: str) -> list[Node]:
 
 
 def _check_replaceable(path: Path) -> None:
-    """Refuse to write over a kubeconfig of other clusters."""
     try:
         found = yaml.safe_load(path.read_bytes())
     except FileNotFoundError:
@@ -98,16 +97,20 @@ async def _serve(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
             return
         stop.at_once = plane.stop_at_once
         if await stop.unless(_start(config, plane, nodes)):
-            _tell(config, plane)
+            _print_connection(config, plane)
             if config.dashboard:
                 await opened.enter_async_context(DashboardProcess(plane.server.kubeconfig(), config.component))
             collect_garbage_less()
             await stop.unless(_show(plane))
-        tell("Stopping; everything is kept." if not config.ephemeral else "Stopping.")
+        print_line("Stopping; everything is kept." if not config.ephemeral else "Stopping.")
         await plane.stop()
 
 
 async def _start(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | None) -> None:
+    if config.dump is not None:
+        from mooring.cli.support.loaded_dump import load_dump  # noqa: PLC0415 - rarely needed
+
+        print_line(f"{await load_dump(plane, config.dump):,} objects of {config.dump.origin} are here")
     await plane.start()
     if config.kubeconfig:
         write_private(config.kubeconfig, plane.server.kubeconfig().read_bytes())
@@ -124,7 +127,6 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
 
 
 async def _default_nodes(config: UpConfig, plane: ControlPlane) -> Iterator[Node]:
-    """Without any node the first Deployment would wait for ever, which is no welcome."""
     if not config.workers.nodes or (await plane.client.list(Node, page_size=1)).items:
         return iter(())
     return iter(numbered(DEFAULT_NODES))
@@ -142,8 +144,7 @@ async def _show(plane: ControlPlane) -> None:
         await asyncio.gather(shown, return_exceptions=True)
 
 
-def _tell(config: UpConfig, plane: ControlPlane) -> None:
-    """The address, and what to try next."""
+def _print_connection(config: UpConfig, plane: ControlPlane) -> None:
     kubeconfig = config.kubeconfig or plane.server.kubeconfig()
     left_out = [name for name in ("scheduler", "controllers", "nodes") if not getattr(config.workers, name)]
     rows = {
@@ -154,15 +155,17 @@ def _tell(config: UpConfig, plane: ControlPlane) -> None:
         "metrics": plane.metrics_url,
         "without": ", ".join(left_out),
     }
-    tell(f"Mooring is ready at {plane.server.url}; kubectl finds it with KUBECONFIG={kubeconfig}")
+    print_line(f"Mooring is ready at {plane.server.url}; kubectl finds it with KUBECONFIG={kubeconfig}")
     for name, value in rows.items():
         if value:
-            tell(f"  {name:<11}{value}")
-    tell(
+            print_line(f"  {name:<11}{value}")
+    if shutil.which("kubectl") is None:
+        print_line("kubectl is not on the PATH: https://kubernetes.io/docs/tasks/tools says how to get it.")
+    print_line(
         "Try in another terminal:\n"
         f"  export KUBECONFIG={kubeconfig}\n"
         "  kubectl get nodes\n"
-        "  kubectl create deployment web --image=nginx --replicas=3\n"
+        "  kubectl create deployment hello --image=nginx --replicas=3\n"
         "  kubectl get pods -o wide --watch\n"
         "Ctrl-C stops Mooring."
     )

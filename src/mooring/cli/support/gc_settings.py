@@ -1,4 +1,4 @@
-"""How long-lived commands set the garbage collector: off while they load, seldom once they are ready."""
+"""Garbage collector settings of long-lived commands: off while loading, infrequent afterwards."""
 
 import gc
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def garbage_waits() -> Iterator[None]:
-    """Loading makes much and throws nothing away: the collector, which would cost a tenth of it, waits.
+def defer_collection() -> Iterator[None]:
+    """Disable the collector while loading, which creates no garbage and would take a tenth longer.
 
     Until `collect_garbage_less` is called, or the context ends.
     """
@@ -21,7 +21,7 @@ def garbage_waits() -> Iterator[None]:
 
 
 def collect_garbage_less() -> None:
-    """What was made at start stays for ever: the collector need not look at it again and again."""
+    """Freeze the objects created at start, which live forever, and collect less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -1,4 +1,4 @@
-"""Flags of `mooring apiserver` and `mooring up`: how kubelets are reached, and for how long they are believed."""
+"""Flags of `mooring apiserver` and `mooring up` about kubelets: how to reach them, and certificate lifetimes."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,7 +16,7 @@ _LONGEST_SECONDS = 3650 * 86_400.0
 
 
 def kubelet_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags, and hand over what they mean as `kubelets`."""
+    """Add the flags; the command gets them as `kubelets`."""
 
     @click.option(
         "--kubelet-certificate-authority",

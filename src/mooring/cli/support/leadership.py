@@ -1,6 +1,6 @@
-"""How the scheduler, the controllers and the bridge run, each in a process of its own.
+"""Run the scheduler, the controllers or the bridge, each in a process of its own.
 
-Health and metrics are shown beside the work, a signal ends it, and who has lost the lease stands again.
+Serve health and metrics beside the work, stop on a signal, and restart after losing the lease.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ if TYPE_CHECKING:  # `--help` should not wait for the client
 log = logs.get(__name__)
 
 
-def run_and_stand_again(run: Callable[[], Coroutine[None, None, bool]]) -> None:
-    """Run a component until it is told to stop. One that has lost its lease begins anew and waits for its turn.
+def run_with_restarts(run: Callable[[], Coroutine[None, None, bool]]) -> None:
+    """Run a component until it stops. After losing its lease, start again and wait for leadership.
 
-    Everything is made anew, as a service manager would do it: what a leader knew is old by now.
+    All state is rebuilt, as a service manager would do, because a former leader's state is stale.
     """
     while not uvloop.run(run()):
         log.error("the lease was lost, perhaps to another instance: this one begins again and waits for its turn")
@@ -42,12 +42,12 @@ async def work_until_signal(
     *,
     elected: bool,
 ) -> bool:
-    """Work until a signal comes, and say so when all is ready; False when the lease was lost.
+    """Work until a signal arrives, and announce readiness; return False if the lease was lost.
 
-    Health and metrics are shown at the address and port of `listen`, if that is not below 0.
+    Serve health and metrics at `listen`, unless its port is negative.
     """
     collect_garbage_less()
-    show_who_works(registry, [running])
+    expose_leadership(registry, [running])
     work = asyncio.create_task(running.run_elected() if elected else _forever(running))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, work.cancel)
@@ -73,14 +73,17 @@ async def _forever(running: "ElectedComponent") -> bool:
 
 async def _announce(running: "ElectedComponent", greeting: str) -> None:
     await running.wait_until_ready()
-    gc.freeze()  # what was listed stays, and has no cycles; to look for some would keep the first pods waiting
+    gc.freeze()  # listed objects live long and have no cycles; a collection would delay the first pods
     click.echo(greeting)
 
 
-def show_who_works(registry: CollectorRegistry, parts: "Iterable[ElectedComponent]") -> None:
-    """Show, by the name of its lease, whether a part of this process works. The metric has Kubernetes' name."""
+def expose_leadership(registry: CollectorRegistry, parts: "Iterable[ElectedComponent]") -> None:
+    """Expose by lease name whether a component of this process is the leader. The metric name is Kubernetes'."""
     gauge = Gauge(
-        "leader_election_master_status", "1 if this instance works, 0 if it does not.", ("name",), registry=registry
+        "leader_election_master_status",
+        "1 if this instance is the leader, 0 if it is not.",
+        ("name",),
+        registry=registry,
     )
     for part in parts:
         gauge.labels(part.election.name).set_function(partial(_works, part))

@@ -1,7 +1,4 @@
-"""The flags of a component that may have several instances: how they agree on the one that works.
-
-Named as kube-scheduler's and kube-controller-manager's. `mooring scheduler` and `mooring controllers` have them.
-"""
+"""The leader election flags, named as kube-scheduler's and kube-controller-manager's."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -15,11 +12,11 @@ from mooring.client import LeaseTimes
 _DEFAULTS = LeaseTimes()
 
 ChangedTimes = Callable[[LeaseTimes], LeaseTimes]
-"""What the flags make of the times that hold without them. Raises UsageError for times that do not fit together."""
+"""Apply the flags to default times. Raise UsageError for inconsistent times."""
 
 
 def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the three flags to a command and hand it what they mean as `lease_times`."""
+    """Add the three flags; the command gets them as `lease_times`."""
 
     @click.option(
         "--leader-elect-lease-duration",

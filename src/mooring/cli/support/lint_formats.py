@@ -1,4 +1,4 @@
-"""The formats that CI reads, for findings of `mooring lint` and `mooring audit` alike."""
+"""CI output formats for the findings of `mooring lint` and `mooring audit`."""
 
 from collections.abc import Sequence
 

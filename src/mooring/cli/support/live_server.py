@@ -1,7 +1,6 @@
-"""What commands ask a live server about itself: how it runs, and what it serves.
+"""The versions and gates by which advice is given, and what a live server serves.
 
-`mooring audit` and `mooring lint --cluster` judge by the server's own versions and gates unless flags name others;
-`mooring lint --cluster-from` by what a dump lets us know of them.
+Every question uses the versions and gates of its cluster, live or recorded in a dump, unless flags name others.
 """
 
 import asyncio
@@ -9,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import click
-import msgspec
 
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource
@@ -19,16 +17,7 @@ if TYPE_CHECKING:
     from mooring.client import Client
 
 T = TypeVar("T")
-_SIMULATED = "Simulated Linux"
-"""The operating system of nodes that Mooring plays."""
 _FLAGS = ("emulation_version", "min_compatibility_version", "feature_gates")
-
-
-class _Server(msgspec.Struct):
-    """How a server ran, as `mooring dump` writes it."""
-
-    version: dict[str, str]
-    gates: dict[str, bool] = {}
 
 
 def are_versions_given() -> bool:
@@ -38,47 +27,48 @@ def are_versions_given() -> bool:
 
 
 def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
-    """The versions and gates of a live server, and what is only assumed."""
-    from mooring.advisor.audit.live import shown_by  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.advisor.audit.options import QuestionError, component_of  # noqa: PLC0415 - as above
+    """Return the versions and gates of a live server, and what is only assumed."""
+    from mooring.advisor.audit.options import QuestionError, component_of  # noqa: PLC0415 - `--help` should not wait
+    from mooring.advisor.snapshot.server_info import read_server_info  # noqa: PLC0415 - as above
 
     try:
-        return component_of(*asked(source, shown_by))
+        info = ask_server(source, read_server_info)
+        return component_of(info.version, info.gates)
     except QuestionError as error:
         raise click.ClickException(f"cannot read {source.origin}: {error}") from error
 
 
-def is_of_a_server(snapshot: "Snapshot") -> bool:
-    """Whether a dump is of a server that is known, or whose nodes are real ones: manifests alone say nothing of any."""
-    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+def snapshot_component(
+    snapshot: "Snapshot", running: Component, *, is_cluster: bool = False
+) -> tuple[Component, tuple[str, ...]]:
+    """Return the versions and gates that decide about a snapshot, and what is only assumed.
 
-    nodes = (node.status.node_info for node in snapshot.all(Node) if node.metadata.uid)
-    return snapshot.server is not None or any(info.kubelet_version and info.os_image != _SIMULATED for info in nodes)
+    Flags (`running`) win; without them the snapshot's server counts, live or recorded in a dump. A snapshot without
+    server and nodes is a set of manifests, or with `is_cluster` an upstream cluster of the newest release.
+    """
+    from mooring.advisor.audit.options import (  # noqa: PLC0415 - as above
+        QuestionError,
+        component_of_dump,
+        component_of_snapshot,
+    )
 
-
-def dumped_component(snapshot: "Snapshot") -> tuple[Component, tuple[str, ...]]:
-    """The versions and gates of a dump's server: as `mooring dump` noted them, or as its nodes let us assume."""
-    from mooring.advisor.audit.options import QuestionError, component_of, component_of_dump  # noqa: PLC0415 - as above
-    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
-
-    if snapshot.server is not None:
-        try:
-            said = msgspec.convert(snapshot.server, _Server)
-            return component_of(said.version, said.gates)
-        except (QuestionError, msgspec.ValidationError) as error:
-            raise click.ClickException(f"{snapshot.origin} does not say how its server ran: {error}") from error
-    return component_of_dump(node.status.node_info.kubelet_version for node in snapshot.all(Node))
+    if are_versions_given():
+        return running, ()
+    try:
+        return component_of_snapshot(snapshot) or (component_of_dump(()) if is_cluster else (running, ()))
+    except QuestionError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def served_kinds(source: ClusterSource) -> frozenset[tuple[str, str]]:
     """apiVersion and kind of everything that a live server serves."""
     from mooring.advisor.lint.facts import served_by  # noqa: PLC0415 - as above
 
-    return asked(source, served_by)
+    return ask_server(source, served_by)
 
 
-def asked(source: ClusterSource, question: "Callable[[Client], Awaitable[T]]") -> T:
-    """What a live server answers to a question; failures are told in a sentence."""
+def ask_server(source: ClusterSource, question: "Callable[[Client], Awaitable[T]]") -> T:
+    """Ask a live server; report errors in a sentence."""
     from mooring.api.errors import StatusError  # noqa: PLC0415 - as above
     from mooring.client import ClientError  # noqa: PLC0415 - as above
 

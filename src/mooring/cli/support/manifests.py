@@ -1,4 +1,4 @@
-"""Objects from YAML text or plain trees, as commands and tests hand them to a control plane."""
+"""Decode objects from YAML or plain trees, for commands and tests."""
 
 from mooring.api import yaml_documents
 from mooring.api.from_tree import FieldValidation, from_tree
@@ -10,7 +10,7 @@ DEFAULT_NAMESPACE = "default"
 
 
 def read_objects(text: str | bytes, scheme: Scheme) -> list[Resource]:
-    """What a text describes, in its order. Raises DecodeError, with the line of the document."""
+    """Decode the objects of a YAML text in order. Raise DecodeError with the line of the document."""
     found: list[Resource] = []
     for document in yaml_documents.read(text):
         try:
@@ -21,7 +21,7 @@ def read_objects(text: str | bytes, scheme: Scheme) -> list[Resource]:
 
 
 def object_of(tree: object, scheme: Scheme) -> Resource:
-    """The object that a tree of dicts and lists describes. Raises DecodeError."""
+    """Decode a tree of dicts and lists. Raise DecodeError."""
     if not isinstance(tree, dict):
         raise DecodeError("this is no object")
     kind = scheme.kind(str(tree.get("apiVersion", "")), str(tree.get("kind", "")))

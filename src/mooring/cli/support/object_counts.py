@@ -1,7 +1,6 @@
-"""Counts of nodes and pods for the status line of `mooring up`, taken from the store as it changes.
+"""Count nodes and pods for the status line of `mooring up` by watching the store.
 
-A pod is looked at a few times a second at most, and just long enough to find its phase and its node, so that counting
-costs next to nothing.
+Of several changes of a pod within 0.3 s only the last is decoded, and only as far as its phase and node.
 """
 
 import asyncio
@@ -18,8 +17,8 @@ from mooring.store.errors import Closed, RevisionError, StoreError
 from mooring.store.kv import KeyValue, Store
 
 _RETRY_SECONDS = 1.0
-_REST_SECONDS, _MOST_EVENTS = 0.3, 10_000
-"""Sooner than anybody looks at the numbers."""
+_REST_SECONDS, _MAX_EVENTS = 0.3, 10_000
+"""The interval between updates, and the most events per update."""
 log = logs.get(__name__)
 
 
@@ -42,7 +41,7 @@ _decode = msgspec.json.Decoder(_Pod).decode
 
 
 class ObjectCounts:
-    """How many nodes and pods there are."""
+    """The number of nodes and pods."""
 
     def __init__(self, store: Store, scheme: Scheme) -> None:
         self._store = store
@@ -75,7 +74,7 @@ class ObjectCounts:
     async def _follow(self, revision: int) -> None:
         with self._store.watch(self._pod_prefix, after=revision) as watcher:
             while True:
-                latest = {event.key: event.current for event in (await watcher.next(limit=_MOST_EVENTS)).events}
+                latest = {event.key: event.current for event in (await watcher.next(limit=_MAX_EVENTS)).events}
                 for key, current in latest.items():
                     self._take(key, current)
                 await asyncio.sleep(_REST_SECONDS)  # so that of several changes of a pod only the last is looked at
@@ -99,12 +98,11 @@ def _prefix(scheme: Scheme, name: str) -> str:
 
 def _glimpse(kv: KeyValue, *, had_node: bool = False) -> tuple[str, bool]:
     if had_node and (found := _PHASE.match(kv.value, kv.value.rfind(_STATUS))):  # no pod loses its node
-        return _once(found[1].decode(), True)
+        return _intern(found[1].decode(), True)
     pod = _decode(kv.value)
-    return _once(pod.status.phase or "Pending", bool(pod.spec.node_name))
+    return _intern(pod.status.phase or "Pending", bool(pod.spec.node_name))
 
 
 @lru_cache(maxsize=100)
-def _once(phase: str, has_node: bool) -> tuple[str, bool]:
-    """The same pair for all pods that are alike."""
+def _intern(phase: str, has_node: bool) -> tuple[str, bool]:
     return phase, has_node

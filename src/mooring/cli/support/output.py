@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON and YAML for scripts."""
+"""Output of commands: tables for people, JSON and YAML for scripts."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,14 +11,14 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 class _Format(click.Choice[str]):
-    """A name of a format. What is for people is called `table` everywhere; `text` is understood too."""
+    """The name of a format. The human format is called `table`; `text` is accepted too."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return super().convert("table" if value == "text" else value, param, ctx)
 
 
 def output_option(*formats: str) -> Callable[[Command], Command]:
-    """`-o`, with the first format as the default."""
+    """Add `-o`, with the first format as the default."""
     return click.option(
         "-o", "--output", type=_Format(formats), default=formats[0], show_default=True, help="How to print it."
     )
@@ -33,7 +33,7 @@ def print_data(data: Any, output: str) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns as kubectl does: padded, with a bold header when a person looks at it."""
+    """Print columns as kubectl does: padded, with a bold header on a terminal."""
     widths = [max(len(click.unstyle(row[i])) for row in (header, *rows)) for i in range(len(header))]
     for number, row in enumerate((header, *rows)):
         cells = (cell + " " * (width - len(click.unstyle(cell))) for cell, width in zip(row, widths, strict=True))

@@ -1,4 +1,4 @@
-"""How far a command is: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a command: a bar on a terminal, a line now and then elsewhere."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ _LINE_SECONDS = 5.0
 
 
 class Progress:
-    """Called with what is being done, how much of it is done, and how much there is; ended by leaving its context."""
+    """Called with a label, the amount done and the total; ended by leaving its context."""
 
     def __init__(self, doing: str) -> None:
         self._doing = doing

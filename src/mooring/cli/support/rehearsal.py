@@ -1,7 +1,7 @@
-"""Control planes for rehearsals: an API server on a data directory of its own, a scheduler, and some controllers.
+"""Control planes for rehearsals: an API server on a temporary data directory, a scheduler, and some controllers.
 
-`mooring audit --rehearse` runs them; what is looked at is in ``mooring.advisor.audit.rehearsal``. Nothing listens: all
-parts talk without sockets. Nodes of the copy have no kubelets, so the controllers that would notice are left out.
+Used by `mooring audit --rehearse`; ``mooring.advisor.audit.rehearsal`` compares them. All parts communicate without
+sockets. Nodes of the copy have no kubelets, so controllers that would react to that are left out.
 """
 
 import asyncio
@@ -50,14 +50,14 @@ _READY_SECONDS = 60.0
 
 
 class Planes(msgspec.Struct, frozen=True):
-    """Starts control planes with the flags of a question."""
+    """Start control planes with the flags of a question."""
 
     question: Question
     profiles: Sequence[ProfileSpec]
 
     @asynccontextmanager
     async def __call__(self, folder: Path, *, then: bool, with_workers: bool = True) -> AsyncIterator[Plane]:
-        """A control plane on `folder`, with the flags to come or with those of now."""
+        """Run a control plane on `folder`, with the target flags or the current ones."""
         question = self.question
         component = (question.target if then else None) or question.current
         runtime_config = question.target_runtime_config if then else question.runtime_config
@@ -71,7 +71,6 @@ class Planes(msgspec.Struct, frozen=True):
             yield Plane(admin, server.store)
 
     async def _start_workers(self, server: ApiServer, component: Component, stack: AsyncExitStack) -> None:
-        """A scheduler and controllers, which end with the stack."""
         scheduling = scheduler_options.for_component(component)
         controlling = controllers_options.for_component(component)
         agent = user_agent(scheduler_options.COMPONENT, scheduling.version)
@@ -80,7 +79,7 @@ class Planes(msgspec.Struct, frozen=True):
         agent = user_agent(controllers_options.COMPONENT, controlling.version)
         controllers = Controllers(_client(server, users.CONTROLLERS, agent), controlling, names=CONTROLLERS)
         for part in (scheduler, controllers):
-            stack.push_async_callback(_ended, asyncio.create_task(part.run()))
+            stack.push_async_callback(_cancel, asyncio.create_task(part.run()))
         async with asyncio.timeout(_READY_SECONDS):
             await scheduler.wait_until_ready()
             await controllers.wait_until_ready()
@@ -91,15 +90,15 @@ def _client(server: ApiServer, user: str, agent: str, *groups: str) -> Client:
     return Client(transport, user_agent=agent, scheme=server.scheme)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-def rehearsed(
+def add_rehearsal(
     snapshot: Snapshot, question: Question, audit: Audit, profiles: Sequence[ProfileSpec], seconds: float
 ) -> Audit:
-    """The audit with what a rehearsal showed."""
+    """Return the audit with the results of a rehearsal."""
     copy = Copy(schedulers=frozenset(profile.scheduler_name for profile in profiles))
     for subject in subjects_of(snapshot, question):
         (copy.stored if subject.reference.stored else copy.manifests).append((subject.object, subject.reference))
@@ -107,12 +106,11 @@ def rehearsed(
         try:
             return uvloop.run(rehearse(audit, copy, Planes(question, profiles), Path(folder), seconds))
         except (StoreError, OSError, TimeoutError) as error:
-            raise click.ClickException(f"the rehearsal did not come about: {error}") from error
+            raise click.ClickException(f"the rehearsal failed: {error}") from error
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """What the copies log is part of what is looked at, and would only confuse."""
     log = logging.getLogger("mooring")
     before = log.level
     log.setLevel(logging.CRITICAL + 1)

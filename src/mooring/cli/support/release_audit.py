@@ -1,7 +1,7 @@
-"""`mooring audit --from-version A --to-version B`: the question between two releases of Kubernetes, asked and printed.
+"""`mooring audit --from-version A --to-version B`: audit between two releases of Kubernetes.
 
-Called by ``commands/audit.py``; the answers are ``mooring.advisor.releases``'. Exit codes: 0 when nothing is as bad as
-`--fail-if` says, otherwise by the worst finding: 1 for an error, 3 for a warning, 4 for an info; 2 is a wrong call.
+Exit codes: 0 when nothing is as bad as `--fail-if` says, otherwise by the worst finding: 1 for an error, 3 for a
+warning, 4 for an info; 2 is a wrong call.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import msgspec
 
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, show_notes
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.live_server import asked
+from mooring.cli.support.live_server import ask_server
 from mooring.cli.support.output import print_data
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _NEVER = "never"
 
 
 class ReleaseQuestion(msgspec.Struct, frozen=True):
-    """What the flags ask."""
+    """The flags."""
 
     source: ClusterSource
     scheduler: SchedulerChoice
@@ -37,21 +37,31 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
     write_baseline: Path | None
     rehearsal_seconds: float | None
 
-    def answer(self) -> "ReleaseAudit":
-        """Read the cluster and judge it."""
+    def read(self) -> "tuple[Snapshot, Crossing]":
+        """Read the cluster, and the releases that the question is about."""
         from mooring.advisor import releases  # noqa: PLC0415 - `--help` should not wait for it
-        from mooring.advisor.releases import baseline  # noqa: PLC0415 - as above
 
         snapshot = self.source.read(quiet=True)
-        if snapshot.forbidden and not snapshot.raw():  # nothing would be lost
+        if snapshot.forbidden and not snapshot.raw():  # nothing would be dropped
             why = next(iter(snapshot.forbidden.values()))
             raise click.ClickException(f"nothing of {snapshot.origin} can be read: {why}")
         try:
-            crossing = releases.Crossing.between(self.start or self._running(snapshot), self.end, self.gates)
-            known = baseline.read(self.baseline) if self.baseline else frozenset[str]()
-        except (releases.CrossingError, baseline.BaselineError, OSError) as error:
+            start = self.start or self._running(snapshot)
+            return snapshot, releases.Crossing.between(start, self.end, self.gates)
+        except releases.CrossingError as error:
             raise click.UsageError(str(error)) from error
-        found = releases.audit(snapshot, crossing, beside=self._clients(crossing))
+
+    def answer(self) -> "ReleaseAudit":
+        """Read the cluster and audit it."""
+        from mooring.advisor import releases  # noqa: PLC0415 - as above
+        from mooring.advisor.releases import baseline  # noqa: PLC0415 - as above
+
+        snapshot, crossing = self.read()
+        try:
+            known = baseline.read(self.baseline) if self.baseline else frozenset[str]()
+        except (baseline.BaselineError, OSError) as error:
+            raise click.UsageError(str(error)) from error
+        found = releases.audit(snapshot, crossing, beside=self.clients(crossing))
         if self.write_baseline is not None:
             try:
                 count = baseline.write(self.write_baseline, found.findings)
@@ -61,24 +71,24 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
             known = baseline.read(self.write_baseline)
         found = baseline.without(found, known) if known else found
         if self.rehearsal_seconds is not None:
-            found = self._rehearsed(snapshot, crossing, found, self.rehearsal_seconds)
+            found = self._rehearse(snapshot, crossing, found, self.rehearsal_seconds)
         return found
 
     def _running(self, snapshot: "Snapshot") -> str:
-        """The release that the cluster runs, where nobody says it."""
-        from mooring.advisor.audit.live import shown_by  # noqa: PLC0415 - as above
+        from mooring.advisor.snapshot.server_info import read_server_info  # noqa: PLC0415 - as above
         from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
 
         if self.source.is_live:
-            version = asked(self.source, shown_by).version
+            version = ask_server(self.source, read_server_info).version
             return f"{version.get('major', '')}.{version.get('minor', '').rstrip('+')}"
-        kubelets = [node.status.node_info.kubelet_version for node in snapshot.all(Node)]
+        said = (node.status.node_info.kubelet_version.strip("v").split(".")[:2] for node in snapshot.all(Node))
+        kubelets = [tuple(map(int, version)) for version in said if len(version) == 2 and "".join(version).isdecimal()]
         if not kubelets:
             raise click.UsageError("say with --from-version which release the objects are of")
-        newest: str = max(kubelets, key=lambda text: [int(part) for part in text.strip("v").split(".")[:2]])
-        return ".".join(newest.strip("v").split(".")[:2])
+        return ".".join(map(str, max(kubelets)))
 
-    def _clients(self, crossing: "Crossing") -> "list[Finding]":
+    def clients(self, crossing: "Crossing") -> "list[Finding]":
+        """Return findings about clients, from audit logs and from the server's metrics."""
         from mooring.advisor.releases import clients  # noqa: PLC0415 - as above
 
         found: list[Finding] = []
@@ -86,18 +96,18 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
             with path.open("rb") as log:
                 found += clients.of_log(log, str(path), crossing)
         if self.source.is_live:
-            found += clients.of_metrics(asked(self.source, clients.metrics), crossing)
+            found += clients.of_metrics(ask_server(self.source, clients.metrics), crossing)
         return found
 
-    def _rehearsed(
+    def _rehearse(
         self, snapshot: "Snapshot", crossing: "Crossing", found: "ReleaseAudit", seconds: float
     ) -> "ReleaseAudit":
         from mooring.advisor import audit  # noqa: PLC0415 - as above
-        from mooring.cli.support.rehearsal import rehearsed  # noqa: PLC0415 - as above
+        from mooring.cli.support.rehearsal import add_rehearsal  # noqa: PLC0415 - as above
 
         question = crossing.question()
         played = audit.audit(snapshot, question, profiles=self.scheduler.profiles)
-        rehearsal = rehearsed(snapshot, question, played, self.scheduler.profiles, seconds).rehearsal
+        rehearsal = add_rehearsal(snapshot, question, played, self.scheduler.profiles, seconds).rehearsal
         return found.rehearsed(rehearsal) if rehearsal else found
 
 

@@ -1,7 +1,4 @@
-"""The flags that say how Services are reached, and the `ServiceNetwork` that they mean.
-
-`mooring apiserver` and `mooring up` have them.
-"""
+"""The flags for the network of Services."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -14,11 +11,11 @@ from mooring.apiserver.service_network import DEFAULT_CLUSTER_IPS, DEFAULT_NODE_
 
 _FEWEST = 8
 _LARGEST_BITS = 64
-"""Larger networks are a mistake: Kubernetes takes IPv6 networks of /64 at most."""
+"""Larger networks are rejected: Kubernetes allows IPv6 networks up to /64."""
 
 
 def service_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags to a command, and hand it a `ServiceNetwork` as `services`."""
+    """Add the flags; the command gets a `ServiceNetwork` as `services`."""
 
     @click.option(
         "--advertise-address",

@@ -1,4 +1,4 @@
-"""What a command was started with, for `/flagz`."""
+"""The flags of the running command, for `/flagz`."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ import click
 
 
 def shown_flags() -> dict[str, str]:
-    """Every option of the command that runs, as kube-apiserver shows them: names without dashes, values as text."""
+    """Return every option of the running command as kube-apiserver shows them: names without dashes, values as
+    strings."""
     context = click.get_current_context(silent=True)
     if context is None:
         return {}

@@ -1,4 +1,4 @@
-"""What `mooring simulate` shows while it runs: one changing line on standard error, on terminals only."""
+"""The progress line of `mooring simulate` on standard error, on terminals only."""
 
 import shutil
 import sys
@@ -37,12 +37,12 @@ class SimulationProgress:
         if not self._on_terminal or now - self._last < _SECONDS:
             return
         self._last = now
-        from mooring.advisor.simulate.clock import written  # noqa: PLC0415 - loaded by whoever calls
+        from mooring.advisor.simulate.clock import format_seconds  # noqa: PLC0415 - imported by the caller already
 
         total = progress.running + progress.waiting
         full = round(_BAR * progress.running / total) if total else 0
         bar = "█" * full + "░" * (_BAR - full)
         doing = "".join(letter if letter.isprintable() else " " for letter in progress.doing)
-        text = f"{bar} {progress.running:,} of {total:,} pods run · {written(progress.seconds)} · {doing}"
+        text = f"{bar} {progress.running:,} of {total:,} pods run · {format_seconds(progress.seconds)} · {doing}"
         sys.stderr.write(CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The control plane that a simulation stands for, as the flags of `mooring simulate` and `mooring dashboard` say."""
+"""The control plane to simulate, from the flags of `mooring simulate` and `mooring dashboard`."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def settings_of(running: Component, scheduler: SchedulerChoice, description: str = "") -> "Settings":
-    """Versions, gates and scheduler; described by what is particular about them unless somebody has better words."""
+    """Return versions, gates and scheduler, described by their differences from the defaults unless given."""
     from mooring.advisor.simulate import options  # noqa: PLC0415 - `--help` should not wait for it
 
     if not description:
@@ -23,7 +23,6 @@ def settings_of(running: Component, scheduler: SchedulerChoice, description: str
 
 
 def _switched(running: Component) -> Iterator[tuple[str, Any]]:
-    """Gates that are not as they are by default."""
     plain = component.resolve(
         emulation=str(running.versions.emulation), min_compatibility=str(running.versions.min_compatibility)
     )

@@ -1,6 +1,6 @@
-"""The options of `mooring simulate` that change a cluster, in the order in which they were given.
+"""The options of `mooring simulate` that change a cluster, in command-line order.
 
-click hands a command the values of each option, and not which came first; `OrderedCommand` asks its parser for that.
+click passes the values of each option but not their order; `OrderedCommand` asks its parser for that.
 """
 
 import re
@@ -19,6 +19,7 @@ CHANGES = (
     ("add", "FILE|-", "Create what a manifest has; workloads bring their pods."),
     ("replicas", "N", "So many of what the --add before it has."),
     ("remove", "[NS/]KIND/NAME|FILE", "Delete an object and its pods, or what a manifest has."),
+    ("scale", "[NS/]KIND/NAME=N", "Give a workload so many replicas."),
     ("drain", "NODES", "Cordon nodes and evict their pods, as far as disruption budgets allow."),
     ("cordon", "NODES", "Let no more pods come to nodes."),
     ("uncordon", "NODES", "Let pods come again."),
@@ -26,9 +27,10 @@ CHANGES = (
     ("untaint", "NODES=KEY[:EFFECT]", "Take taints away."),
     ("label", "NODES=KEY=VALUE|NODES=KEY-", "Label nodes, or take a label away."),
     ("add-nodes", "N", "Add nodes, as --template has them."),
+    ("like", "NODE", "The existing node that the --add-nodes before it copies."),
     ("remove-node", "NODES", "Take nodes away at once, with their pods."),
 )
-"""Name, what it takes, and help."""
+"""Name, metavar and help."""
 _ORDER = "mooring.simulate.order"
 _KIND_ALIASES = {
     "deploy": "Deployment",
@@ -47,16 +49,16 @@ _LABEL = re.compile(r"(?P<nodes>[^=]+)=(?P<key>[^=]+?)(?:=(?P<value>.*)|(?P<away
 
 
 class InOrder(click.Option):
-    """An option whose place among the others counts."""
+    """An option whose position matters."""
 
 
 class OrderedCommand(click.Command):
-    """Remembers in which order the `InOrder` options were given."""
+    """Record the order of the `InOrder` options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             given, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        except click.UsageError:  # said again by the real parsing
+        except click.UsageError:  # repeated by the real parsing
             given, order = {}, []
         values = {name: iter(found) for name, found in given.items() if isinstance(found, list | tuple)}
         ctx.meta[_ORDER] = [
@@ -68,21 +70,25 @@ class OrderedCommand(click.Command):
 
 
 def steps_of(ctx: click.Context, templates: "tuple[Node, ...]") -> "Iterator[Step]":
-    """A step for each change. Raises click's UsageError, or ScenarioError for a manifest."""
+    """Yield a step for each change. Raise click's UsageError, or ScenarioError for a manifest."""
     from mooring.advisor.simulate import Step  # noqa: PLC0415 - `--help` should not wait for it
 
     given: list[tuple[str, str]] = ctx.meta[_ORDER]
     for index, (name, value) in enumerate(given):
         following = given[index + 1] if index + 1 < len(given) else ("", "")
+        if name == "like":
+            if index == 0 or given[index - 1][0] != "add_nodes":
+                raise click.UsageError("--like must follow the --add-nodes that it applies to")
+            continue
         if name == "replicas":
             if index == 0 or given[index - 1][0] != "add":
-                raise click.UsageError("--replicas belongs behind the --add that it is about")
+                raise click.UsageError("--replicas must follow the --add that it applies to")
             continue
         if name == "add":
             replicas = _number("replicas", following[1], least=0) if following[0] == "replicas" else None
             yield Step((_add(value, replicas),))
         elif name == "add_nodes":
-            yield Step((_add_nodes(value, templates),))
+            yield Step((_add_nodes(value, templates, following[1] if following[0] == "like" else ""),))
         elif name == "remove":
             yield Step(tuple(_removals(value)))
         else:
@@ -103,10 +109,10 @@ def _read(option: str, path: str) -> bytes:
         raise click.UsageError(f"{option}: {click.format_filename(path)}: {problem.strerror}") from problem
 
 
-def _add_nodes(value: str, templates: "tuple[Node, ...]") -> "Change":
+def _add_nodes(value: str, templates: "tuple[Node, ...]", like: str) -> "Change":
     from mooring.advisor.simulate import AddNodes  # noqa: PLC0415 - as above
 
-    return AddNodes(_number("add-nodes", value, least=1), templates)
+    return AddNodes(_number("add-nodes", value, least=1), templates, like)
 
 
 def _number(option: str, text: str, *, least: int) -> int:
@@ -131,7 +137,6 @@ def _removals(value: str) -> "Iterator[Change]":
 
 
 def _kind(word: str) -> str:
-    """The kind that a word means to kubectl: `deployment`, `deployments`, `deploy`."""
     from mooring.advisor.snapshot.objects import scheme  # noqa: PLC0415 - as above
 
     low = word.lower()
@@ -184,6 +189,17 @@ def _label(value: str) -> "Change":
     return Label(_nodes(found["nodes"]), found["key"], None if found["away"] else found["value"])
 
 
+def _scale(value: str) -> "Change":
+    from mooring.advisor.simulate.changes import Scale  # noqa: PLC0415 - as above
+
+    target, _, number = value.rpartition("=")
+    parts = target.split("/")
+    if not 2 <= len(parts) <= 3 or not all(parts):
+        raise click.UsageError(f"--scale: {value!r} is not of the form KIND/NAME=N or NAMESPACE/KIND/NAME=N")
+    namespace, kind, name = parts if len(parts) == 3 else ("default", *parts)
+    return Scale(_kind(kind), namespace, name, _number("scale", number, least=0))
+
+
 def _drain(value: str) -> "Change":
     from mooring.advisor.simulate import Drain  # noqa: PLC0415 - as above
 
@@ -210,6 +226,7 @@ def _remove_node(value: str) -> "Change":
 
 _MAKERS: dict[str, Callable[[str], Any]] = {
     "drain": _drain,
+    "scale": _scale,
     "cordon": _cordon,
     "uncordon": _uncordon,
     "taint": _taint,

@@ -1,4 +1,4 @@
-"""What can be wrong with flags and files when a server starts; each message is fit for a user."""
+"""Errors in flags and files at the start of a server; each message is fit for a user."""
 
 from mooring.api.scheme import SchemeError
 from mooring.apiserver.access.audit_log import AuditLogError

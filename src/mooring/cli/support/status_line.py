@@ -1,4 +1,4 @@
-"""What `mooring up` shows while it runs: a line that changes on a terminal, else a line when something has changed."""
+"""The status of `mooring up`: a changing line on a terminal, otherwise a line per change."""
 
 import asyncio
 import os
@@ -16,8 +16,8 @@ _PLAIN_SECONDS = 10.0
 _COLORS = {"Running": "green", "Pending": "yellow", "Failed": "red"}
 
 
-def tell(text: str, *, end: bool = True) -> None:
-    """Print to whoever listens; a control plane goes on when nobody does any more, as in `mooring up | head -1`."""
+def print_line(text: str, *, end: bool = True) -> None:
+    """Print; continue silently if the reader is gone, as in `mooring up | head -1`."""
     try:
         click.echo(text, nl=end)
         sys.stdout.flush()
@@ -26,7 +26,7 @@ def tell(text: str, *, end: bool = True) -> None:
 
 
 class StatusLine:
-    """Prints counts until cancelled."""
+    """Print counts until cancelled."""
 
     def __init__(self, counts: ObjectCounts, *, on_terminal: bool) -> None:
         self._counts = counts
@@ -45,7 +45,7 @@ class StatusLine:
                 self._print(await self._text(rate))
         finally:
             if self._on_terminal:
-                tell(CLEAR_LINE, end=False)
+                print_line(CLEAR_LINE, end=False)
 
     async def _text(self, rate: float) -> str:
         phases = {phase: number for phase, number in sorted(self._counts.phases.items()) if number}
@@ -58,7 +58,7 @@ class StatusLine:
         if self._on_terminal:
             width = shutil.get_terminal_size().columns
             plain = click.unstyle(text)
-            tell(CLEAR_LINE + (text if len(plain) < width else plain[: width - 1]), end=False)
+            print_line(CLEAR_LINE + (text if len(plain) < width else plain[: width - 1]), end=False)
         elif text != self._last:
-            tell(click.unstyle(text))
+            print_line(click.unstyle(text))
         self._last = text

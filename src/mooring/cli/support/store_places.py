@@ -1,4 +1,4 @@
-"""Where stores are: what users write in `mooring store`, and what is opened for it.
+"""Parse and open the store locations of `mooring store`.
 
 ~/.mooring                         a data directory, or the file `state.db` in it
 etcd://10.0.0.1:2379/registry      etcd, several servers with commas between them; etcds:// with TLS
@@ -14,9 +14,9 @@ import msgspec
 from mooring.cli.support.etcd_flags import EtcdAccess
 from mooring.store.errors import OpenError
 from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server
-from mooring.store.etcd.loading import grpc_needed
+from mooring.store.etcd.grpc_import import explain_missing_grpc
 from mooring.store.kv import Store
-from mooring.store.sqlite_file import DATABASE, translated
+from mooring.store.sqlite_file import DATABASE, translate_errors
 from mooring.store.tools.backup_file import BackupSource, is_backup
 from mooring.store.tools.contents import Source, Target
 from mooring.store.tools.sqlite_source import SqliteSource
@@ -39,8 +39,6 @@ Place = Path | EtcdPlace
 
 
 class PlaceType(click.ParamType[Place]):
-    """Reads a place."""
-
     name = "place"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
@@ -61,13 +59,13 @@ class PlaceType(click.ParamType[Place]):
 
 
 async def open_source(place: Place, access: EtcdAccess) -> Source:
-    """What is read. Raises `StoreError`."""
+    """Open a location for reading. Raise `StoreError`."""
     if isinstance(place, EtcdPlace):
-        with grpc_needed():
+        with explain_missing_grpc():
             from mooring.store.tools.etcd_source import EtcdSource  # noqa: PLC0415 - few need gRPC
 
         return await EtcdSource.open(etcd_config(place, access), place.text)
-    with translated(place):
+    with translate_errors(place):
         if place.is_file() and is_backup(place):
             return BackupSource(place)
         if not place.exists():
@@ -76,41 +74,41 @@ async def open_source(place: Place, access: EtcdAccess) -> Source:
 
 
 async def open_target(place: Place, access: EtcdAccess, *, overwrite: bool, bump: int = 0) -> Target:
-    """What is written. Raises `StoreError`."""
+    """Open a location for writing. Raise `StoreError`."""
     if isinstance(place, EtcdPlace):
         return StoreTarget(await open_etcd(place, access), place.text, overwrite=overwrite)
     return SqliteTarget(directory_of(place), overwrite=overwrite, bump=bump)
 
 
 async def open_etcd(place: EtcdPlace, access: EtcdAccess) -> Store:
-    """A store in etcd. Raises `StoreError`."""
-    with grpc_needed():
+    """Open a store in etcd. Raise `StoreError`."""
+    with explain_missing_grpc():
         from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - few need gRPC
 
     return await EtcdStore.open(etcd_config(place, access))
 
 
 def etcd_config(place: EtcdPlace, access: EtcdAccess) -> EtcdConfig:
-    """Certificates mean TLS, also where the address does not say so."""
+    """Build the configuration; certificates imply TLS."""
     scheme = "https" if place.tls or access.ca_file or access.cert_file else "http"
     return access.config(tuple(Server.parse(f"{scheme}://{address}") for address in place.addresses), place.prefix)
 
 
 async def are_same(one: Place, other: Place, access: EtcdAccess) -> bool:
-    """Whether two places are one store. Raises `StoreError`."""
+    """Whether two locations are the same store. Raise `StoreError`."""
     if isinstance(one, EtcdPlace) and isinstance(other, EtcdPlace):
         if one.prefix != other.prefix:
             return False
-        from mooring.store.tools.etcd_source import cluster_of  # noqa: PLC0415 - brings gRPC in, which few need
+        from mooring.store.tools.etcd_source import read_cluster_id  # noqa: PLC0415 - brings gRPC in, which few need
 
-        return await cluster_of(etcd_config(one, access)) == await cluster_of(etcd_config(other, access))
+        return await read_cluster_id(etcd_config(one, access)) == await read_cluster_id(etcd_config(other, access))
     if isinstance(one, Path) and isinstance(other, Path):
         return one.resolve() == other.resolve()
     return False
 
 
 def directory_of(place: Path) -> Path:
-    """The data directory that a path means; raises `OpenError` for a file that is none's."""
+    """Return the data directory of a path; raise `OpenError` for other files."""
     if place.name == DATABASE and not place.is_dir():
         return place.parent
     if place.is_file():

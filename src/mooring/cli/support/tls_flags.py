@@ -1,4 +1,4 @@
-"""The flag that says under which further names clients reach a server, of `mooring apiserver` and `mooring up`."""
+"""The flag for additional server names in the TLS certificate."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import click
 
 
 def tls_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flag, and hand over what it means as `tls_san`."""
+    """Add the flag; the command gets it as `tls_san`."""
     return click.option(
         "--tls-san",
         default="",

@@ -1,4 +1,4 @@
-"""What `mooring simulate --trace` shows while it runs: one changing line on standard error, on terminals only."""
+"""The progress line of `mooring simulate --trace` on standard error, on terminals only."""
 
 import shutil
 import sys
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _SECONDS = 0.1
 _BAR = 20
 _BYTES_A_LINE = 80
-"""A guess, until the file has been read to its end."""
+"""An estimate, until the file has been read."""
 
 
 class TraceProgress:
-    """Called with how far it is; ended by leaving its context."""
+    """Called with the progress; ended by leaving its context."""
 
     def __init__(self, size: int) -> None:
         self._on_terminal = sys.stderr.isatty()
@@ -40,12 +40,12 @@ class TraceProgress:
         if not self._on_terminal or now - self._last < _SECONDS:
             return
         self._last = now
-        from mooring.advisor.simulate.clock import written  # noqa: PLC0415 - loaded by whoever calls
+        from mooring.advisor.simulate.clock import format_seconds  # noqa: PLC0415 - imported by the caller already
 
         full = min(round(_BAR * progress.events / self._lines), _BAR - 1)
         bar = "█" * full + "░" * (_BAR - full)
         text = (
-            f"{bar} {progress.events:,} events · {written(progress.seconds)} · {progress.running:,} pods run, "
+            f"{bar} {progress.events:,} events · {format_seconds(progress.seconds)} · {progress.running:,} pods run, "
             f"{progress.waiting:,} wait"
         )
         sys.stderr.write(CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])

@@ -1,4 +1,4 @@
-"""`mooring simulate --trace`: its options, and what happens when it is given."""
+"""The options and implementation of `mooring simulate --trace`."""
 
 import gc
 import sys
@@ -32,8 +32,8 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True)
-class TraceWanted:
-    """What the options say."""
+class TraceOptions:
+    """The options."""
 
     paths: tuple[Path, ...]
     skip_bad: bool
@@ -93,11 +93,11 @@ _OPTIONS = (
 
 
 def trace_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options; the command is given a `TraceWanted` as `trace`."""
+    """Add the options; the command gets a `TraceOptions` as `trace`."""
 
     def wrapped(*args: Any, **given: Any) -> None:
-        names = TraceWanted.__dataclass_fields__
-        command(*args, trace=TraceWanted(**{name: given.pop(name) for name in names}), **given)
+        names = TraceOptions.__dataclass_fields__
+        command(*args, trace=TraceOptions(**{name: given.pop(name) for name in names}), **given)
 
     wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
     wrapped.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined] # where click looks
@@ -107,9 +107,9 @@ def trace_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def replay(
-    wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", seed: int, *, output: str, html: Path | None
+    wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int, *, output: str, html: Path | None
 ) -> None:
-    """Replay a trace and print what it comes to. Raises ClickException."""
+    """Replay a trace and print the result. Raise ClickException."""
     from mooring.advisor.simulate.traces import output as files  # noqa: PLC0415 - `--help` should not wait for it
     from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
 
@@ -118,7 +118,7 @@ def replay(
             files.check(path)
         for place in filter(None, (html, wanted.checkpoint)):
             files.check_folder(place)
-        result = _replayed(wanted, snapshot, settings, seed)
+        result = _run_replay(wanted, snapshot, settings, seed)
         for path in wanted.measures:
             files.write(result, path)
         if html is not None:
@@ -130,7 +130,7 @@ def replay(
 
 
 def compare_replays(words: tuple[str, ...], output: str) -> None:
-    """`simulate compare ONE OTHER`: what differs between results of replays, and how sure that is over their seeds."""
+    """`simulate compare ONE OTHER`: compare results of replays, with significance over their seeds."""
     import msgspec  # noqa: PLC0415 - as above
 
     from mooring.advisor.simulate.traces import comparing  # noqa: PLC0415 - as above
@@ -151,14 +151,14 @@ def compare_replays(words: tuple[str, ...], output: str) -> None:
             f"{each.one:,.5g}",
             f"{each.other:,.5g}",
             f"{each.difference:+,.5g}" + (f" ± {each.confidence:,.3g}" if each.confidence is not None else ""),
-            "yes" if each.is_sure else "",
+            "yes" if each.is_significant else "",
         ]
         for each in found
     ]
     print_table(["WHAT", "ONE", "OTHER", "DIFFERENCE, 95% CONFIDENCE", "SURE"], rows)
 
 
-def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Replayed":
+def _run_replay(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Replayed":
     from mooring.advisor.simulate.traces.opening import Trace  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.replaying import Options, Replay  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.results import result_of  # noqa: PLC0415 - as above
@@ -169,22 +169,22 @@ def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", s
     events, workload, snapshot = _events(trace, wanted, snapshot, seed)
     settings = replace(settings, workload=workload)
     options = Options(
-        seed, wanted.give_up, wanted.until, prices=_prices(wanted), keeps_placements=wanted.keep_placements
+        seed, wanted.give_up, wanted.until, prices=prices_of(wanted), keeps_placements=wanted.keep_placements
     )
     with TraceProgress(trace.size) as tell:
-        gc.freeze()  # the snapshot stays: there is no use in looking through it again and again
+        gc.freeze()  # the snapshot lives long: exclude it from collections
         running = Replay(snapshot, settings, options, tell, _checkpoints(wanted, snapshot, settings, seed))
-        with suppress(KeyboardInterrupt):  # the result tells how far it got
+        with suppress(KeyboardInterrupt):  # the result has the time of the interruption
             running.run(events)
     names = ", ".join(path.name for path in wanted.paths)
-    result = result_of(running, origin, names, settings.description, trace.complaints.told())
+    result = result_of(running, origin, names, settings.description, trace.complaints.summary())
     result.skipped = trace.complaints.skipped
     for note in result.notes:
         click.echo(f"Note: {note}", err=True)
     return result
 
 
-def _checkpoints(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Checkpoints | None":
+def _checkpoints(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Checkpoints | None":
     from mooring import __version__  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.checkpoints import Checkpoints, digest_of  # noqa: PLC0415 - as above
     from mooring.api import codec  # noqa: PLC0415 - as above
@@ -199,9 +199,8 @@ def _checkpoints(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings"
 
 
 def _events(
-    trace: "Trace", wanted: TraceWanted, snapshot: "Snapshot", seed: int
+    trace: "Trace", wanted: TraceOptions, snapshot: "Snapshot", seed: int
 ) -> "tuple[Iterator[Event], Iterable[Pod], Snapshot]":
-    """What happens, the pods that plugins may sample, and what there is at the beginning."""
     from mooring.advisor.simulate.traces import drawing  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.events import NodeComes, PodArrives  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.opening import Workload  # noqa: PLC0415 - as above
@@ -217,7 +216,7 @@ def _events(
             pods.append(event.pod)
         elif isinstance(event, NodeComes):
             nodes[event.node.metadata.name] = event.node
-    arrivals, ordered = drawing.drawn(pods, list(nodes.values()), _fill(wanted.fill), seed)
+    arrivals, ordered = drawing.draw(pods, list(nodes.values()), _fill(wanted.fill), seed)
     return arrivals, pods, snapshot.replace(remove=ordered, put=ordered)
 
 
@@ -234,14 +233,12 @@ def _fill(text: str | None) -> "Fill | None":
     return Fill(resource, times)
 
 
-def _prices(wanted: TraceWanted) -> "Prices":
+def prices_of(wanted: TraceOptions) -> "Prices":
+    """Read the prices that `--prices` and `--price-label` name."""
     from mooring.advisor.simulate.traces import prices  # noqa: PLC0415 - as above
 
     found = prices.read(wanted.prices) if wanted.prices is not None else prices.Prices()
     return replace(found, label=wanted.price_label) if wanted.price_label else found
-
-
-# -- what comes out
 
 
 def _print(result: "Replayed", output: str) -> None:

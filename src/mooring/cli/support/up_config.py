@@ -1,6 +1,7 @@
-"""What the flags of `mooring up` say, handed by the command to ``foreground.py``."""
+"""The parsed flags of `mooring up`, for ``foreground.py``."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -9,6 +10,9 @@ from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base.component import Component
 from mooring.cli.support.worker_process import WorkerConfig
 from mooring.store.etcd.config import EtcdConfig
+
+if TYPE_CHECKING:
+    from mooring.advisor.snapshot import Snapshot
 
 DEFAULT_NODES = 3
 
@@ -31,3 +35,5 @@ class UpConfig(msgspec.Struct, frozen=True, kw_only=True):
     workers: WorkerConfig
     kubelets: KubeletOptions
     dashboard: bool = False
+    dump: "Snapshot | None" = None
+    """The cluster to begin with."""

@@ -1,4 +1,4 @@
-"""The flags of a component beside the API server: where its health and metrics are, and what it logs."""
+"""The flags of components other than the API server: health and metrics address, and logging."""
 
 from collections.abc import Callable
 from typing import TypeVar

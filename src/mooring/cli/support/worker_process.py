@@ -1,13 +1,12 @@
-"""The second process of `mooring up`, seen from the first: scheduler and controllers on a core of their own.
+"""The second process of `mooring up`, managed by the first: scheduler and controllers on their own core.
 
-It is a fork of the first, made when that has loaded what both need: so that is loaded once, and its memory shared; the
-rest each loads at the same time. A fork has none of the other threads, and their locks stay locked for ever; so where
-there are any, as when a process that has ended is started again, it is a new interpreter. What they tell each other
-goes through the second one's standard input and output:
+It is forked after the first has imported what both need, so that this is imported once and its memory shared; the rest
+is imported concurrently. A fork has no other threads, and their locks would stay locked; so if there are any, as when a
+process is restarted, a new interpreter is started instead. They communicate over the second one's standard streams:
 
     first  → second    a pickled `WorkerConfig`, then a line when the server listens: begin
-    second → first     a line of JSON when it works: {"metrics": "http://127.0.0.1:10251/metrics"}
-    first  → second    the end of the input: stop. It also comes when the first process is killed.
+    second → first     a line of JSON when it is ready: {"metrics": "http://127.0.0.1:10251/metrics"}
+    first  → second    end of input: stop. It also occurs when the first process is killed.
 
 The other side is ``workers.py``.
 """
@@ -34,43 +33,43 @@ if TYPE_CHECKING:
     from mooring.controllers.programs.file import Programs
 
 _PROGRAM = """
-from mooring.cli.support.gc_settings import garbage_waits
-with garbage_waits():
+from mooring.cli.support.gc_settings import defer_collection
+with defer_collection():
     from mooring.cli.support.workers import main
     raise SystemExit(main())
 """
 COMMAND = [sys.executable, "-P", "-c", _PROGRAM]
 _STOP_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
-_MOST_FILES = 65_536
-"""The limit of a process can be a thousand million, which older kernels would close one by one."""
+_MAX_FILES = 65_536
+"""File descriptors to close; the limit of a process can be 2^30, which older kernels would close one by one."""
 log = logs.get(__name__)
 
 
 class WorkersError(Exception):
-    """Scheduler or controllers cannot be started; the message says why."""
+    """Scheduler or controllers cannot start; the message says why."""
 
 
 class LeaseLostError(WorkersError):
-    """Another instance works now. Whoever begins again stands by until that one ends."""
+    """Another instance is the leader now. A restarted process stands by."""
 
 
 class WorkerConfig(msgspec.Struct, frozen=True):
-    """What works besides the API server, and how."""
+    """Configuration of scheduler and controllers."""
 
     component: Component
     kubeconfigs: Path | None = None
-    """Where a process of its own finds `scheduler.kubeconfig` and `controllers.kubeconfig`."""
+    """The folder with `scheduler.kubeconfig` and `controllers.kubeconfig`, for a separate process."""
     scheduler: bool = True
     controllers: bool = True
     nodes: bool = True
-    """Whether simulated nodes live, and run pods."""
+    """Whether simulated nodes are active and run pods."""
     programs: "Programs | None" = None
-    """What runs on simulated nodes; None: nothing is executed."""
+    """Programs for simulated nodes; None: nothing is executed."""
     elected: bool = False
-    """Whether there may be others like them at the same store, in etcd: then one works, and the others stand by."""
+    """Whether other instances may share the store in etcd: then one is the leader."""
     metrics_port: int | None = -1
-    """Of the page of metrics and health. 0: any free one; -1: none; None: the usual one, or any if that is taken."""
+    """Port of metrics and health. 0: any free one; -1: none; None: the default one, or any if that is taken."""
     verbosity: int = 0
     json_logs: bool = False
 
@@ -80,7 +79,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
 
 
 class WorkerProcess:
-    """Scheduler and controllers in a process of their own, which ends with this one. A context."""
+    """Scheduler and controllers in a child process, which ends with this one. A context manager."""
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
@@ -107,7 +106,7 @@ class WorkerProcess:
         await self._ready.wait()
 
     async def run(self) -> None:
-        """Let it work until cancelled. One that ends by itself is started again; all its state is in the API server."""
+        """Run until cancelled. A process that ends by itself is restarted; all its state is in the API server."""
         try:
             while True:
                 self._send(b"begin\n")
@@ -133,20 +132,19 @@ class WorkerProcess:
             COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            process_group=0,  # Ctrl-C is for the first process, which stops this one
+            process_group=0,  # Ctrl-C is handled by the first process, which stops this one
             preexec_fn=_work_in_fork if forked else None,  # noqa: PLW1509 - there is no other thread
         )
         self._send(pickle.dumps(self._config))
 
     def _send(self, message: bytes) -> None:
         pipe = self._process.stdin
-        with suppress(BrokenPipeError):  # it has ended already, which `run` finds out
+        with suppress(BrokenPipeError):  # it has ended already; `run` handles that
             if pipe is not None:
                 pipe.write(message)
                 pipe.flush()
 
     async def _listen(self) -> None:
-        """Hear what it says until it ends."""
         pipe = self._process.stdout
         assert pipe is not None  # noqa: S101 - `_start` asks for it
         while line := await asyncio.to_thread(pipe.readline):
@@ -176,18 +174,18 @@ def _load_what_both_need() -> None:
     import mooring.cel  # noqa: PLC0415 - a new interpreter loads it itself
     import mooring.controllers.simulated_nodes  # noqa: F401, PLC0415 - as above
 
-    gc.freeze()  # the collector would write into every object that it looks at, and end the sharing
+    gc.freeze()  # a collection would write to every object and end the sharing
 
 
 def _work_in_fork() -> None:
     """Be the second process instead of executing `COMMAND`, which is why `Popen` has not closed what is the first's."""
     code = 1
     try:
-        os.closerange(3, _MOST_FILES)  # that `Popen` waits for, too
+        os.closerange(3, _MAX_FILES)  # also the pipe that `Popen` waits on
         from mooring.cli.support.workers import main  # noqa: PLC0415 - the first process does not need it
 
         code = main()
     except Exception:
         log.exception("scheduler and controllers failed")
     finally:
-        os._exit(code)  # what the first process has to tidy up is not for this one
+        os._exit(code)  # skip the first process' exit handlers

@@ -1,7 +1,6 @@
-"""Scheduler and controllers, put together: in the process of the API server, or in the second one of `mooring up`.
+"""Run scheduler and controllers: in the API server's process, or in the second process of `mooring up`.
 
-`Workers` runs them in whatever event loop it is called from; `main` is the second process, whose first one is
-``worker_process.py``.
+`main` is the entry point of the second process, which ``worker_process.py`` starts.
 """
 
 import asyncio
@@ -19,16 +18,16 @@ from prometheus_client import CollectorRegistry
 
 from mooring.api.scheme import Scheme
 from mooring.base import logs
-from mooring.base.metrics import registry_of
+from mooring.base.metrics import build_registry
 from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.health_server import HealthServer
-from mooring.cli.support.leadership import show_who_works
+from mooring.cli.support.leadership import expose_leadership
 from mooring.cli.support.worker_process import LeaseLostError, WorkerConfig, WorkersError
 from mooring.client import Client, ClientError, Informers, connect, user_agent
 from mooring.client.elected import ElectedComponent
 from mooring.controllers import options as controllers_options
 from mooring.controllers.registry import CONTROLLERS
-from mooring.controllers.run import Controllers, agree_on_versions
+from mooring.controllers.run import Controllers, discover_versions
 from mooring.scheduler.framework.registry import PluginError, from_entry_points
 from mooring.scheduler.running import options as scheduler_options
 from mooring.scheduler.running.options import SchedulerConfig
@@ -37,14 +36,14 @@ from mooring.scheduler.running.runtime import Scheduler
 log = logs.get(__name__)
 
 SIMULATION = ("simulated-nodes", "simulated-pods")
-"""The controllers that are the kubelets of simulated nodes."""
+"""The controllers that act as kubelets of simulated nodes."""
 METRICS_PORT = 10251
 _METRICS_ADDRESS = "127.0.0.1"
 _STOP_SECONDS = 5.0
 
 
 class Workers:
-    """What works besides the API server. `run` raises WorkersError when it cannot begin."""
+    """Scheduler and controllers. `run` raises WorkersError if they cannot start."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class Workers:
     ) -> None:
         self._config = config
         self._connect = connect
-        self._registry = registry or registry_of(config.component)
+        self._registry = registry or build_registry(config.component)
         self._ready = asyncio.Event()
         self.scheduler: Scheduler | None = None
         self.controllers: Controllers | None = None
@@ -64,7 +63,7 @@ class Workers:
         await self._ready.wait()
 
     def kill(self) -> None:
-        """Nothing to do: a task that was cancelled ends soon."""
+        pass
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -82,12 +81,11 @@ class Workers:
                     self._ready.set()
             except* LeaseLostError:
                 lost = True
-            if lost:  # raised outside of `except*`, which would put it into a group again
+            if lost:  # raised outside of `except*`, which would wrap it in a group
                 raise LeaseLostError("a lease was lost to another instance, which works now")
 
     @property
     def _parts(self) -> list[ElectedComponent]:
-        """Those that there are."""
         return [part for part in (self.scheduler, self.controllers) if part is not None]
 
     async def _work(self, part: ElectedComponent) -> None:
@@ -103,7 +101,7 @@ class Workers:
             settings = replace(controllers_options.for_component(component), programs=self._config.programs)
             agent = user_agent(controllers_options.COMPONENT, settings.version)
             client = await stack.enter_async_context(self._connect("controllers", agent, settings.scheme))
-            await agree_on_versions(client)
+            await discover_versions(client)
             self.controllers = Controllers(client, settings, names=names, registry=self._registry)
         if self._config.scheduler:
             options = scheduler_options.for_component(component)
@@ -115,10 +113,9 @@ class Workers:
             except PluginError as error:
                 raise WorkersError(str(error)) from error
             self.scheduler.metrics.register(self._registry)
-        show_who_works(self._registry, self._parts)
+        expose_leadership(self._registry, self._parts)
 
     def _shared_informers(self) -> Informers | None:
-        """What controllers follow; none where both are elected, for then they may begin at different times."""
         if self._config.elected or self.controllers is None:
             return None
         return self.controllers.context.informers
@@ -143,31 +140,28 @@ class Workers:
         return HealthServer(_METRICS_ADDRESS, port, self._registry, self._ready.is_set, flag="--metrics-port")
 
 
-# -- the second process
-
-
 def main() -> int:
-    """Do as the first process says, until it ends; the exit code."""
+    """Run until the first process ends; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    told = open(0, "rb")  # noqa: SIM115 - by its number, as `sys.stdin` was made for the first process
+    stdin = open(0, "rb")  # noqa: SIM115 - by its number, as `sys.stdin` was made for the first process
     try:
-        config: WorkerConfig = pickle.load(told)  # noqa: S301 - the first process has written it
+        config: WorkerConfig = pickle.load(stdin)  # noqa: S301 - the first process has written it
     except EOFError:
         return 0
-    if not told.readline():
+    if not stdin.readline():
         return 0
     logs.configure(config.verbosity, "json" if config.json_logs else "text", over_status_line=True)
     try:
-        uvloop.run(_work(config, told))
+        uvloop.run(_work(config, stdin))
     except LeaseLostError as error:
         log.error("%s; this one begins again, to wait for its turn", error)
-        return 1  # and the first process starts another one
+        return 1  # the first process starts another one
     except (WorkersError, ClientError) as error:
-        _say({"error": str(error)})
+        _send({"error": str(error)})
     return 0
 
 
-async def _work(config: WorkerConfig, told: BinaryIO) -> None:
+async def _work(config: WorkerConfig, stdin: BinaryIO) -> None:
     def by_https(name: str, agent: str, scheme: Scheme) -> Client:
         folder = config.kubeconfigs
         kubeconfig = folder / f"{name}.kubeconfig" if folder else None
@@ -176,21 +170,21 @@ async def _work(config: WorkerConfig, told: BinaryIO) -> None:
     workers = Workers(config, by_https)
     work = asyncio.create_task(workers.run())
     announce = asyncio.create_task(_announce(workers))
-    stop = asyncio.create_task(_end_of(told))
+    stop = asyncio.create_task(_end_of(stdin))
     await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
     announce.cancel()
     if not work.done():
         work.cancel()
         _, late = await asyncio.wait({work}, timeout=_STOP_SECONDS)
         if late:
-            os._exit(1)  # nothing is lost: the state is in the API server
+            os._exit(1)  # no state is lost: it is in the API server
     if not work.cancelled():
         await work
 
 
 async def _announce(workers: Workers) -> None:
     await workers.wait_until_ready()
-    _say({"metrics": workers.metrics_url})
+    _send({"metrics": workers.metrics_url})
     collect_garbage_less()
 
 
@@ -201,5 +195,5 @@ async def _end_of(pipe: BinaryIO) -> None:
     await reader.read()
 
 
-def _say(message: dict[str, str]) -> None:
+def _send(message: dict[str, str]) -> None:
     os.write(1, json.dumps(message).encode() + b"\n")

@@ -1,5 +1,5 @@
-"""Replays recorded behaviour: ``python -m mooring.testing.replay KIND FILE…``.
+"""Replay recorded behaviour: ``python -m mooring.testing.replay KIND FILE…``.
 
-Each kind of file has its module here, named in `mooring.testing.replay.__main__`, with two functions: ``add_arguments``
-gives the kind its options, ``run`` replays the files and returns a `Result`. Conformance tests call ``run`` too.
+Each kind of file has a module, listed in `mooring.testing.replay.__main__`, with two functions: ``add_arguments`` adds
+its options, ``run`` replays files and returns a `Result`. Conformance tests call ``run`` as well.
 """

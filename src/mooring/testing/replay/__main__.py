@@ -1,15 +1,15 @@
 """The command ``python -m mooring.testing.replay KIND FILE…``.
 
-It lists the cases that failed, then those left out with the reason, and ends with ``N passed, M failed``. The exit code
-is 1 when a case failed and 2 when a file cannot be read. A kind is a module with ``add_arguments`` and ``run``.
+Print the cases that failed, then those left out with the reason, then ``N passed, M failed``. The exit code is 1 when a
+case failed and 2 when a file cannot be read.
 """
 
 import argparse
 import importlib
-import importlib.util
 import sys
 from typing import Protocol, cast
 
+from mooring.testing.checkout import load
 from mooring.testing.replay.result import Result, UnreadableFileError
 
 KINDS = {
@@ -17,24 +17,24 @@ KINDS = {
     "cel": "expressions in Kubernetes' environments: types, results and costs",
     "cel-spec": "the CEL project's own tests of the language and its extensions",
     "scheduling": "verdicts and scores of the scheduler's plugins",
-    "api": "requests to the API server and their answers",
+    "api": "requests to the API server and their responses",
+    "upstream": "tables of Kubernetes' own tests",
 }
 
 
 class Kind(Protocol):
-    """What a module of this package offers."""
+    """The interface of a module of this package."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
     def run(self, args: argparse.Namespace) -> Result: ...
 
 
-def kind_module(name: str) -> Kind | None:
-    """The module that replays a kind, if there is one yet."""
-    module = f"mooring.testing.replay.{name.replace('-', '_')}"
-    if importlib.util.find_spec(module) is None:
-        return None
-    return cast("Kind", importlib.import_module(module))
+def kind_module(name: str) -> Kind:
+    """Import the module that replays a kind."""
+    if name == "upstream":
+        return cast("Kind", load("upstream_tables"))
+    return cast("Kind", importlib.import_module(f"mooring.testing.replay.{name.replace('-', '_')}"))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -42,8 +42,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("kind", choices=KINDS, help="; ".join(f"{kind}: {what}" for kind, what in KINDS.items()))
     chosen = parser.parse_args((sys.argv[1:] if argv is None else argv)[:1]).kind
     kind = kind_module(chosen)
-    if kind is None:
-        parser.error(f"nothing replays {chosen} yet")
     options = argparse.ArgumentParser(prog=f"{parser.prog} {chosen}", description=f"Replay {KINDS[chosen]}.")
     kind.add_arguments(options)
     args = options.parse_args((sys.argv[1:] if argv is None else argv)[1:])
@@ -56,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def report(result: Result) -> int:
-    """Prints a result; the exit code that goes with it."""
+    """Print a result; return the exit code."""
     for case in result.failed:
         print(f"FAILED {case}")
     for case in result.left_out:

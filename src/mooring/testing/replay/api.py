@@ -1,12 +1,11 @@
-"""Replays requests recorded from Kubernetes' API server: through admission alone, or sent to a server that runs.
+"""Replay requests recorded from kube-apiserver: through admission alone, or against a running server.
 
-A file holds a request and its response a line. Without a server every create is decoded, admitted and compared;
-requests that need one (reads, and what depends on stored objects) are left out and counted. With ``--server`` every
-request is sent as it was recorded.
+Each line of a file is a request with its response. Without a server every create is decoded, admitted and compared;
+requests that need stored objects are left out and counted. With ``--server`` every request is sent as recorded.
 
 Equal means: the same code; for a Status the same reason and the same causes; for an object the same spec, defaults
-included, and the same labels. Texts that quote Go may differ in their words, and times that the server sets are
-compared by presence.
+included, and the same labels. Messages that quote Go may differ, and times that the server sets are compared by
+presence.
 """
 
 import argparse
@@ -34,15 +33,15 @@ from mooring.base import component
 from mooring.testing.replay.result import Result, UnreadableFileError
 
 RECORDED_GATES = "TolerationAffinitySemverOperators=false,TaintTolerationNodeAffinityCEL=false"
-"""The server that was recorded knows neither of the two, so its answers list nothing of them."""
-_GO_WORDS = ("json: cannot unmarshal", "strconv.")
+"""The recorded server has neither gate."""
+_GO_TEXTS = ("json: cannot unmarshal", "strconv.")
 _TIMEOUT_SECONDS = 30
 _SCHEME = Scheme()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server says: the HTTP code and the body, decoded if it is JSON."""
+    """A response: the HTTP code and the body, decoded if it is JSON."""
 
     code: int
     body: Any
@@ -50,7 +49,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A recorded request and the answer it got."""
+    """A recorded request with its response."""
 
     name: str
     method: str
@@ -62,7 +61,7 @@ class Case:
 
     @classmethod
     def parse(cls, line: str) -> "Case":
-        """Read a line; raises `ValueError`, `KeyError` or `TypeError` if it is none."""
+        """Parse a line; raise `ValueError`, `KeyError` or `TypeError`."""
         recorded = json.loads(line)
         response = recorded["response"]
         answer = Answer(int(response["code"]), response["body"])
@@ -96,7 +95,7 @@ def _replay_all(files: list[Path], answer: Callable[[Case], Answer | str]) -> Re
 
 
 def replay(file: Path, answer: Callable[[Case], Answer | str]) -> Result:
-    """One file's requests. `answer` gives an answer, or the reason why it cannot."""
+    """Replay one file. `answer` returns a response, or the reason why there is none."""
     result = Result()
     for case in _cases(file):
         name = f"{file.name} {case.name}"
@@ -104,7 +103,7 @@ def replay(file: Path, answer: Callable[[Case], Answer | str]) -> Result:
         if isinstance(given, str):
             result.left_out.append(f"{name}: {given}")
         else:
-            result.judge(name, next(_differences(case.answer, given), None))
+            result.count(name, next(_differences(case.answer, given), None))
     return result
 
 
@@ -129,11 +128,11 @@ class _Admission:
     options: AdmissionOptions
 
     def answer(self, case: Case) -> Answer | str:
-        """What admission makes of a create; why it cannot judge anything else."""
+        """Admit a create; return the reason for requests that need a server."""
         if case.method != "POST":
-            return "only creates can be judged without a server"
+            return "only creates can be replayed without a server"
         if case.answer.code == 404:
-            return "whether something exists is known to a server only"
+            return "only a server knows what exists"
         namespace, kind = _target(case.path)
         if kind is None:
             return f"no kind is served at {case.path}"
@@ -148,7 +147,7 @@ class _Admission:
 
 
 def _target(path: str) -> tuple[str, Kind | None]:
-    """The namespace and the kind in the path of a collection."""
+    """Return the namespace and the kind of a collection's path."""
     parts = path.strip("/").split("/")
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     namespace = ""
@@ -175,7 +174,7 @@ def _decoded(case: Case, kind: Kind) -> Resource:
     return obj
 
 
-# -- a server that runs
+# -- a running server
 
 
 class _Server:
@@ -199,7 +198,6 @@ class _Server:
         self._connection.close()
 
     def answer(self, case: Case) -> Answer:
-        """What the server says to a request."""
         target = f"{self._url.path.rstrip('/')}{case.path}{'?' + case.query if case.query else ''}"
         body = None if case.body is None else json.dumps(case.body)
         try:
@@ -252,7 +250,7 @@ def _causes(status: dict[str, Any]) -> Counter[tuple[str, str, str]]:
 
 def _comparable(cause: dict[str, Any]) -> str:
     message = str(cause.get("message", ""))
-    return "…" if any(words in message for words in _GO_WORDS) else message
+    return "…" if any(words in message for words in _GO_TEXTS) else message
 
 
 def _object_differences(wanted: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
@@ -269,7 +267,7 @@ def _labels(body: dict[str, Any]) -> Any:
 
 
 def _without_times(value: Any) -> Any:
-    """Times that a server sets, as the mere fact that they are there."""
+    """Replace times that a server sets by a placeholder."""
     if isinstance(value, dict):
         return {key: "…" if key == "timeAdded" and item else _without_times(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Replays expressions recorded from Kubernetes: what they compile to, what they give, and what they cost.
+"""Replay CEL expressions recorded from Kubernetes: types, results and costs.
 
 A file holds the inputs for each environment (`taint`, `node`) and cases. A case names its environment and expression,
 and then either the error that compiling it gives, or its type, the estimated cost, and for each input the result (or
@@ -25,7 +25,7 @@ from mooring.testing.replay.result import Result, UnreadableFileError
 
 _ENVIRONMENTS = {each.variable: each for each in (TAINT, NODE)}
 _ORDERS = 1000
-"""How many orders of a map are tried."""
+"""The number of map orders that are tried."""
 _POSITION = re.compile(r"ERROR: <input>:(\d+):(\d+): ")
 _KINDS = (
     "Syntax error",
@@ -37,7 +37,7 @@ _KINDS = (
     "expected type",
     "invalid",
 )
-"""What errors are told apart by; a message is of the first kind whose words it has."""
+"""Kinds of errors by their texts; the first that occurs in a message is its kind."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def replay(file: Path) -> Result:
-    """One file's cases."""
+    """Replay one file."""
     recorded = _recorded(file)
     result = Result()
     try:
@@ -63,7 +63,7 @@ def replay(file: Path) -> Result:
         for number, case in enumerate(recorded["cases"]):
             name = case["env"]
             problems = _problems(environments[name], name, case, recorded["inputs"][name])
-            result.judge(f"{file.name} case {number} ({name}) {case['expr']!r}", next(problems, None))
+            result.count(f"{file.name} case {number} ({name}) {case['expr']!r}", next(problems, None))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UnreadableFileError(f"{file}: not a file of recorded expressions: {error!r}") from error
     return result
@@ -105,7 +105,7 @@ def _compile_problems(program: Program, recorded: str) -> Iterator[str]:
 
 
 def _described(text: str) -> tuple[str, str, str]:
-    """Line, column and kind of an error."""
+    """Return line, column and kind of an error."""
     if text.startswith("program: "):
         return "", "", "program"
     found = _POSITION.match(text)
@@ -138,7 +138,7 @@ def _eval_problems(program: Program, bindings: dict[str, Any], expected: dict[st
 
 
 def _other_costs(program: Program, bindings: dict[str, Any]) -> Iterator[int]:
-    """What the evaluation costs with the entries of its maps in other orders."""
+    """Return the costs of an evaluation with map entries in other orders."""
     chance = Random(0)  # noqa: S311 - the same orders each time
     shuffled = _shuffled(bindings, chance)
     for _ in range(_ORDERS):
@@ -152,7 +152,7 @@ def _shuffled(value: Any, chance: Random) -> Any:
 
 
 class _AnyOrder(dict[str, Any]):
-    """A map that is gone through in another order each time, as in Go."""
+    """A map with a different iteration order each time, as in Go."""
 
     def __init__(self, entries: dict[str, Any], chance: Random) -> None:
         super().__init__(entries)

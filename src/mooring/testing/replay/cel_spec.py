@@ -1,4 +1,4 @@
-"""Replays the CEL project's own tests of the language and of the extension libraries.
+"""Replay the CEL project's own tests of the language and of the extension libraries.
 
 A file is a list of tests: an expression with declarations, bindings and a container, and what is expected: a value, a
 type, or an error. Values are tagged (`{"int": "5"}`, `{"map": [[key, value], …]}`). Everything runs in one environment
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> Result:
 
 
 def replay(file: Path) -> Result:
-    """One file's tests."""
+    """Replay one file."""
     try:
         tests = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
@@ -113,14 +113,14 @@ def replay(file: Path) -> Result:
             if reason:
                 result.left_out.append(f"{name}: {reason}")
             else:
-                result.judge(name, _problem(test))
+                result.count(name, _problem(test))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UnreadableFileError(f"{file}: not a file of CEL tests: {error!r}") from error
     return result
 
 
 def _problem(test: dict[str, Any]) -> str | None:
-    """What is wrong with our answer, if something is."""
+    """Return the difference from the expectation, or None."""
     expect = test["expect"]
     program = _environment(json.dumps(test.get("declarations", [])), test.get("container", "")).compile(
         test["expr"], check_types=not test.get("disableCheck", False)
@@ -169,7 +169,7 @@ def _overload(declared: dict[str, Any]) -> Overload:
 
 
 def read_type(text: str) -> Type:
-    """The type that a text such as `map(string, list(T))` means; a lone capital letter is a type parameter."""
+    """Parse a type such as `map(string, list(T))`; a single capital letter is a type parameter."""
     name, bracket, inner = text.partition("(")
     if not bracket:
         return _SCALARS[name] if name in _SCALARS else param(name) if len(name) == 1 else opaque(name)
@@ -184,7 +184,7 @@ def read_type(text: str) -> Type:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that are not inside brackets."""
+    """Split at commas outside brackets."""
     parts, depth = [""], 0
     for char in text:
         depth += (char == "(") - (char == ")")
@@ -196,7 +196,7 @@ def _split(text: str) -> list[str]:
 
 
 def read_value(tagged: dict[str, Any]) -> Any:
-    """The value that a tagged one means."""
+    """Decode a tagged value."""
     ((tag, value),) = tagged.items()
     readers: dict[str, Callable[[Any], Any]] = {
         "null": lambda _: None,
@@ -214,7 +214,7 @@ def read_value(tagged: dict[str, Any]) -> Any:
 
 
 def same(ours: Any, expected: Any) -> bool:
-    """Whether two values are equal and of the same type all the way down; NaN is the same as NaN."""
+    """Return whether two values are equal and of the same types at every level; NaN equals NaN."""
     if runtime_type(ours) != runtime_type(expected):
         return False
     if isinstance(expected, float):

@@ -1,24 +1,24 @@
-"""What a replay found. Every kind of replay returns a `Result`; `__main__` prints it."""
+"""The result of a replay; `__main__` prints it."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Result:
-    """How many cases passed, and by name those that failed or were left out, each with what was wrong or the reason."""
+    """The number of cases that passed; failures and omissions by name, each with the cause."""
 
     passed: int = 0
     failed: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
     def add(self, other: "Result") -> None:
-        """Takes over the cases of another file."""
+        """Add the cases of another file."""
         self.passed += other.passed
         self.failed += other.failed
         self.left_out += other.left_out
 
-    def judge(self, name: str, problem: str | None) -> None:
-        """Counts one case: passed when there is no problem."""
+    def count(self, name: str, problem: str | None) -> None:
+        """Count one case; it passed if there is no problem."""
         if problem is None:
             self.passed += 1
         else:
@@ -26,4 +26,4 @@ class Result:
 
 
 class UnreadableFileError(Exception):
-    """A file is not one of recorded cases; `str()` of it is meant for the user."""
+    """A file does not hold recorded cases; `str()` is for the user."""

@@ -1,8 +1,8 @@
-"""Replays recorded scheduling: for each node the verdict of the filters, or the points of every plugin.
+"""Replay recorded scheduling: each node's verdict, or the scores of every plugin.
 
 A file has a case a line, `in` (a cluster and a pod) and `out`, as JSON, gzipped or not. Equal means: the same code and
-plugin for each node, the same reasons, points and total, and the same text of the event. Where the recording says that
-a node had untolerated taints, we name the first one; such reasons are brought back to the recording's words first.
+plugin for each node, the same reasons, scores and total, and the same event message. Where the recording reports
+untolerated taints, ours names the first one; such reasons are normalized before they are compared.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from mooring.testing.replay.result import Result, UnreadableFileError
 
 T = TypeVar("T", bound=Resource)
 _LEFT_OUT = frozenset({"NodeVolumeLimits", "DynamicResources"})
-"""Plugins that were not there when the cases were recorded."""
+"""Plugins that were disabled in the recording."""
 _SECTIONS: dict[str, type[Resource]] = {
     "namespaces": Namespace,
     "nodes": Node,
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> Result:
         for number, case in enumerate(_cases(file), 1):
             try:
                 name = case["in"].get("name", f"line {number}")
-                result.judge(name, problem_of(case))
+                result.count(name, problem_of(case))
             except (KeyError, TypeError, AttributeError, DecodeError) as error:
                 raise UnreadableFileError(f"{file}: line {number} has not the recorded form: {error!r}") from error
     return result
@@ -68,7 +68,7 @@ def _cases(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def problem_of(case: dict[str, Any]) -> str | None:
-    """What is different in our answer to a case, if anything is."""
+    """Return the first difference from the recording, or None."""
     engine = engine_of(case["in"])
     pod = _object(case["in"]["pod"], Pod)
     ours = engine.explain(pod)
@@ -87,7 +87,7 @@ def problem_of(case: dict[str, Any]) -> str | None:
 
 
 def engine_of(cluster: dict[str, Any]) -> Engine:
-    """An engine that knows the cluster of a case."""
+    """Return an engine with the cluster of a case."""
     plugins = tuple(use for use in DEFAULT_PLUGINS if use.name not in _LEFT_OUT)
     engine = Engine((ProfileSpec(plugins=plugins),))
     for section, kind in _SECTIONS.items():
@@ -108,17 +108,17 @@ def _difference(ours: NodeExplanation, recorded: dict[str, Any]) -> str | None:
     if found != wanted:
         return f"{found} {status.reasons}, recorded {wanted} {recorded.get('reasons')}"
     reasons = [_TAINT.sub(_TAINTS, reason) for reason in status.reasons]
-    if status.plugin and reasons != recorded.get("reasons", []):  # nodes that were not looked at have no reasons
+    if status.plugin and reasons != recorded.get("reasons", []):  # nodes that were not evaluated have no reasons
         return f"reasons {reasons}, recorded {recorded.get('reasons')}"
     if status.is_success and dict(ours.scores) != (recorded.get("scores") or {}):
-        return f"points {dict(ours.scores)}, recorded {recorded.get('scores')}"
+        return f"scores {dict(ours.scores)}, recorded {recorded.get('scores')}"
     if status.is_success and ours.total != recorded.get("total", ours.total):
         return f"total {ours.total}, recorded {recorded.get('total')}"
     return None
 
 
 def _without_taints(message: str) -> str:
-    """The text with the entries that name taints summed up into one, and sorted again."""
+    """Merge the entries that name taints into one, and sort the entries."""
     head, _, tail = message.partition(": ")
     counts: Counter[str] = Counter()
     for part in re.split(r", (?=\d+ )", tail.removesuffix(".")):

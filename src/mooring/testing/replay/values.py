@@ -1,8 +1,7 @@
-"""Replays recorded values: versions and ranges, quantities, label and field selectors.
+"""Replay recorded values: versions and ranges, quantities, label and field selectors.
 
-A file is one JSON object with a list of cases for each section; `--only` chooses sections. Of an error it is enough
-that there is one, except when parsing versions: there the kind of error and the component it names must match, and
-what it quotes must be the user's own text.
+A file is a JSON object with a list of cases for each section; `--only` selects sections. Errors match any error, except
+for versions: there the kind of error and the component must match, and what is quoted must be the user's own text.
 """
 
 import argparse
@@ -16,8 +15,8 @@ from mooring.api import field_selector, label_selector, quantity
 from mooring.constraints import semver
 from mooring.testing.replay.result import Result, UnreadableFileError
 
-Judged = Iterator[tuple[str, str | None]]
-"""The name of each case, and what is wrong with our answer if something is."""
+Compared = Iterator[tuple[str, str | None]]
+"""The name of each case, and its difference from the recording or None."""
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace) -> Result:
         for section in args.only:
             try:
                 for name, problem in SECTIONS[section](recorded):
-                    result.judge(f"{section} {name}", problem)
+                    result.count(f"{section} {name}", problem)
             except (KeyError, TypeError, AttributeError) as error:
                 raise UnreadableFileError(f"{file}: {section} has not the recorded form: {error!r}") from error
     return result
@@ -58,7 +57,7 @@ def _recorded(file: Path) -> dict[str, Any]:
     return recorded
 
 
-def _versions(recorded: dict[str, Any]) -> Judged:
+def _versions(recorded: dict[str, Any]) -> Compared:
     for case in recorded.get("parse", []):
         text = case["in"]
         try:
@@ -75,10 +74,10 @@ def _version_error(message: str, case: dict[str, Any], text: str) -> str | None:
     if kind != expected:
         return f"got the error {message!r}, recorded {case.get('error', case.get('canonical'))!r}"
     foreign = [quoted for quoted in _QUOTED.findall(message) if quoted not in text]
-    return f"the error quotes {foreign[0]!r}, which nobody wrote" if foreign else None
+    return f"the error quotes {foreign[0]!r}, which is not in the input" if foreign else None
 
 
-def _comparisons(recorded: dict[str, Any]) -> Judged:
+def _comparisons(recorded: dict[str, Any]) -> Compared:
     for a, b, expected in recorded.get("compare", []):
         try:
             left, right = semver.parse_tolerant(a), semver.parse_tolerant(b)
@@ -88,7 +87,7 @@ def _comparisons(recorded: dict[str, Any]) -> Judged:
             yield f"{a!r} {b!r}", _difference((left > right) - (left < right), expected)
 
 
-def _ranges(recorded: dict[str, Any]) -> Judged:
+def _ranges(recorded: dict[str, Any]) -> Compared:
     for case in recorded.get("ranges", []):
         text = case["range"]
         try:
@@ -103,7 +102,7 @@ def _ranges(recorded: dict[str, Any]) -> Judged:
         yield repr(text), _difference(ours, case["matches"])
 
 
-def _quantities(recorded: dict[str, Any]) -> Judged:
+def _quantities(recorded: dict[str, Any]) -> Compared:
     for case in recorded.get("quantities", []):
         try:
             ours: dict[str, Any] = _measures(quantity.parse(case["in"]))
@@ -122,7 +121,7 @@ def _measures(parsed: quantity.Quantity) -> dict[str, Any]:
     }
 
 
-def _label_selectors(recorded: dict[str, Any]) -> Judged:
+def _label_selectors(recorded: dict[str, Any]) -> Compared:
     for case in recorded.get("labelSelectors", []):
         try:
             selector = label_selector.parse(case["in"])
@@ -134,7 +133,7 @@ def _label_selectors(recorded: dict[str, Any]) -> Judged:
         yield repr(case["in"]), _outcome(ours, case)
 
 
-def _field_selectors(recorded: dict[str, Any]) -> Judged:
+def _field_selectors(recorded: dict[str, Any]) -> Compared:
     for case in recorded.get("fieldSelectors", []):
         try:
             ours = {"canonical": str(field_selector.parse(case["in"]))}
@@ -144,7 +143,7 @@ def _field_selectors(recorded: dict[str, Any]) -> Judged:
 
 
 def _outcome(ours: dict[str, Any], case: dict[str, Any]) -> str | None:
-    """Compares values by name; ours are empty for an error."""
+    """Compare values by name; ours are empty for an error."""
     if "error" in case:
         return f"got {ours}, recorded is the error {case['error']!r}" if ours else None
     if not ours:
@@ -159,7 +158,7 @@ def _difference(ours: Any, expected: Any) -> str | None:
     return None if ours == expected else f"got {ours!r}, recorded {expected!r}"
 
 
-SECTIONS: dict[str, Callable[[dict[str, Any]], Judged]] = {
+SECTIONS: dict[str, Callable[[dict[str, Any]], Compared]] = {
     "parse": _versions,
     "compare": _comparisons,
     "ranges": _ranges,

@@ -1,0 +1,94 @@
+"""`mooring exporter`: metrics of pending pods with their reasons, for Prometheus.
+
+Read next: ``mooring.dashboard.exporter``.
+"""
+
+import asyncio
+import logging
+
+import click
+
+from mooring.base import logs
+from mooring.base.component import Component
+from mooring.base.metrics import build_registry
+from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.support.duration import Duration
+from mooring.cli.support.gc_settings import collect_garbage_less, defer_collection
+from mooring.cli.support.health_server import HealthServer
+from mooring.cli.support.signals import StopSignal
+from mooring.cli.support.simulation_settings import settings_of
+from mooring.cli.support.worker_flags import worker_flags
+
+DEFAULT_PORT = 10254
+
+
+@click.command()
+@cluster_source
+@scheduler_flags
+@click.option(
+    "--interval", type=Duration(), default="15s", show_default=True, help="How often to measure, at the most."
+)
+@worker_flags(DEFAULT_PORT)
+def exporter(
+    *,
+    source: ClusterSource,
+    running: Component,
+    scheduler: SchedulerChoice,
+    interval: float,
+    bind_address: str,
+    port: int,
+    verbose: int,
+    log_format: str,
+) -> None:
+    """Serve metrics of pending pods with their reasons, for Prometheus.
+
+    Follows a live cluster (Mooring or any Kubernetes), changes nothing, and takes at most a fifteenth of a core for its
+    measurements. docs/exporter.md lists the metrics; the chart has alerts and a Grafana dashboard for them.
+
+    \b
+    Examples:
+      mooring exporter
+      mooring exporter --context production --port 9400
+    """
+    logs.configure(verbose, "json" if log_format == "json" else "text")
+    logging.getLogger("mooring.constraints").setLevel(logging.CRITICAL)  # mistakes in constraints are reasons, too
+    if not source.is_live:
+        raise click.UsageError("the exporter follows a live cluster: leave out --from and --data-dir")
+    if port < 0:
+        raise click.UsageError("--port: metrics need one, 0 for any that is free")
+    try:
+        with defer_collection():
+            asyncio.run(_serve(source, running, scheduler, (bind_address, port), interval))
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _serve(
+    source: ClusterSource, running: Component, scheduler: SchedulerChoice, listen: tuple[str, int], interval: float
+) -> None:
+    from mooring.client import ClientError  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.dashboard.access import Access  # noqa: PLC0415 - as above
+    from mooring.dashboard.exporter import Exporter  # noqa: PLC0415 - as above
+    from mooring.dashboard.watching import Watching  # noqa: PLC0415 - as above
+
+    access = Access(
+        origin=source.origin,
+        settings=settings_of(running, scheduler),
+        connect=source.client,
+        namespace=source.namespace,
+    )
+    registry = build_registry(running)
+    stop = StopSignal()
+    try:
+        async with Watching(access) as cluster:
+            found = Exporter(cluster, interval)
+            registry.register(found)
+            async with HealthServer(*listen, registry, lambda: found.is_ready) as pages:
+                click.echo(f"Health and metrics are at {pages.url}", err=True)
+                waiting = asyncio.create_task(cluster.ready(), name="wait until the cluster is read")
+                waiting.add_done_callback(lambda _: collect_garbage_less())
+                ended = await stop.unless(found.run())
+                if ended is not None:
+                    raise click.ClickException(ended.result())
+    except ClientError as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,117 @@
+"""`mooring plan`: what `kubectl apply` of manifests would do, before it is done.
+
+Exit codes: 0 when nothing would change, 1 when the changes fit, 2 when something does not fit, is refused, or the call
+is wrong.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mooring.base.component import Component
+from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.support.gc_settings import defer_collection
+from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.pool_flags import pool_option, with_pools
+from mooring.cli.support.server_dry_run import dry_runs
+from mooring.cli.support.simulation_progress import SimulationProgress
+from mooring.cli.support.simulation_settings import settings_of
+
+if TYPE_CHECKING:
+    from mooring.api.meta_v1 import Resource
+
+_COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}, "quiet": {"dim": True}}
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="FILE|DIR|-",
+    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    help="Manifests to apply. Can be repeated.",
+)
+@cluster_source
+@click.option("--offline", is_flag=True, help="Do not ask a live server for a dry run.")
+@pool_option
+@output_option("table", "wide", "json", "yaml", "markdown")
+@scheduler_flags
+def plan(
+    *,
+    paths: tuple[Path, ...],
+    source: ClusterSource,
+    running: Component,
+    scheduler: SchedulerChoice,
+    offline: bool,
+    pools: tuple[str, ...],
+    output: str,
+) -> None:
+    """Show what applying manifests would change, where the pods would go, and what would not fit or be refused.
+
+    A live server answers a dry run; its quotas, policies and webhooks count. Nothing is changed.
+
+    \b
+    Examples:
+      mooring plan -f deploy/
+      mooring plan -f web.yaml --from production.json -o markdown
+      helm template . | mooring plan -f -
+    """
+    from mooring.advisor import plan as package  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor.plan import reports  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate import ScenarioError, kinds_of_interest  # noqa: PLC0415 - as above
+
+    try:
+        objects = _objects(paths)
+        with defer_collection(), SimulationProgress() as report:
+            snapshot = source.read(kinds_of_interest(), raw=bool(pools))
+            answers = {} if offline or not source.is_live else dry_runs(source, objects)
+            found = package.plan(
+                snapshot,
+                objects,
+                with_pools(settings_of(running, scheduler), pools, snapshot),
+                dry_run=lambda obj: answers.get(id(obj)),
+                report=report,
+            )
+    except ScenarioError as problem:
+        raise click.UsageError(str(problem)) from problem
+    for note in found.notes:
+        click.echo(f"Note: {note}", err=True)
+    if output in ("json", "yaml"):
+        print_data(_tree(found), output)
+    elif output == "markdown":
+        click.echo(reports.markdown(found), nl=False)
+    else:
+        for line in reports.lines(found, _paint, wide=output == "wide"):
+            click.echo(line)
+    sys.exit(found.exit_code)
+
+
+def _objects(paths: tuple[Path, ...]) -> "tuple[Resource, ...]":
+    from mooring.advisor.simulate.manifests import read_objects  # noqa: PLC0415 - as above
+
+    found: list[Resource] = []
+    for path in paths:
+        if str(path) == "-":
+            found += read_objects(sys.stdin.buffer.read(), "standard input")
+            continue
+        files = sorted(each for each in path.rglob("*") if each.suffix in (".yaml", ".yml", ".json")) or []
+        for each in files if path.is_dir() else [path]:
+            found += read_objects(each.read_bytes(), str(each))
+    if not found:
+        raise click.UsageError(f"no manifests in {', '.join(map(str, paths))}")
+    return tuple(found)
+
+
+def _tree(found: Any) -> Any:
+    import msgspec  # noqa: PLC0415 - as above
+
+    return {"apiVersion": found.api_version, "kind": found.kind, **msgspec.to_builtins(found)}
+
+
+def _paint(text: str, tone: str) -> str:
+    return click.style(text, **_COLOURS[tone])  # type: ignore[arg-type] # click takes them by name

@@ -1,0 +1,31 @@
+"""`mooring rights`: print the ClusterRole for users of explain, simulate, audit, lint, dump and dashboard."""
+
+import click
+
+
+@click.command()
+@click.option("--user", default="", metavar="NAME", help="Bind the role to this user too.")
+@click.option("--group", default="", metavar="NAME", help="Bind the role to this group too.")
+@click.option("--serviceaccount", default="", metavar="NAMESPACE:NAME", help="Bind the role to this account too.")
+def rights(*, user: str, group: str, serviceaccount: str) -> None:
+    """Print the ClusterRole mooring-reader, with read access to what advice needs: no Secrets and no ConfigMaps.
+
+    \b
+    Examples:
+      mooring rights | kubectl apply -f -
+      mooring rights --user jane | kubectl apply -f -
+      mooring rights --serviceaccount tools:mooring | kubectl apply -f -
+    """
+    import yaml  # noqa: PLC0415 - `--help` should not wait for it
+
+    from mooring.advisor.snapshot.rights import reader_binding, reader_role  # noqa: PLC0415 - as above
+
+    made = [reader_role()]
+    made += [reader_binding("User", user)] if user else []
+    made += [reader_binding("Group", group)] if group else []
+    if serviceaccount:
+        namespace, colon, name = serviceaccount.partition(":")
+        if not (namespace and colon and name):
+            raise click.UsageError(f"--serviceaccount: write NAMESPACE:NAME, not {serviceaccount}")
+        made.append(reader_binding("ServiceAccount", name, namespace))
+    click.echo(yaml.safe_dump_all(made, sort_keys=False), nl=False)

@@ -1,0 +1,168 @@
+"""`mooring upgrade-check`: whether an upgrade of the whole cluster gets through, and whether there is a way back.
+
+Exit codes: 0 when it passes, 3 when it passes with warnings, 1 when it does not pass, 2 for a wrong call, 130 after
+Ctrl-C (what is known by then is printed).
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec.structs import replace as replace_fields
+
+from mooring.base.component import Component
+from mooring.base.gates import parse
+from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.support.duration import Duration
+from mooring.cli.support.gc_settings import defer_collection
+from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.release_audit import ReleaseQuestion
+from mooring.cli.support.simulation_progress import SimulationProgress
+from mooring.cli.support.simulation_settings import settings_of
+
+if TYPE_CHECKING:
+    from mooring.advisor.audit.reports import Tone
+    from mooring.advisor.upgrade import UpgradeCheck
+
+_EXIT_CODES = {"passes": 0, "passes with warnings": 3, "does not pass": 1}
+_INTERRUPTED = 130
+_COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}, "quiet": {"dim": True}}
+
+
+@click.command("upgrade-check")
+@click.argument(
+    "paths", nargs=-1, type=click.Path(exists=True, allow_dash=True, path_type=Path), metavar="[FILE|DIR|-]…"
+)
+@cluster_source
+@click.option("--to", "to_version", required=True, metavar="VERSION", help="The release to upgrade to, such as 1.37.")
+@click.option("--from-version", metavar="VERSION", help="The release now.  [default: what the cluster runs]")
+@click.option("--and-back", is_flag=True, help="Check the way back as well: what a rollback would lose or refuse.")
+@click.option("--helm", is_flag=True, help="Check the manifests of Helm releases that are stored in the cluster too.")
+@click.option(
+    "--audit-log",
+    "audit_logs",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Look for clients of removed APIs in an API server's audit log. Repeatable.",
+)
+@click.option(
+    "--max-unavailable", type=click.IntRange(1), default=1, show_default=True, help="Nodes of a pool drained at once."
+)
+@click.option(
+    "--surge", type=click.IntRange(0), default=0, show_default=True, help="New nodes made before old ones are drained."
+)
+@click.option("--pool-label", default="", metavar="KEY", help="The label that names a pool.  [default: the provider's]")
+@click.option(
+    "--order", type=click.Choice(["name", "age"]), default="name", show_default=True, help="The order within a pool."
+)
+@click.option("--node-time", type=Duration(), default=120.0, show_default="2m", help="From an empty node to Ready.")
+@click.option(
+    "--start-time", type=Duration(), default=10.0, show_default="10s", help="From binding to Ready, where not measured."
+)
+@click.option("--drain-timeout", type=Duration(), default=3600.0, show_default="1h", help="When a drain is given up.")
+@click.option("--force-after", type=Duration(), help="Delete pods in spite of budgets after this time.")
+@output_option("table", "wide", "json", "yaml", "markdown")
+@click.option(
+    "--html",
+    "html_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a page with the timeline too.",
+)
+@scheduler_flags
+def upgrade_check(
+    *,
+    paths: tuple[Path, ...],
+    source: ClusterSource,
+    running: Component,
+    scheduler: SchedulerChoice,
+    to_version: str,
+    from_version: str | None,
+    and_back: bool,
+    helm: bool,
+    audit_logs: tuple[Path, ...],
+    max_unavailable: int,
+    surge: int,
+    pool_label: str,
+    order: str,
+    node_time: float,
+    start_time: float,
+    drain_timeout: float,
+    force_after: float | None,
+    output: str,
+    html_path: Path | None,
+) -> None:
+    """Check whether an upgrade gets through: APIs and fields, every node drained in virtual time, and the way back.
+
+    Nothing is changed. The cluster is live, a dump or a directory of manifests.
+
+    \b
+    Examples:
+      mooring upgrade-check --to 1.37
+      mooring upgrade-check --to 1.37 --and-back --html upgrade.html
+      mooring upgrade-check --from dump.json --to 1.36 --surge 1 -o markdown
+      mooring upgrade-check --to 1.37 --max-unavailable 3 --pool-label pool --force-after 1h
+    """
+    from mooring.advisor import upgrade  # noqa: PLC0415 - `--help` should not wait for it
+
+    if paths and (source.kubeconfig or source.context or source.data_dir):
+        raise click.UsageError("files, --kubeconfig and --data-dir name different clusters: choose one")
+    source = replace_fields(source, files=(*source.files, *paths))
+    gates = parse(click.get_current_context().params.get("feature_gates", ""))
+    question = ReleaseQuestion(source, scheduler, from_version, to_version, gates, audit_logs, None, None, None)
+    with defer_collection(), SimulationProgress() as report:
+        snapshot, crossing = question.read()
+        drains = upgrade.DrainOptions(
+            pool_label=pool_label,
+            order="age" if order == "age" else "name",
+            max_unavailable=max_unavailable,
+            surge=surge,
+            node_seconds=node_time,
+            start_seconds=start_time,
+            timeout_seconds=drain_timeout,
+            force_seconds=force_after,
+        )
+        subject = upgrade.Subject(
+            snapshot, crossing, drains, settings_of(running, scheduler), and_back, question.clients(crossing)
+        )
+        notes: tuple[str, ...] = ()
+        if helm:
+            stored, notes = upgrade.helm_manifests(snapshot)
+            subject = replace(subject, helm=stored)
+        result = upgrade.check(subject, report)
+    for note in (*result.notes, *notes):
+        click.echo(f"Note: {note}", err=True)
+    if html_path is not None:
+        _write_html(result, html_path)
+    _print(result, output)
+    is_whole = result.rollout is None or result.rollout.is_complete
+    sys.exit(_EXIT_CODES[result.verdict] if is_whole else _INTERRUPTED)
+
+
+def _print(result: "UpgradeCheck", output: str) -> None:
+    from mooring.advisor.upgrade import reports  # noqa: PLC0415 - as above
+
+    if output in ("json", "yaml"):
+        print_data(result.tree(), output)
+    elif output == "markdown":
+        click.echo(reports.markdown(result), nl=False)
+    else:
+        for line in reports.lines(result, _paint, wide=output == "wide"):
+            click.echo(line)
+
+
+def _write_html(result: "UpgradeCheck", path: Path) -> None:
+    from mooring.advisor.upgrade.page import page  # noqa: PLC0415 - as above
+
+    try:
+        path.write_text(page(result), encoding="utf-8")
+    except OSError as problem:
+        raise click.ClickException(f"{path}: {problem.strerror}") from problem
+    click.echo(f"The page is in {click.format_filename(path)}", err=True)
+
+
+def _paint(text: str, tone: "Tone") -> str:
+    return click.style(text, **_COLOURS[tone])  # type: ignore[arg-type] # click takes them by name

@@ -1,0 +1,17 @@
+"""Load tools that are in the ``tests`` folder of a checkout and are not installed with the package."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+_TESTS = Path(__file__).parents[3] / "tests"
+
+
+def load(name: str) -> ModuleType:
+    """Import a module of the ``tests`` folder; exit with an explanation where there is no checkout."""
+    if not (_TESTS / name.split(".", maxsplit=1)[0]).is_dir():
+        sys.exit(f"{name} is a tool for developers: run it in a checkout of Mooring")
+    if str(_TESTS) not in sys.path:
+        sys.path.insert(0, str(_TESTS))
+    return importlib.import_module(name)
