@@ -24,7 +24,8 @@ from mooring.apiserver.extension.lookups import NamespaceLabels
 from mooring.apiserver.extension.webhooks.caller import ClientConfig
 from mooring.apiserver.extension.webhooks.step import WebhookStep
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
-from mooring.constraints.celenv.authorizer import nobody_may
+from mooring.apiserver.registry.decoded_cache import DecodedCache
+from mooring.constraints.celenv.authorizer import deny_all
 from scripted_webhook import ANSWERS, Tree
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -96,9 +97,9 @@ async def webhook_api() -> AsyncIterator[WebhookApi]:
     async with api_caller() as plain:
         api = WebhookApi(plain.resources, plain.scheme, plain.store, plain.clock)
         api.functions, api.registry = _Functions(), CollectorRegistry()
-        labels = NamespaceLabels(plain.store)
+        labels = NamespaceLabels(plain.store, DecodedCache())
         metrics = AdmissionMetrics(api.registry)
-        step = api.step = WebhookStep(plain.store, plain.scheme, api.functions, labels, nobody_may, metrics=metrics)
+        step = api.step = WebhookStep(plain.store, plain.scheme, api.functions, labels, deny_all, metrics=metrics)
         plain.resources.context.extensions.steps.append(step)
         api.definitions = Definitions(plain.store, plain.scheme, plain.resources, plain.clock)
         following = asyncio.gather(api.definitions.run(), step.run())

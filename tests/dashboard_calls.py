@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from mooring.advisor.simulate import Settings
+from mooring.advisor.simulate.options import for_component
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.to_file import write
 from mooring.api.meta_v1 import Resource
@@ -111,7 +112,12 @@ async def dashboard(
 ) -> AsyncIterator[Caller]:
     """A dashboard of a snapshot, ready."""
     running = Running(component.resolve())
-    access = Access(origin=snapshot.origin, settings=settings or Settings(), running=running, read=lambda: snapshot)
+    access = Access(
+        origin=snapshot.origin,
+        settings=settings or for_component(running.component),
+        running=running,
+        read=lambda: snapshot,
+    )
     async with Watching(access) as cluster:
         assert await cluster.ready(), cluster.problem
         yield Caller(App(cluster, Gate(TOKEN, PORT, changing)), cluster)

@@ -21,10 +21,10 @@ from typing import Any
 import grpc
 
 from kubectl_caller import Kubectl
-from mooring.store.etcd.messages import classes
+from mooring.store.etcd.messages import build_messages
 from real_node import RealNode, eventually_true
 
-_REGISTRATION = classes(
+_REGISTRATION = build_messages(
     "pluginregistration",
     {
         "InfoRequest": "",
@@ -34,7 +34,7 @@ _REGISTRATION = classes(
     },
 )
 _PACKAGE = "k8s.io.kubelet.pkg.apis.dra.v1"
-_CLAIMS = classes(
+_CLAIMS = build_messages(
     _PACKAGE,
     {
         "Claim": "namespace=1:string uid=2:string name=3:string",

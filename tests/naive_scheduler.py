@@ -21,9 +21,9 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity, parse
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.options import ConstraintOptions
-from mooring.constraints.pod_affinity import AffinityTerm, affinity_term
+from mooring.constraints.pod_affinity import AffinityTerm, compile_affinity_term
 from mooring.controllers.workloads.daemon_nodes import spec_for
-from mooring.scheduler.columns.shapes import pinned_node
+from mooring.scheduler.columns.signatures import pinned_node
 from mooring.scheduler.deciding.engine import Engine
 
 T = TypeVar("T", bound=Resource)
@@ -260,7 +260,7 @@ def skewed(world: Naive, pod: Pod, node: Node) -> Refusal:
 def terms(pod: Pod, kind: str) -> list[AffinityTerm]:
     affinity = getattr(pod.spec.affinity, kind, None)
     found = affinity.required_during_scheduling_ignored_during_execution if affinity else []
-    return [affinity_term(term, pod.metadata.namespace) for term in found]
+    return [compile_affinity_term(term, pod.metadata.namespace) for term in found]
 
 
 def weighted(pod: Pod) -> list[tuple[int, AffinityTerm]]:
@@ -269,7 +269,7 @@ def weighted(pod: Pod) -> list[tuple[int, AffinityTerm]]:
         affinity = getattr(pod.spec.affinity, kind, None)
         entries = affinity.preferred_during_scheduling_ignored_during_execution if affinity else []
         namespace = pod.metadata.namespace
-        found += [(sign * entry.weight, affinity_term(entry.pod_affinity_term, namespace)) for entry in entries]
+        found += [(sign * entry.weight, compile_affinity_term(entry.pod_affinity_term, namespace)) for entry in entries]
     return found
 
 
@@ -715,3 +715,21 @@ class Twins:
         for thing in (*self.naive.services.values(), *self.naive.nodes.values(), *self.naive.pods.values()):
             engine.put(thing)
         return engine
+
+
+def explained(engine: Engine, pod: Pod) -> dict[str, tuple[Verdict, dict[str, int]]]:
+    found = {}
+    for name, entry in engine.explain(pod).items():
+        scores = dict(entry.scores)
+        assert not any(scores.pop(plugin) for plugin in entry.scores.keys() - SCORES.keys()), "there are no volumes"
+        found[name] = (str(entry.status.code), entry.status.plugin, entry.status.reasons), scores
+    return found
+
+
+def check(twins: Twins, pod: Pod) -> None:
+    ours, naive = explained(twins.engine, pod), twins.naive.explain(pod)
+    assert {name: (found, naive.get(name)) for name, found in ours.items() if found != naive.get(name)} == {}
+    assert ours.keys() == naive.keys()
+    chosen = twins.engine.schedule(pod).node
+    totals = {name: sum(scores.values()) for name, (verdict, scores) in ours.items() if verdict == OK}
+    assert totals[chosen] == max(totals.values()) if chosen else not totals

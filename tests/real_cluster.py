@@ -13,6 +13,7 @@ from pathlib import Path
 from eventually import eventually
 from free_ports import free_port
 from kubectl_caller import KUBECTL, Kubectl
+from lagging_watch import lagging_watch
 
 _NEEDED = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager")
 _KUBECONFIG = """\
@@ -37,15 +38,22 @@ def missing() -> str:
 
 
 @contextmanager
-def real_cluster(folder: Path) -> Iterator[Kubectl]:
-    """A control plane that answers."""
+def real_cluster(folder: Path, *, pod_watch_lag: float = 0.0) -> Iterator[Kubectl]:
+    """A control plane that answers; kube-controller-manager learns of pods `pod_watch_lag` seconds late."""
     with ExitStack() as stack:
         kubectl = stack.enter_context(real_server(folder))
-        own = [f"--kubeconfig={kubectl.kubeconfig}", "--leader-elect=false", "--secure-port=0"]
-        stack.enter_context(_running(folder, "kube-scheduler", *own))
+        own = ["--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000"]
+        stack.enter_context(_running(folder, "kube-scheduler", *own, f"--kubeconfig={kubectl.kubeconfig}"))
         key = f"--service-account-private-key-file={folder / 'sa.key'}"
+        controllers = "--controllers=*,-node-lifecycle-controller"
+        kubeconfig = kubectl.kubeconfig
+        if pod_watch_lag:
+            server = int(kubeconfig.read_text().partition("127.0.0.1:")[2].partition('"')[0])
+            port = stack.enter_context(lagging_watch(server, folder / "certs", pod_watch_lag))
+            kubeconfig = folder / "lagging.kubeconfig"
+            kubeconfig.write_text(_KUBECONFIG.format(port=port))
         stack.enter_context(
-            _running(folder, "kube-controller-manager", *own, "--controllers=*,-node-lifecycle-controller", key)
+            _running(folder, "kube-controller-manager", *own, controllers, key, f"--kubeconfig={kubeconfig}")
         )
         eventually(lambda: kubectl.run("get", "serviceaccount", "default").returncode == 0, 120)
         yield kubectl

@@ -9,8 +9,8 @@ import pytest
 from asgi_calls import Answer, Caller
 from attack_users import APPLY, MERGE, ROLES, rule, user_with
 from mooring.api import field_errors
-from mooring.api.answer_limits import MAX_CAUSES, MAX_QUOTED, MAX_WARNINGS, limited_warnings
 from mooring.api.field_path import Path
+from mooring.api.response_limits import MAX_CAUSES, MAX_QUOTED, MAX_WARNINGS, limited_warnings
 
 pytestmark = pytest.mark.req("S.6")
 PODS = "/api/v1/namespaces/default/pods"
@@ -118,7 +118,7 @@ def _lengths(answer: Answer) -> list[int]:
 
 async def test_warnings_are_as_few_and_short_as_clients_take_them(call: Caller) -> None:
     """Python's HTTP client refuses an answer with more than a hundred headers."""
-    aliases = [{"ip": "10.0.0.1", "hostnames": ["a"]}] * 20_000
+    aliases = [{"ip": "10.0.0.1", "hostnames": ["a"]}] * 3_900
     answer = await call("POST", f"{PODS}?dryRun=All", _pod(hostAliases=aliases))
     assert answer.status == 201
     assert 10 < len(answer.warnings) <= MAX_WARNINGS
@@ -147,7 +147,7 @@ def test_a_validation_stops_when_it_has_found_more_than_anybody_reads() -> None:
             made += 1
             field_errors.required(Path("spec"))
 
-    assert len(field_errors.gathered(validate)) == MAX_CAUSES + 1
+    assert len(field_errors.run_within_budget(validate)) == MAX_CAUSES + 1
     assert made < 20_000
 
 

@@ -21,7 +21,6 @@ from mooring.admission.pipeline import admit_create, admit_update
 from mooring.admission.pod import known_specs, update
 from mooring.admission.strategy import Request
 from mooring.api import codec, errors
-from mooring.api.codec import FieldValidation
 from mooring.api.errors import StatusError
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
@@ -52,7 +51,7 @@ def _no_memo(monkeypatch: pytest.MonkeyPatch) -> None:
     Ids are made by the hundred, and a refusal writes out a hundred causes and some differences: both is limited work
     that would look like growth here.
     """
-    monkeypatch.setattr(known_specs, "_content", lambda _: b"")
+    monkeypatch.setattr(known_specs, "_digest", lambda _: b"")
     monkeypatch.setattr(pipeline, "new_uid", lambda: "")
     monkeypatch.setattr(errors, "MAX_CAUSES", 3)
     monkeypatch.setattr(update, "difference", lambda _old, _new: "")
@@ -93,7 +92,7 @@ def _long(kind: Kind, fields: list[Place], word: Callable[[int], str], number: i
     tree: dict[str, Any] = {"metadata": {"name": "x"}, **(POD if kind.kind == "Pod" else EXAMPLES[kind.kind][1])}
     for place in fields:
         tree = place.filled(tree, number, word)
-    return watched(codec.decode(codec.encode(tree), kind.type, FieldValidation.IGNORE).object)
+    return watched(codec.decode_own(codec.encode(tree), kind.type))
 
 
 def _bends(work: Admission, kind: Kind, make: Callable[[int], Any]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from mooring.store.errors import Damaged
 from mooring.store.kv import Delete, Put
 from mooring.store.mvcc import HistoryLimits
 from mooring.store.sqlite import SqliteStore
-from mooring.store.sqlite_head import HEAD, Head, missing, read_head
+from mooring.store.sqlite_head import HEAD, Head, describe_loss, read_head
 from mooring.store.tools.sqlite_source import SqliteSource
 
 pytestmark = pytest.mark.req("S.2")
@@ -121,7 +121,7 @@ async def test_a_mark_that_is_damaged_is_told(directory: Path) -> None:
 
 async def test_a_mark_half_of_which_is_damaged_still_counts(directory: Path) -> None:
     data = (directory / HEAD).read_bytes()
-    newest = max((0, 64), key=lambda place: Head.decoded(data[place : place + 64]).revision)  # type: ignore[union-attr]
+    newest = max((0, 64), key=lambda place: Head.decode(data[place : place + 64]).revision)  # type: ignore[union-attr]
     (directory / HEAD).write_bytes(data[:newest] + bytes(64) + data[newest + 64 :])
     mark = read_head(directory)
     assert mark is not None
@@ -159,7 +159,7 @@ HEADS = [
 
 @pytest.mark.parametrize(("mark", "log", "text"), [case[1:] for case in HEADS], ids=[case[0] for case in HEADS])
 def test_a_log_is_held_against_its_mark(mark: Head | None, log: Head, text: str) -> None:
-    found = missing(mark, log)
+    found = describe_loss(mark, log)
     assert text in found
     assert bool(text) == bool(found)
 

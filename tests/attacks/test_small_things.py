@@ -43,6 +43,28 @@ async def test_the_audit_log_says_who_was_allowed(
     assert line.get("annotations", {}).get("authorization.k8s.io/decision") == said
 
 
+FORMATS = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;as=Table;g=meta.k8s.io;v=v1",
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+]
+
+
+@pytest.mark.parametrize("accept", FORMATS)
+async def test_the_audit_log_names_what_was_created(tmp_path: Path, accept: str) -> None:
+    async with running(tmp_path, audit_log=tmp_path / "audit") as server:
+        call = Caller(server.app, ADMIN)
+        path = "/api/v1/namespaces/default/configmaps"
+        assert (await call("POST", path, {"metadata": {"generateName": "made-"}}, accept=accept)).status == 201
+        [made] = [each for each in (await call("GET", path)).json["items"] if "made-" in each["metadata"]["name"]]
+    lines = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines()]
+    [reference] = [line["objectRef"] for line in lines if line["verb"] == "create"]
+    metadata = made["metadata"]
+    assert (reference["name"], reference["uid"]) == (metadata["name"], metadata["uid"])
+
+
 @pytest.mark.parametrize("limit", ["9223372036854775807", "9223372036854775808", "9" * 4000, "1" + "0" * 5000])
 async def test_a_limit_beyond_all_numbers_is_no_mistake_of_the_server(call: Caller, limit: str) -> None:
     assert (await call("GET", f"/api/v1/namespaces?limit={limit}")).status in {200, 400}
@@ -100,3 +122,31 @@ async def test_a_folder_in_place_of_a_kubeconfig_is_told(tmp_path: Path) -> None
     assert done.returncode == 1
     assert "admin.kubeconfig" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+IPS = [
+    ("no address", {"podIP": "vm"}, "status.podIPs[0]"),
+    ("no address in the list", {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "x"}]}, "status.podIPs[1]"),
+    ("two of a family", {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]}, "no more than one IP for each IP family"),
+    ("a machine that is no address", {"hostIP": "vm", "hostIPs": [{"ip": "vm"}]}, "status.hostIPs[0]"),
+    ("another machine", {"hostIP": "10.0.0.1", "hostIPs": [{"ip": "10.0.0.2"}]}, "must be equal to `hostIP`"),
+]
+
+
+@pytest.mark.parametrize(("status", "said"), [case[1:] for case in IPS], ids=[case[0] for case in IPS])
+async def test_the_status_of_a_pod_has_addresses(call: Caller, status: dict[str, Any], said: str) -> None:
+    path = "/api/v1/namespaces/default/pods"
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    assert (await call("POST", path, {"metadata": {"name": "p"}, "spec": spec})).status == 201
+    answer = await call("PATCH", f"{path}/p/status", {"status": status}, content_type=MERGE)
+    assert (answer.status, said in answer.message) == (422, True)
+    both = {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}
+    assert (await call("PATCH", f"{path}/p/status", {"status": both}, content_type=MERGE)).status == 200
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1", "::ffff:169.254.1.1", "::1", "::"])
+async def test_endpoints_do_not_lead_to_this_machine(call: Caller, address: str) -> None:
+    family = "IPv6" if ":" in address else "IPv4"
+    slice_ = {"metadata": {"name": "s"}, "addressType": family, "endpoints": [{"addresses": [address]}], "ports": []}
+    path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    assert (await call("POST", path, slice_)).status == 422

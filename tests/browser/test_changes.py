@@ -51,7 +51,7 @@ def test_what_would_help_is_done_from_the_list_of_pending_pods(look: Look, chang
     page.locator("dialog").get_by_role("button", name="Do it").click()
     expect(page.locator("dialog h2")).to_have_text("Done")
     page.get_by_role("button", name="Close").click()
-    expect(page.locator("#reasons")).to_contain_text("nothing is in their way")
+    expect(page.locator("#reasons")).to_contain_text("the pod can be scheduled")
 
 
 def test_the_keyboard_leaves_a_change_undone(look: Look, changeable: str) -> None:

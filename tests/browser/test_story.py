@@ -39,10 +39,10 @@ def test_why_a_pod_is_pending_and_what_to_change_is_found_by_clicking(look: Look
         page.wait_for_selector("#figures")
         kubectl("apply", "-f", "-", stdin=POD)
         page.get_by_role("link", name="pending: why?").click()  # the page learnt of the pod by itself
-        page.wait_for_selector("#reasons h2:has-text(\"didn't match Pod's node affinity/selector\")")
+        page.wait_for_selector("#reasons h2:has-text('no node has the label')")
         command = page.locator(".command code", has_text="kubectl label node").first.inner_text()
         kubectl.shell(command)
-        page.wait_for_selector("text=No pod is pending.")  # without being loaded again
+        page.wait_for_selector("text=Every pod runs.")  # without being loaded again
         page.get_by_role("link", name="Overview").click()
         page.wait_for_selector("#lately :text('default/web: got a node')")
         assert plane.stop() == 0

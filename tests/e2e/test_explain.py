@@ -49,10 +49,10 @@ def pod(name: str, container: dict[str, Any] | None = None, **spec: Any) -> dict
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
 
 
-def deployment(name: str, **spec: Any) -> dict[str, Any]:
+def deployment(name: str, container: dict[str, Any] | None = None, replicas: int = 1, **spec: Any) -> dict[str, Any]:
     labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": pod(name, **spec)["spec"]}
-    made = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    template = {"metadata": {"labels": labels}, "spec": pod(name, container, **spec)["spec"]}
+    made = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": made}
 
 
@@ -69,6 +69,12 @@ GENERATION = {
         }
     }
 }
+
+
+TOKENS = (
+    "kubectl get nodes -o name | while read n; do kubectl patch $n --subresource=status --type=merge -p"
+    """ '{"status":{"capacity":{"example.com/tokens":"9"},"allocatable":{"example.com/tokens":"9"}}}'; done"""
+)
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,32 @@ CASES = [
         "uncordon node node-",
         before=["kubectl cordon node-0 node-1 node-2"],
         after=["kubectl uncordon node-0 node-1 node-2"],
+    ),
+    Case(
+        "a misspelled label is corrected for all replicas",
+        "deployment/typo",
+        [deployment("typo", nodeSelector={"kubernetes.io/oss": "linux"}, replicas=3)],
+        "correct `kubernetes.io/oss=linux` to `kubernetes.io/os=linux`",
+    ),
+    Case(
+        "a quota is raised",
+        "deployment/counted",
+        [
+            {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": {"name": "few"},
+                "spec": {"hard": {"count/replicasets.apps": "99", "requests.example.com/tokens": "2"}},
+            },
+            deployment(
+                "counted",
+                {"resources": {"requests": {"example.com/tokens": "1"}, "limits": {"example.com/tokens": "1"}}},
+                replicas=3,
+            ),
+        ],
+        "raise quota few: requests.example.com/tokens from 2 to 3",
+        before=[TOKENS],
+        after=["kubectl delete resourcequota few"],
     ),
     Case(
         "a taint is tolerated",
@@ -189,7 +221,7 @@ def waiting(plane: RunningUp, subject: str) -> dict[str, Any]:
 
     def is_waiting() -> bool:
         found.update(explained(subject, "--kubeconfig", str(plane.kubeconfig)))
-        return found["state"] in ("Unschedulable", "NotAttempted")
+        return found["state"] in ("Unschedulable", "NotAttempted", "NotCreated")
 
     eventually(is_waiting)
     return found
@@ -206,11 +238,14 @@ def test_watching_ends_when_the_pod_has_a_node(plane: RunningUp, kubectl: Kubect
     command = [*EXPLAIN, "pod", "default/watched", "--watch", "--kubeconfig", str(plane.kubeconfig)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
-        assert watching.stdout.readline() == "pod default/watched: none of 3 nodes will do\n"
+        assert (
+            watching.stdout.readline()
+            == "pod default/watched: no node has the label `watched` that the pod selects (watched=yes)\n"
+        )
         kubectl("label", "node", "node-1", "watched=yes")
         rest = watching.stdout.read()
         assert watching.wait(30) == 0
-    assert "pod default/watched: the pod runs on node node-1, the only one that would do" in rest
+    assert "pod default/watched: the pod runs on node node-1, the only one that fits" in rest
 
 
 def test_dumps_and_data_directories_give_the_same_answer(plane: RunningUp, kubectl: Kubectl, tmp_path: Path) -> None:
@@ -220,7 +255,7 @@ def test_dumps_and_data_directories_give_the_same_answer(plane: RunningUp, kubec
     live = explained("pod", "default/dumped", "--kubeconfig", str(plane.kubeconfig))
     dumped = explained("pod", "default/dumped", "--from", str(dump))
     stored = explained("pod", "default/dumped", "--data-dir", str(plane.kubeconfig.parent))
-    assert live["summary"] == "none of 3 nodes will do"
+    assert live["summary"] == "no node has the label `there` that the pod selects (there=not)"
     for key in ("summary", "message", "refusals", "suggestions"):
         assert live[key] == dumped[key] == stored[key]
 
@@ -231,9 +266,10 @@ def test_dumps_and_data_directories_give_the_same_answer(plane: RunningUp, kubec
         (["explain", "pod", "web"], 1, "could not be read (not allowed: pods is forbidden"),
         (["simulate", "--fail-if", "pending"], 1, "could not be read (not allowed: nodes is forbidden"),
         (["audit", "--to-emulation-version", "1.36"], 1, "can be read: not allowed"),
-        (["lint", "--cluster", "pod.json"], 0, "Note: nodes are left out: not allowed"),
+        (["explain", "-A"], 1, "could not be read (not allowed: pods is forbidden"),
+        (["lint", "--cluster", "pod.json"], 0, "Note: you may not read nodes, "),
     ],
-    ids=["explain", "simulate", "audit", "lint, which does without"],
+    ids=["explain", "simulate", "audit", "explain all", "lint, which does without"],
 )
 def test_who_may_read_nothing_is_not_told_that_all_is_well(
     plane: RunningUp, tmp_path: Path, words: list[str], code: int, message: str
@@ -273,9 +309,9 @@ def test_raw_questions_that_mean_harm_are_refused(kubectl: Kubectl, path: str, r
         (["pod", "default/dumpd"], 'there is no pod "dumpd" in the namespace default of the cluster at'),
         (["gadget", "web"], '"gadget" is no kind that makes pods: write pod, deployment'),
         (["pod", "a", "b"], "too many words"),
-        ([], "name a pod or workload"),
+        (["web", "-A"], "leave the name out"),
     ],
-    ids=["a name that is nearly right", "an unknown kind", "too many words", "no words"],
+    ids=["a name that is nearly right", "an unknown kind", "too many words", "a name among all namespaces"],
 )
 def test_what_is_wrong_is_told_in_a_sentence(plane: RunningUp, words: list[str], message: str) -> None:
     command = [*EXPLAIN, *words, "--kubeconfig", str(plane.kubeconfig)]

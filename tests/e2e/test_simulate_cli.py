@@ -106,9 +106,7 @@ class Called:
         ),
         Called("a file that is not there", "--nodes 1 --add nothing.yaml", 2, "--add: nothing.yaml: No such file"),
         Called("a manifest with a mistake", "--nodes 1 --add mistake.yaml", 1, 'unknown field "spec.replcas"'),
-        Called(
-            "replicas of nothing", "--nodes 1 --drain node-0 --replicas 3", 2, "--replicas belongs behind the --add"
-        ),
+        Called("replicas of nothing", "--nodes 1 --drain node-0 --replicas 3", 2, "--replicas must follow the --add"),
         Called(
             "replicas that are no number",
             "--nodes 1 --add web.yaml --replicas many",

@@ -29,6 +29,7 @@ CASES = [
     Case("neither a number nor a file of nodes", ("--nodes", "many"), 2, "--nodes many: it is neither a number nor"),
     Case("too many nodes", ("--nodes", "1000000"), 2, "more than the 100000"),
     Case("an API that is none", ("--runtime-config", "nonsense"), 1, "nonsense"),
+    Case("an API that components need, switched off", ("--runtime-config", "api/ga=false"), 1, "Node is not served"),
     Case("a gate that is none", ("--feature-gates", "Nonsense=true"), 2, "Nonsense"),
     Case("a version that cannot be emulated", ("--emulation-version", "1.2"), 2, "1.2"),
 ]

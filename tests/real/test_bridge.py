@@ -8,9 +8,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import real_cluster
 from eventually import eventually, never
@@ -20,45 +23,38 @@ from mooring.constraints import annotations
 
 pytestmark = pytest.mark.skipif(bool(real_cluster.missing()), reason=f"no real cluster: {real_cluster.missing()}")
 
+SHIPPED = Path(__file__).parents[2] / "deploy" / "bridge" / "webhooks.yaml"
+SLA = {"key": "sla", "operator": "Gt", "value": "950", "effect": "NoExecute"}
+LAG_SECONDS, LAGGING_NODES, LAGGING_ROUNDS = 1.0, 10, 20
 _ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 
-def hook(kind: str, name: str, port: int, operations: list[str]) -> dict[str, Any]:
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": operations, "resources": [name]}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": "mooring-bridge"},
-        "webhooks": [
-            {
-                "name": f"{name}.constraints.mooring.dev",
-                "clientConfig": {"url": f"https://127.0.0.1:{port}/{name}"},
-                "rules": [rule],
-                "sideEffects": "NoneOnDryRun",
-                "admissionReviewVersions": ["v1"],
-                "failurePolicy": "Fail",
-            }
-        ],
-    }
-
-
-@pytest.fixture(scope="module")
-def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
-    with real_cluster.real_cluster(tmp_path_factory.mktemp("real")) as admin:
+@contextmanager
+def bridged(folder: Path, *, pod_watch_lag: float = 0.0) -> Iterator[Kubectl]:
+    """A cluster with the shipped webhooks, by URL, and a bridge that is ready."""
+    with real_cluster.real_cluster(folder, pod_watch_lag=pod_watch_lag) as admin:
         port = free_port()
-        for each in (
-            hook("MutatingWebhookConfiguration", "pods", port, ["CREATE", "UPDATE"]),
-            hook("ValidatingWebhookConfiguration", "nodes", port, ["UPDATE"]),
-        ):
-            admin("create", "-f", "-", stdin=json.dumps(each))
+        for configuration in yaml.safe_load_all(SHIPPED.read_text()):
+            for webhook in configuration["webhooks"]:
+                path = webhook["clientConfig"]["service"]["path"]
+                webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}"}
+            admin("create", "-f", "-", stdin=json.dumps(configuration))
         command = [sys.executable, "-m", "mooring", "bridge", "--kubeconfig", str(admin.kubeconfig), "--port", "-1"]
         command += ["--namespace", "default", "--webhook-port", str(port)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout
             assert process.stdout.readline() == "The bridge is ready\n"
-            yield admin
-            process.terminate()
+            try:
+                yield admin
+            finally:
+                process.terminate()
             assert process.wait(20) == 0
+
+
+@pytest.fixture(scope="module")
+def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    with bridged(tmp_path_factory.mktemp("real")) as admin:
+        yield admin
 
 
 @pytest.fixture
@@ -82,13 +78,13 @@ def node(kubectl: Kubectl, name: str, labels: dict[str, str], *taints: str) -> N
     kubectl("taint", "node", name, "node.kubernetes.io/not-ready-", code=None)
 
 
-def pod(kubectl: Kubectl, name: str, given: dict[str, Any]) -> None:
+def pod(kubectl: Kubectl, name: str, given: dict[str, Any], **spec: Any) -> None:
     """Create a pod with constraints; the webhook brings the gate."""
     tree = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "annotations": {key: json.dumps(value) for key, value in given.items()}},
-        "spec": {"containers": [{"name": "c", "image": "registry.example/app:1"}]},
+        "spec": {"containers": [{"name": "c", "image": "registry.example/app:1"}], **spec},
     }
     kubectl("create", "-f", "-", stdin=json.dumps(tree))
 
@@ -139,6 +135,32 @@ def test_a_pod_stays_while_the_sla_is_tolerated_and_leaves_when_it_drops(cluster
         never(lambda: cluster(*leaving), 1.0)
     cluster("taint", "node", "spot", "--overwrite", "sla=940:NoExecute")
     eventually(lambda: cluster(*leaving) or not cluster("get", "pod", "web", "--ignore-not-found"))
+
+
+@pytest.mark.req("B.2", "B.5")
+def test_no_pod_that_tolerates_is_evicted_however_late_its_tolerations_are_seen(tmp_path: Path) -> None:
+    """200 changes of a value, while kube-controller-manager learns of pods a second later than of nodes."""
+    names = [f"n{number}" for number in range(LAGGING_NODES)]
+    with bridged(tmp_path, pod_watch_lag=LAG_SECONDS) as kubectl:
+        for name in names:
+            node(kubectl, name, {"name": name}, "sla=1000:NoExecute")
+            pod(kubectl, name, {annotations.TOLERATIONS: [SLA]}, nodeSelector={"name": name})
+        eventually(lambda: all(place(kubectl, name) == name for name in names), 60)
+        wanted = ("get", "pods", "-o", "jsonpath={range .items[*]}{.metadata.uid} {.metadata.deletionTimestamp};{end}")
+        before = kubectl(*wanted)
+        for number in range(LAGGING_ROUNDS):
+            for index, name in enumerate(names):
+                value = 1001 + number * LAGGING_NODES + index
+                kubectl("taint", "node", name, "--overwrite", f"sla={value}:NoExecute")
+            never(lambda: kubectl(*wanted) != before, LAG_SECONDS)
+        log = (tmp_path / "kube-controller-manager.log").read_text()
+        assert log.count("the constraints of the pod tolerate the taints") > LAGGING_NODES * LAGGING_ROUNDS / 2
+        kubectl("taint", "node", names[0], "--overwrite", "sla=940:NoExecute")
+        after = eventually(lambda: (now := kubectl(*wanted)) != before and now)
+        remove = [{"op": "remove", "path": "/webhooks/1"}]
+        kubectl("patch", "validatingwebhookconfiguration", "mooring-bridge", "--type=json", "-p", json.dumps(remove))
+        kubectl("taint", "node", names[1], "--overwrite", "sla=5000:NoExecute")
+        eventually(lambda: kubectl(*wanted) != after)
 
 
 @pytest.mark.req("B.1", "B.6")

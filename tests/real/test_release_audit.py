@@ -74,9 +74,9 @@ def shown_gates(kubectl: Kubectl) -> dict[str, bool]:
 def test_every_gate_is_on_or_off_as_the_server_shows_it(version: str, tmp_path: Path) -> None:
     with real_server(tmp_path, f"--emulated-version={version}") as kubectl:
         shown = shown_gates(kubectl)
-    assert shown == {name: gate_history.is_on(name, Version.parse(version)) for name in shown}
+    assert shown == {name: gate_history.is_on_by_default(name, Version.parse(version)) for name in shown}
     if version == str(NEWEST):  # of older ones the server does not show those that have been removed since
-        assert shown.keys() == {name for name in gate_history.kubernetes_gates() if gate_history.has(name, NEWEST)}
+        assert shown.keys() == {name for name in gate_history.kubernetes_gates() if gate_history.has_gate(name, NEWEST)}
 
 
 def is_taken(kubectl: Kubectl, case: Case) -> bool:

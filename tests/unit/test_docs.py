@@ -6,7 +6,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -22,6 +24,12 @@ MARKDOWN = sorted(
         ROOT / "deploy" / "README.md",
     ]
 )
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+_SPEC = spec_from_file_location("site_links", ROOT / "docs" / "site_links.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+site_links: Any = module_from_spec(_SPEC)
+_SPEC.loader.exec_module(site_links)
 
 
 def test_generated_pages_are_what_the_code_says(tmp_path: Path) -> None:
@@ -39,6 +47,28 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
+def test_a_page_of_the_site_has_no_dead_link(page: Path) -> None:
+    """Links lead to pages of the site, and to headings that are there; others become names of files."""
+    folder = str(page.parent.relative_to(ROOT / "docs")).strip(".")
+    text = site_links.without_outside_links(re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), folder)
+    dead = []
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)\s]*)?\)", text):
+        if "://" in target:
+            continue
+        found = (page.parent / target).resolve() if target else page
+        if not found.is_file() or (anchor and found.suffix == ".md" and anchor[1:] not in headings(found)):
+            dead.append(target + anchor)
+    assert dead == []
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as the site makes them."""
+    lines = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", line).lower() for line in lines)
+    return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", line).strip()) for line in plain}
 
 
 def commands_on(page: Path) -> Iterator[list[str]]:

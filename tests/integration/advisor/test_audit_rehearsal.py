@@ -11,7 +11,7 @@ from mooring.advisor.audit import Audit, Effect, ask, audit
 from mooring.advisor.snapshot import dump
 from mooring.base import component
 from mooring.base.known_gates import CEL, COMPARISON_OPERATORS, SEMVER_OPERATORS
-from mooring.cli.support.rehearsal import rehearsed
+from mooring.cli.support.rehearsal import add_rehearsal
 from mooring.scheduler.deciding.profiles import ProfileSpec
 
 pytestmark = [pytest.mark.req("S.5"), pytest.mark.req("5471.12"), pytest.mark.req("4330.13")]
@@ -57,7 +57,7 @@ def rehearsal_of(trees: list[Tree], folder: Path, seconds: float = 15.0, **quest
     (folder / "cluster.yaml").write_text("---\n".join(map(yaml.safe_dump, trees)))
     snapshot = dump([folder / "cluster.yaml"])
     asked = ask(component.resolve(), **question)
-    return rehearsed(snapshot, asked, audit(snapshot, asked), (ProfileSpec(),), seconds)
+    return add_rehearsal(snapshot, asked, audit(snapshot, asked), (ProfileSpec(),), seconds)
 
 
 QUESTIONS: dict[str, dict[str, Any]] = {

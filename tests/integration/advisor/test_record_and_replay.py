@@ -24,7 +24,7 @@ pytestmark = pytest.mark.req("T.7")
 async def recorded(cluster: Rig, trace: TraceFile, pseudonyms: Pseudonyms | None = None) -> AsyncIterator[Recorder]:
     """A recording that begins with all that is there, and ends when it has told of all that is there then."""
     recorder, stop = Recorder(trace.write, trace.now, pseudonyms), asyncio.Event()
-    recorder.learn(trace.told)
+    recorder.learn(trace.earlier)
     recording = asyncio.ensure_future(record(cluster.admin, recorder, stop))
 
     def knows_all() -> bool:

@@ -64,7 +64,7 @@ async def write(server: RunningServer, ledger: Ledger, number: int, turn: int) -
         return
 
 
-async def write_groups(server: RunningServer, ledger: Ledger, number: int, turn: int) -> None:
+async def batch_writes(server: RunningServer, ledger: Ledger, number: int, turn: int) -> None:
     """Create objects ten at a time in one request, again and again, until the server is gone."""
     try:
         async with await RawClient.connect(server) as client:
@@ -121,7 +121,7 @@ async def test_nothing_that_was_acknowledged_is_lost(tmp_path: Path, seed: int) 
         try:
             ledger.begun.clear()
             tasks = [asyncio.create_task(write(server, ledger, number, turn)) for number in range(WRITERS)]
-            tasks += [asyncio.create_task(write_groups(server, ledger, number, turn)) for number in range(GROUPERS)]
+            tasks += [asyncio.create_task(batch_writes(server, ledger, number, turn)) for number in range(GROUPERS)]
             tasks.append(asyncio.create_task(follow(server, ledger)))
             await asyncio.wait_for(ledger.begun.wait(), 30)
             await asyncio.sleep(generator.uniform(0.05, 0.8))

@@ -68,7 +68,7 @@ ENDS: dict[str, Callable[[], list[Json]]] = {
     "one is only tried": lambda: [end("a", {**AT_ONCE, "dryRun": ["All"]}), end("b")],
     "one has wrong options": lambda: [end("a", {"propagationPolicy": "Never"}), end("b")],
     "they are given time": lambda: [end("a", {}), end("b", {"gracePeriodSeconds": 5})],
-    "nobody reads the answers": lambda: [{**end("a"), "unread": True}, {**end("b"), "unread": True}],
+    "nobody reads the answers": lambda: [{**end("a"), "omitBody": True}, {**end("b"), "omitBody": True}],
     "the same one twice": lambda: [end("a"), end("a")],
 }
 
@@ -80,7 +80,7 @@ async def apart(server: ApiServer, write: Json) -> Json:
     if answer["code"] >= 300:
         return answer
     path = write["path"].removesuffix("/status")
-    then = {"method": "DELETE", "path": path, "body": write["thenDelete"], "unread": write.get("unread", False)}
+    then = {"method": "DELETE", "path": path, "body": write["thenDelete"], "omitBody": write.get("omitBody", False)}
     [answer] = await written(server, then)
     return answer
 

@@ -197,8 +197,8 @@ async def test_each_write_is_counted_and_audited(server: ApiServer, tmp_path: Pa
         ([{"method": "POST", "path": "/api/v1/pods", "headers": {}}], "unknown field `headers`"),
         ([create("a")] * 501, "at most 500"),
         (["x"], "Expected `object`"),
-        ([{**create("a"), "accept": "application/vnd.kubernetes.protobuf"}], "items[0].accept: answers in a group"),
-        ([{**create("a"), "accept": "application/yaml, application/json"}], "items[0].accept: answers in a group"),
+        ([{**create("a"), "accept": "application/vnd.kubernetes.protobuf"}], "items[0].accept: responses in a batch"),
+        ([{**create("a"), "accept": "application/yaml, application/json"}], "items[0].accept: responses in a batch"),
         ([{**create("a"), "thenDelete": {}}], "items[0].thenDelete: only an update (PUT) of an object in a namespace"),
         ([{"method": "PUT", "path": "/api/v1/nodes/n/status", "thenDelete": {}}], "items[0].thenDelete: only an upd"),
     ],
@@ -253,4 +253,4 @@ async def test_what_reaches_into_a_node_is_refused_in_a_group(server: ApiServer)
 async def test_nobody_sends_groups_on_behalf_of_others(server: ApiServer) -> None:
     status, answer = await sent(server, create("a"), behalf="kubernetes-admin")
     assert status == 400
-    assert "on behalf of somebody else" in answer["message"]
+    assert "impersonation" in answer["message"]

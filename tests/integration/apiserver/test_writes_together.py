@@ -25,7 +25,6 @@ from group_writes import (
     written,
 )
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.registry.deleting import Deleting
 from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.1")
@@ -174,11 +173,8 @@ async def test_two_writes_of_one_object_are_both_done(server: ApiServer) -> None
 
 
 @pytest.mark.parametrize("server", [False], ids=["on disk"], indirect=True)
-async def test_groups_that_write_the_same_pods_at_once_are_both_done_together(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_batches_that_write_the_same_pods_at_once_are_both_executed(server: ApiServer) -> None:
     await written(server, pod("a"), pod("b"))
-    monkeypatch.setattr(Deleting, "delete_object", None)  # which deletes one alone
     groups = [[status("a"), status("b")], [deletion("a"), deletion("b")]]
     answers = await asyncio.gather(*(written(server, *group) for group in groups))
     assert [[answer["code"] for answer in group] for group in answers] == [[200, 200]] * 2
@@ -188,7 +184,7 @@ async def test_groups_that_write_the_same_pods_at_once_are_both_done_together(
 
 
 async def test_an_answer_that_nobody_reads_has_no_object(server: ApiServer) -> None:
-    unread = [{**write, "unread": True} for write in (pod("a"), pod("b"), pod("a"))]
+    unread = [{**write, "omitBody": True} for write in (pod("a"), pod("b"), pod("a"))]
     answers = await written(server, *unread)
     assert [answer["code"] for answer in answers] == [201, 201, 409]
     for name, answer in zip("ab", answers, strict=False):
@@ -201,7 +197,7 @@ async def test_an_answer_that_nobody_reads_has_no_object(server: ApiServer) -> N
         [status("a"), status("b")],
         [deletion("a", gracePeriodSeconds=0), deletion("b", gracePeriodSeconds=0)],
     ):
-        answers = await written(server, *({**write, "unread": True} for write in writes))
+        answers = await written(server, *({**write, "omitBody": True} for write in writes))
         assert answers == [{"code": 200, "body": None}] * 2
     assert (await got(server, PODS))["items"] == []
 
@@ -211,3 +207,17 @@ async def test_a_right_to_some_names_is_a_right_to_those(server: ApiServer) -> N
     await written(server, pod("a"), pod("b"))
     answers = await written(server, status("a"), status("b"), user=SOMEBODY)
     assert [answer["code"] for answer in answers] == [200, 403]
+
+
+async def test_tokens_may_be_requested_in_a_batch(server: ApiServer) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    names = ("builder", "deployer")
+    await written(
+        server, *({"method": "POST", "path": accounts, "body": {"metadata": {"name": name}}} for name in names)
+    )
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["api"]}}
+    answers = await written(
+        server, *({"method": "POST", "path": f"{accounts}/{name}/token", "body": body} for name in names)
+    )
+    assert [answer["code"] for answer in answers] == [201, 201]
+    assert all(answer["body"]["status"]["token"] for answer in answers)

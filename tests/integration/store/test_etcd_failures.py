@@ -189,7 +189,7 @@ async def test_a_write_that_arrives_after_its_time_changes_nothing(proxied: Prox
     async with TcpProxy(proxy.target) as second:
         both = replace(proxied.config, servers=parse_servers(f"{proxy.url},{second.url}"), attempt_seconds=0.3)
         store = await EtcdStore.open(both)
-        store._client._at = 0
+        store._client._current = 0
         proxy.hold_requests = True
         async with asyncio.timeout(10):
             outcome = await store.write(Put("/r/a", b"mine", expect=0))
@@ -267,7 +267,7 @@ async def test_a_member_that_dies_loses_nothing_that_was_acknowledged(three: Etc
 
     async def disturb() -> None:
         await asyncio.sleep(0.2)
-        victim = three.members[one._client._at]
+        victim = three.members[one._client._current]
         if how == "killed":
             victim.kill()
             await asyncio.sleep(1.0)
@@ -393,7 +393,7 @@ async def test_a_store_that_somebody_deleted_is_not_written(etcd: EtcdServers) -
     store = await EtcdStore.open(config)
     await store.write(Put("/r/a", b"1"))
     etcd.etcdctl("del", "--prefix", f"{config.prefix}/")
-    with pytest.raises(Damaged, match="is gone from etcd: somebody has deleted the store"):
+    with pytest.raises(Damaged, match="is gone from etcd: the store was deleted"):
         await store.write(Put("/r/b", b"2"))
     assert await store.count("/r/") == 0
     await store.close()

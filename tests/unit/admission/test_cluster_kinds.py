@@ -96,7 +96,10 @@ QUOTAS = [
         "an unknown resource",
         "ResourceQuota",
         spec(hard={"apples": "1"}),
-        ['spec.hard[apples]: Invalid value: "apples": must be a standard resource for quota'],
+        [
+            'spec.hard[apples]: Invalid value: "apples": must be a standard resource type or fully qualified',
+            'spec.hard[apples]: Invalid value: "apples": must be a standard resource for quota',
+        ],
     ),
     Create(
         "half a pod",
@@ -182,7 +185,7 @@ STORAGE = [
         "an unknown policy",
         "CSIDriver",
         spec(fsGroupPolicy="Maybe"),
-        ['spec.fsGroupPolicy: Unsupported value: "Maybe": supported values: "ReadWriteOnceWithFSType", "File", "None"'],
+        ['spec.fsGroupPolicy: Unsupported value: "Maybe": supported values: "File", "None", "ReadWriteOnceWithFSType"'],
     ),
     Create(
         "a node without an id",
@@ -297,7 +300,7 @@ def test_a_create_is_judged(case: Create) -> None:
 
 
 UPDATES = [
-    Update("another value", "PriorityClass", {}, {"value": 1}, ["Value: Forbidden: may not be changed in an update."]),
+    Update("another value", "PriorityClass", {}, {"value": 1}, ["value: Forbidden: may not be changed in an update."]),
     Update(
         "another policy",
         "PriorityClass",
@@ -327,7 +330,7 @@ UPDATES = [
         "StorageClass",
         {},
         {"parameters": {"a": "b"}},
-        ["parameters: Forbidden: updates to parameters are forbidden."],
+        ['parameters: Invalid value: {"a":"b"}: field is immutable'],
     ),
     Update("expansion allowed", "StorageClass", {}, {"allowVolumeExpansion": True}),
     Update(

@@ -41,13 +41,13 @@ def test_conditions_in_conditions_are_compiled_once_for_each_value(monkeypatch: 
 @pytest.mark.req("X.2")
 def test_rules_are_compiled_when_an_object_has_what_they_are_about(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
-    compile_rules = rules._compiled
+    compile_rules = rules._compile_rules
 
     def counted(schema: JSONSchemaProps, declared: Any) -> Any:
         compiled.extend(rule.rule for rule in schema.validations)
         return compile_rules(schema, declared)
 
-    monkeypatch.setattr(rules, "_compiled", counted)
+    monkeypatch.setattr(rules, "_compile_rules", counted)
     size = {"type": "object", "properties": {"n": {"type": "integer"}}}
     fields = {
         "one": {**size, "x-kubernetes-validations": [{"rule": "self.n > 1"}]},

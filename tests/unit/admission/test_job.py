@@ -360,7 +360,7 @@ def test_what_a_job_gets() -> None:
         "controller-uid": uid,
         "job-name": "x",
     }
-    assert made.metadata.labels == {"app": "x"}
+    assert made.metadata.labels == made.spec.template.metadata.labels  # where the user gives the Job none
 
 
 def test_what_a_cron_job_gets() -> None:

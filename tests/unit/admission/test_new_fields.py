@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from admission_kinds import decoded, example, stored
-from admission_pods import Tree, create_problems, created, relabelled, update_problems
+from admission_pods import Tree, create_problems, created, pod_of, relabelled, update_problems
 from mooring.admission.options import for_component
 from mooring.admission.release_fields import DETAIL
 from mooring.base import component
@@ -127,3 +127,23 @@ def test_what_is_off_is_dropped_however_deep_a_schema_has_it(emulation: str, kep
     [version] = definition.spec.versions
     names = version.schema.open_api_v3_schema.properties["spec"].properties["names"]
     assert names.items.validations[0].optional_old_self is kept
+
+
+@pytest.mark.parametrize(
+    ("emulation", "compatible", "gates", "refused"),
+    [
+        ("1.37", "1.32", "", False),
+        ("1.37", "1.31", "", True),
+        ("1.37", "1.30", "", True),
+        ("1.34", "1.31", "", True),
+        ("1.37", "1.31", "PodLevelResources=true", False),
+    ],
+)
+def test_resources_of_a_pod_as_a_whole_wait_for_servers_that_read_them(
+    emulation: str, compatible: str, gates: str, refused: bool
+) -> None:
+    running = component.resolve(emulation=emulation, min_compatibility=compatible, gates=gates)
+    made = pod_of({"resources": {"requests": {"cpu": "1"}}})
+    assert create_problems(made, for_component(running)) == (
+        [f"spec.resources: Forbidden: {DETAIL}"] if refused else []
+    )

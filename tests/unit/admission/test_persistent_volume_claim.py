@@ -117,13 +117,20 @@ UPDATES = [
     ),
     Update("the default class at last", "PersistentVolumeClaim", {}, spec(storageClassName="s")),
     Update("another class", "PersistentVolumeClaim", spec(storageClassName="s"), spec(storageClassName="t"), [FIXED]),
-    Update("other attributes", "PersistentVolumeClaim", {}, spec(volumeAttributesClassName="gold")),
+    Update("attributes too early", "PersistentVolumeClaim", {}, spec(volumeAttributesClassName="gold"), [FIXED]),
+    Update("other attributes", "PersistentVolumeClaim", {}, spec(volumeAttributesClassName="gold"), status=BOUND),
     Update(
         "no attributes any more",
         "PersistentVolumeClaim",
         spec(volumeAttributesClassName="gold"),
         spec(volumeAttributesClassName=ABSENT),
-        ["spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden"],
+        [
+            (
+                "spec.volumeAttributesClassName: Forbidden: update to nil is forbidden when "
+                "status.currentVolumeAttributesClassName is not nil"
+            )
+        ],
+        status={**BOUND, "currentVolumeAttributesClassName": "gold"},
     ),
 ]
 

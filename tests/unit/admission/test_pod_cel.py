@@ -17,7 +17,7 @@ from admission_pods import (
     toleration,
     update_problems,
 )
-from mooring.admission.options import AdmissionOptions, for_component, judges_for
+from mooring.admission.options import AdmissionOptions, expression_checks_for, for_component
 from mooring.api.base import copy_of
 from mooring.base import component
 from mooring.base.version import Version
@@ -160,7 +160,11 @@ def at(min_compatibility: str) -> AdmissionOptions:
 def newer_than(options: AdmissionOptions) -> str:
     """An expression that the environment for stored expressions understands and that for new ones does not."""
     candidates = ("[1, 2].includes(1)", "semver.compare(taint.value, '>1')", "semver('1.0.0') == semver('1.0.0')")
-    return next(text for text in candidates if options.judges.new_taint(text) and not options.judges.stored_taint(text))
+    return next(
+        text
+        for text in candidates
+        if options.expression_checks.new_taint(text) and not options.expression_checks.stored_taint(text)
+    )
 
 
 @pytest.mark.req("5500.12", "4330.7")
@@ -168,7 +172,10 @@ def test_a_function_newer_than_the_minimum_compatibility_version_may_stay_but_no
     options = replace(at("1.34"), cel=True)
     expression = newer_than(options)
     assert create_problems(pod_of(toleration(expression=expression)), options) != []
-    old = created(pod_of(toleration(expression=expression)), replace(options, judges=judges_for(Version(1, 37))))
+    old = created(
+        pod_of(toleration(expression=expression)),
+        replace(options, expression_checks=expression_checks_for(Version(1, 37))),
+    )
     assert update_problems(relabelled(old), old, options) == []
     added = copy_of(old)
     added.spec.tolerations += pod_of(toleration(expression=f"!({expression})")).spec.tolerations

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from admission_kinds import stored
 from admission_pods import Tree, created, pod_of, request
 from mooring.admission.pipeline import admit_create
 from mooring.admission.pod.defaults import pull_policy
@@ -318,7 +319,7 @@ def test_a_new_pod_is_pending_and_nothing_of_the_clients_status_is_kept() -> Non
                 "type": "PodScheduled",
                 "status": "False",
                 "lastProbeTime": None,
-                "lastTransitionTime": None,
+                "lastTransitionTime": "2026-01-02T03:04:05Z",
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
@@ -326,3 +327,11 @@ def test_a_new_pod_is_pending_and_nothing_of_the_clients_status_is_kept() -> Non
         "qosClass": "BestEffort",
     }
     assert tree["metadata"]["generation"] == 1
+
+
+def test_a_negative_grace_period_is_one_second_for_a_pod_and_stays_in_a_template() -> None:
+    assert created(pod_of({"terminationGracePeriodSeconds": -5})).spec.termination_grace_period_seconds == 1
+    template = stored(
+        "Deployment", {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": -5}}}}
+    ).spec.template
+    assert template.spec.termination_grace_period_seconds == -5

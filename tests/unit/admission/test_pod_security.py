@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from admission_pods import ON, Tree, causes, pod_of, request
 from mooring.admission.pipeline import admit_create, admit_update
-from mooring.admission.pod_security.judging import MOST_PODS
+from mooring.admission.pod_security.enforcement import MAX_CHECKED_PODS
 from mooring.admission.pod_security.policy import PREFIX, policy_of
 from mooring.admission.strategy import NoCluster, Request
 from mooring.api import codec, errors
@@ -190,11 +190,14 @@ def test_a_namespace_with_a_wrong_label_may_keep_it_and_get_no_other() -> None:
 
 
 def test_only_the_first_of_very_many_pods_are_looked_at() -> None:
-    first, second, third = changed(namespace(), namespace(enforce="baseline"), MOST_PODS + 7).warnings
-    total = MOST_PODS + 7
-    assert first == f"new PodSecurity enforce level only checked against the first {MOST_PODS} of {total} existing pods"
+    first, second, third = changed(namespace(), namespace(enforce="baseline"), MAX_CHECKED_PODS + 7).warnings
+    total = MAX_CHECKED_PODS + 7
+    assert (
+        first
+        == f"new PodSecurity enforce level only checked against the first {MAX_CHECKED_PODS} of {total} existing pods"
+    )
     assert second == 'existing pods in namespace "n" violate the new PodSecurity enforce level "baseline:latest"'
-    assert third == f"p0 (and {MOST_PODS - 1} other pods): host namespaces"
+    assert third == f"p0 (and {MAX_CHECKED_PODS - 1} other pods): host namespaces"
 
 
 @pytest.mark.parametrize("level", ["privileged", "baseline"])

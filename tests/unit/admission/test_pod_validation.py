@@ -720,11 +720,6 @@ class Warned:
             container(ports=[{"containerPort": 1}, {"containerPort": 1, "name": "b"}]),
             [f"{C}.ports[1]: duplicate port definition with {C}.ports[0]"],
         ),
-        Warned(
-            "a negative grace period",
-            {"terminationGracePeriodSeconds": -1},
-            ["spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"],
-        ),
     ],
     ids=lambda case: case.name,
 )
@@ -751,3 +746,52 @@ def test_certificates_of_pods_live_neither_too_short_nor_too_long(
     where = "spec.volumes[0].projected.sources[0].podCertificate.maxExpirationSeconds"
     detail = "if provided, maxExpirationSeconds"
     assert problems == [f"{where}: Invalid value: {seconds}: {detail} {each}" for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("a.b/x", ""),
+        ("A.b/x", ""),
+        ("x", 'Invalid value: "x": must be a domain-prefixed key (such as "acme.io/foo")'),
+        ("", "Required value"),
+        ("x y", 'Invalid value: "x y": name part must consist of'),
+        ("-a/x", 'Invalid value: "-a/x": prefix part a lowercase RFC 1123 subdomain'),
+    ],
+)
+def test_annotations_of_a_certificate_have_a_domain(key: str, problem: str) -> None:
+    certificate = {
+        "signerName": "a.b/c",
+        "keyType": "ED25519",
+        "credentialBundlePath": "x",
+        "userAnnotations": {key: "1"},
+    }
+    volume = {"name": "v", "projected": {"sources": [{"podCertificate": certificate}]}}
+    where = "spec.volumes[0].projected.sources[0].podCertificate.userAnnotations"
+    found = create_problems(pod_of({"volumes": [volume]}))
+    assert [each[: len(where) + 2 + len(problem)] for each in found] == ([f"{where}: {problem}"] if problem else [])
+
+
+@pytest.mark.parametrize(
+    ("restart", "policy", "problems"),
+    [
+        (None, "NotRequired", []),
+        (
+            None,
+            "RestartContainer",
+            [
+                (
+                    'spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: "RestartContainer": '
+                    "must not be set to 'RestartContainer' for non-sidecar initContainers"
+                )
+            ],
+        ),
+        ("Always", "RestartContainer", []),
+    ],
+)
+def test_only_sidecars_among_init_containers_restart_for_a_resize(
+    restart: str | None, policy: str, problems: list[str]
+) -> None:
+    policies = [{"resourceName": "cpu", "restartPolicy": policy}]
+    container = {"name": "d", "image": "i", "restartPolicy": restart, "resizePolicy": policies}
+    assert create_problems(pod_of({"initContainers": [container]})) == problems

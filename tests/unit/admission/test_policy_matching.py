@@ -9,7 +9,7 @@ import pytest
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource
 from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import values_for
-from mooring.admission.policy.matching import Index, Match, Matcher
+from mooring.admission.policy.matching import Index, Matcher, RequestView
 from mooring.admission.policy.validating import ValidatingPolicies
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
@@ -28,7 +28,7 @@ from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.scheme import Scheme, parse_runtime_config
-from mooring.constraints.celenv.authorizer import Action, Answer, nobody_may
+from mooring.constraints.celenv.authorizer import Action, Decision, deny_all
 
 pytestmark = pytest.mark.req("X.7")
 SCHEME = Scheme(runtime_config=parse_runtime_config("api/all=true"))
@@ -153,7 +153,7 @@ def test_whom_a_matcher_concerns(case: Case) -> None:
     about = request(**case.about)
     assert (case.matcher.match(about, labels_of) is not None) == case.matches
     index = Index([_Holder(case.matcher)])
-    assert not case.matches or index.concerned(about), "the index never leaves out who is concerned"
+    assert not case.matches or index.candidates(about), "the index never leaves out who is concerned"
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def test_an_equivalent_version_is_seen_as_the_rule_says() -> None:
     about = request(SLICES, namespace="")
     rules = rule("resourceslices", groups="resource.k8s.io", versions="v1")
     assert matcher(rules, matchPolicy="Exact").match(about, labels_of) is None
-    assert matcher(rules, matchPolicy="Equivalent").match(about, labels_of) == Match(
+    assert matcher(rules, matchPolicy="Equivalent").match(about, labels_of) == RequestView(
         GroupVersionKind("resource.k8s.io", "v1", "ResourceSlice"),
         GroupVersionResource("resource.k8s.io", "v1", "resourceslices"),
     )
@@ -186,20 +186,20 @@ def test_a_namespace_that_is_not_there_is_an_error() -> None:
 def test_the_index_remembers_each_sort_of_request() -> None:
     pods, services = _Holder(matcher(rule())), _Holder(matcher(rule("services")))
     index = Index([pods, services])
-    assert index.concerned(request()) == [pods]
-    assert index.concerned(request(name="other")) == [pods]
-    assert index.concerned(request(kind_of("v1", "Service"))) == [services]
+    assert index.candidates(request()) == [pods]
+    assert index.candidates(request(name="other")) == [pods]
+    assert index.candidates(request(kind_of("v1", "Service"))) == [services]
 
 
 def test_the_index_spares_what_it_knows_to_concern_nobody() -> None:
     named = _Holder(matcher({**rule("secrets"), "resourceNames": ["mine"]}))
     index = Index([_Holder(matcher(rule())), named])
     pods, maps, secrets = request(), request(kind_of("v1", "ConfigMap")), request(kind_of("v1", "Secret"))
-    assert not index.spares(maps.sort), "nobody has asked yet"
+    assert not index.matches_nothing(maps.match_key), "nobody has asked yet"
     for about in (pods, maps, secrets):
-        index.concerned(about)
-    assert [index.spares(about.sort) for about in (pods, maps, secrets)] == [False, True, False]
-    assert Index([]).spares(pods.sort)
+        index.candidates(about)
+    assert [index.matches_nothing(about.match_key) for about in (pods, maps, secrets)] == [False, True, False]
+    assert Index([]).matches_nothing(pods.match_key)
 
 
 @pytest.mark.parametrize(
@@ -256,8 +256,8 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-def may(user: UserInfo, action: Action) -> Answer:
-    return Answer(user.username == "ann" and (action.verb == "shout" or action.path == "/healthz"))
+def may(user: UserInfo, action: Action) -> Decision:
+    return Decision(user.username == "ann" and (action.verb == "shout" or action.path == "/healthz"))
 
 
 @pytest.mark.parametrize("case", CONDITIONS, ids=lambda case: case.id)
@@ -267,7 +267,7 @@ def test_match_conditions(case: Condition) -> None:
         case.failure_policy,
     )
     about = request(user=UserInfo(username="ann", groups=["devs"]))
-    values = values_for(about, Match(about.kind, about.resource), decide=may)
+    values = values_for(about, RequestView(about.kind, about.resource), decide=may)
     if case.error:
         with pytest.raises(ConditionError) as error:
             conditions.hold(values)
@@ -303,7 +303,7 @@ def test_policies_that_are_as_they_were_keep_what_they_have_compiled() -> None:
 class _NoCluster:
     """What policies may know of a cluster in which nothing is."""
 
-    decide = staticmethod(nobody_may)
+    decide = staticmethod(deny_all)
 
     def namespace(self, name: str) -> dict[str, Any]:
         return {"metadata": {"name": name}}
@@ -334,6 +334,6 @@ def test_an_expression_is_stopped_although_its_estimate_is_within_the_limit() ->
     for name in "kjihgfedcba":
         tree = {name: tree}
     about = request()
-    about.show(tree)
-    [denial] = policies.judge(about, _NoCluster()).denials
+    about.set_object_tree(tree)
+    [denial] = policies.validate(about, _NoCluster()).denials
     assert "actual cost limit exceeded" in denial.message

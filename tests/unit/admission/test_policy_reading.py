@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.admission.policy.compiling import Compiled, compiled
-from mooring.admission.policy.evaluation import seen_by
+from mooring.admission.policy.compiling import Compiled, compile_expression
+from mooring.admission.policy.evaluation import find_reads
 from mooring.api import codec
 from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Pod
@@ -128,7 +128,7 @@ def outcome(evaluate: Any, values: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def program_of(text: str) -> Compiled:
-    made = compiled(ENVIRONMENT, text)
+    made = compile_expression(ENVIRONMENT, text)
     assert not made.error
     return made
 
@@ -138,7 +138,7 @@ def program_of(text: str) -> Compiled:
 def test_an_excerpt_is_judged_as_the_whole(texts: list[str], pod: Pod, old: Pod | None) -> None:
     programs = [program_of(text) for text in texts]
     whole = {"object": codec.to_tree(pod), "oldObject": None if old is None else codec.to_tree(old)}
-    seen = seen_by(programs)
+    seen = find_reads(programs)
     shown = dict(whole)
     if seen.object is not None:
         shown["object"] = seen.object.tree(pod)
@@ -173,16 +173,16 @@ def test_only_what_is_read_is_shown(text: str, shown: dict[str, Any]) -> None:
             "volumes": [{"name": "v", "emptyDir": {}}],
         },
     }
-    excerpt = seen_by([program_of(text)]).object
+    excerpt = find_reads([program_of(text)]).object
     assert excerpt is not None
     assert excerpt.tree(codec.from_tree(tree, Pod, FieldValidation.STRICT)[0]) == shown
 
 
 def test_who_names_the_object_itself_sees_all_of_it() -> None:
-    assert seen_by([program_of("size(object) > 1"), program_of("object.spec.hostNetwork")]).object is None
-    assert seen_by([program_of("object == oldObject")])[:2] == (None, None)
+    assert find_reads([program_of("size(object) > 1"), program_of("object.spec.hostNetwork")]).object is None
+    assert find_reads([program_of("object == oldObject")])[:2] == (None, None)
 
 
 def test_the_authorizer_is_made_for_those_who_ask_it() -> None:
     asking = "authorizer.requestResource.check('delete').allowed()"
-    assert [seen_by([program_of(text)]).authorizer for text in (asking, "true")] == [True, False]
+    assert [find_reads([program_of(text)]).authorizer for text in (asking, "true")] == [True, False]

@@ -6,9 +6,13 @@ import pytest
 
 from admission_kinds import ABSENT, Create, Update, stored
 from admission_pods import Tree
-from mooring.admission.options import AdmissionOptions
+from mooring.admission.options import for_component
+from mooring.base.component import resolve
 
 NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+
+NOT_A_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
 def spec(**fields: Any) -> Tree:
@@ -52,6 +56,93 @@ CREATES = [
         "Service",
         spec(ports=[{"port": 70000, "targetPort": 80}]),
         ["spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive"],
+    ),
+    *(
+        Create(f"traffic distribution {value}", "Service", spec(trafficDistribution=value), problems)
+        for value, problems in (
+            ("PreferClose", []),
+            ("PreferSameNode", []),
+            (
+                "Bogus",
+                [
+                    (
+                        'spec.trafficDistribution: Unsupported value: "Bogus": supported values: '
+                        '"PreferClose", "PreferSameZone", "PreferSameNode"'
+                    )
+                ],
+            ),
+        )
+    ),
+    *(
+        Create(
+            f"source range {text!r}", "Service", spec(type="LoadBalancer", loadBalancerSourceRanges=[text]), problems
+        )
+        for text, problems in (
+            (" 10.0.0.0/8 ", []),
+            ("2001:DB8::/32", []),
+            ("x", [f'spec.LoadBalancerSourceRanges[0]: Invalid value: "x": {NOT_A_CIDR}']),
+            (
+                "10.0.0.1/8",
+                [
+                    (
+                        'spec.LoadBalancerSourceRanges[0]: Invalid value: "10.0.0.1/8": '
+                        "must not have bits set beyond the prefix length"
+                    )
+                ],
+            ),
+            (
+                "010.0.0.0/8",
+                [
+                    (
+                        'spec.LoadBalancerSourceRanges[0]: Invalid value: "010.0.0.0/8": '
+                        "must not have leading 0s in IP or prefix length"
+                    )
+                ],
+            ),
+        )
+    ),
+    Create(
+        "source ranges without a balancer",
+        "Service",
+        spec(loadBalancerSourceRanges=["x"]),
+        [
+            "spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer'",
+            f'spec.LoadBalancerSourceRanges[0]: Invalid value: "x": {NOT_A_CIDR}',
+        ],
+    ),
+    *(
+        Create(
+            f"source ranges {text!r} in the annotation",
+            "Service",
+            {"metadata": {"annotations": {RANGES: text}}, "spec": {"type": "LoadBalancer"}},
+            [f'metadata.annotations[{RANGES}]: Invalid value: "{wrong}": {NOT_A_CIDR}' for wrong in problems],
+        )
+        for text, problems in (("  ", []), ("x, 10.0.0.0/8", ["x"]), ("10.0.0.0/8,", [""]))
+    ),
+    *(
+        Create(
+            f"external address {ip}",
+            "Service",
+            spec(externalIPs=[ip]),
+            [f'spec.externalIPs[0]: Invalid value: "{ip}": {why}'],
+        )
+        for ip, why in (
+            ("127.0.0.1", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+            ("010.0.0.1", "must not have leading 0s"),
+            ("x", NOT_AN_IP),
+        )
+    ),
+    Create(
+        "a class of balancers that is no name",
+        "Service",
+        spec(type="LoadBalancer", loadBalancerClass="x y"),
+        [
+            (
+                'spec.loadBalancerClass: Invalid value: "x y": name part must consist of alphanumeric characters, '
+                "'-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or "
+                "'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+            )
+        ],
     ),
     Create(
         "an unknown protocol",
@@ -142,7 +233,15 @@ CREATES = [
         address("0.0.0.0"),
         ['subsets[0].addresses[0].ip: Invalid value: "0.0.0.0": may not be unspecified (0.0.0.0)'],
     ),
-    Create("a name", "Endpoints", address("host"), [f'subsets[0].addresses[0].ip: Invalid value: "host": {NOT_AN_IP}']),
+    Create(
+        "a name",
+        "Endpoints",
+        address("host"),
+        [
+            f'subsets[0].addresses[0].ip: Invalid value: "host": {NOT_AN_IP}',
+            'subsets[0].addresses[0].ip: Invalid value: "host": must be a valid IP address',
+        ],
+    ),
     Create("no type", "EndpointSlice", {"addressType": ""}, ["addressType: Required value"]),
     Create(
         "another type",
@@ -154,7 +253,7 @@ CREATES = [
         "the other family",
         "EndpointSlice",
         endpoint(addresses=["2001:db8::1"]),
-        ['endpoints[0].addresses[0]: Invalid value: "2001:db8::1": must be an IPv4 address'],
+        ['endpoints[0].addresses: Invalid value: "2001:db8::1": must be an IPv4 address'],
     ),
     Create(
         "no addresses",
@@ -184,6 +283,18 @@ UPDATES = [
         spec(clusterIP="10.0.0.2", clusterIPs=["10.0.0.2"]),
         ['spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set'],
     ),
+    Update(
+        "a source range that was stored before the rule",
+        "Service",
+        spec(type="LoadBalancer", loadBalancerSourceRanges=["10.0.0.0/8"]),
+        spec(type="LoadBalancer", loadBalancerSourceRanges=["10.0.0.0/8", "10.0.0.1/8"]),
+        [
+            (
+                'spec.LoadBalancerSourceRanges[1]: Invalid value: "10.0.0.1/8": '
+                "must not have bits set beyond the prefix length"
+            )
+        ],
+    ),
     Update("an address left out", "Service", spec(clusterIP="10.0.0.1"), spec(clusterIP=ABSENT, clusterIPs=ABSENT)),
     Update(
         "another type of address",
@@ -195,9 +306,17 @@ UPDATES = [
     Update(
         "no address of a load balancer",
         "Service",
-        {},
+        {"spec": {"type": "LoadBalancer"}},
         {"status": {"loadBalancer": {"ingress": [{"ip": "x"}]}}},
         [f'status.loadBalancer.ingress[0].ip: Invalid value: "x": {NOT_AN_IP}'],
+        subresource="status",
+    ),
+    Update(
+        "an address of a load balancer that there is not",
+        "Service",
+        {},
+        {"status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}}},
+        ["status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"],
         subresource="status",
     ),
 ]
@@ -222,7 +341,44 @@ def test_what_a_load_balancer_gets() -> None:
     assert made.session_affinity_config.client_ip.timeout_seconds == 10800
 
 
-def test_before_1_36_a_name_begins_with_a_letter() -> None:
-    case = Create("digit", "Service", {"metadata": {"name": "1a"}})
-    [problem] = case.judged(AdmissionOptions(relaxed_service_names=False))
-    assert problem.startswith('metadata.name: Invalid value: "1a": a DNS-1035 label must')
+@pytest.mark.req("4330.7")
+@pytest.mark.parametrize(
+    ("emulation", "compatible", "gates", "is_allowed"),
+    [
+        ("1.37", "1.36", "", True),
+        ("1.37", "1.34", "", True),
+        ("1.37", "1.33", "", False),
+        ("1.36", "1.35", "", True),
+        ("1.36", "1.35", "RelaxedServiceNameValidation=false", False),
+        ("1.35", "1.34", "", False),
+    ],
+)
+def test_names_begin_with_a_digit_where_all_servers_read_them(
+    emulation: str, compatible: str, gates: str, is_allowed: bool
+) -> None:
+    options = for_component(resolve(emulation=emulation, min_compatibility=compatible, gates=gates))
+    problems = Create("digit", "Service", {"metadata": {"name": "1a"}}).judged(options)
+    assert (not problems) is is_allowed
+    assert all(each.startswith('metadata.name: Invalid value: "1a": a DNS-1035 label must') for each in problems)
+
+
+@pytest.mark.req("4330.7")
+@pytest.mark.parametrize(
+    ("emulation", "compatible", "gates", "value", "supported"),
+    [
+        ("1.37", "1.33", "", "PreferSameNode", None),
+        ("1.37", "1.32", "", "PreferSameNode", '"PreferClose"'),
+        ("1.34", "1.33", "", "PreferSameZone", None),
+        ("1.34", "1.33", "PreferSameTrafficDistribution=false", "PreferSameZone", '"PreferClose"'),
+        ("1.33", "1.32", "", "PreferSameNode", '"PreferClose"'),
+        ("1.31", "1.30", "", "PreferSameNode", '"PreferClose"'),
+        ("1.31", "1.30", "", "PreferClose", None),
+    ],
+)
+def test_traffic_is_distributed_as_the_release_can(
+    emulation: str, compatible: str, gates: str, value: str, supported: str | None
+) -> None:
+    options = for_component(resolve(emulation=emulation, min_compatibility=compatible, gates=gates))
+    where = "spec.trafficDistribution: Unsupported value"
+    expected = [f'{where}: "{value}": supported values: {supported}'] if supported else []
+    assert Create("", "Service", spec(trafficDistribution=value)).judged(options) == expected

@@ -41,7 +41,8 @@ def test_a_subresource_changes_no_more_of_the_metadata_than_the_table_says(kind:
     old = stored_object(kind)
     strategy = strategy_of(type(old))
     new = copy_of(old)
-    changes = {**CHANGES, "labels": {**old.metadata.labels, **CHANGES["labels"]}}
+    added = {name: {**getattr(old.metadata, name), **CHANGES[name]} for name in ("labels", "annotations")}
+    changes = {**CHANGES, **added}
     for name, value in changes.items():
         setattr(new.metadata, name, copy_of(value))
     admitted = admit_update(new, copy_of(old), request(), subresource).object.metadata

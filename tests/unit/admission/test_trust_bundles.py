@@ -3,8 +3,10 @@
 import pytest
 
 from admission_kinds import Create, Update, authority, example, shortened
+from mooring.admission.signer_names import validate_signer_name
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
+from mooring.api.field_path import Path
 from mooring.api.rbac_v1 import PolicyRule
 from mooring.apiserver.access.authz import Attributes, Decision
 from mooring.apiserver.access.certificate_checks import CertificateChecks
@@ -146,3 +148,20 @@ def test_garbage_collection_needs_no_such_right() -> None:
     new.spec.trust_bundle = old.spec.trust_bundle
     new.metadata.finalizers = ["example.com/x"]
     CertificateChecks(_Rights("nobody/x")).check(UserInfo(), new, old, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("plain", "must be a fully qualified domain and path of the form 'example.com/signer-name'"),
+        ("a.example/b/c", "must be a fully qualified domain and path of the form 'example.com/signer-name'"),
+        ("local/b", "should be a domain with at least two segments separated by dots"),
+        ("a_b.example/c", "validating label"),
+        ("a.example/C", "validating label"),
+    ],
+)
+@pytest.mark.req("N.5")
+def test_a_signer_name_is_a_domain_and_a_path_wherever_one_is_named(name: str, message: str) -> None:
+    path = Path("spec", "signerName")
+    assert any(message in str(error) for error in validate_signer_name(name, path))
+    assert validate_signer_name("a.example/b", path) == []

@@ -212,15 +212,7 @@ UPDATES = [
         "StatefulSet",
         {},
         spec(serviceName="t"),
-        [
-            (
-                "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', "
-                "'template', "
-                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
-                "'minReadySeconds' are "
-                "forbidden"
-            )
-        ],
+        ['spec.serviceName: Invalid value: "t": field is immutable'],
     ),
     Update(
         "more ready than there are",

@@ -14,6 +14,7 @@ from mooring.advisor.audit import Audit, Effect, Finding, QuestionError, ask, au
 from mooring.advisor.audit.options import component_of, component_of_dump
 from mooring.advisor.audit.uses import Uses
 from mooring.advisor.snapshot import Snapshot, dump
+from mooring.api.apps_v1 import Deployment, ReplicaSet
 from mooring.base import component
 from mooring.base.known_gates import (
     CEL,
@@ -24,6 +25,7 @@ from mooring.base.known_gates import (
 )
 from mooring.cli.main import mooring
 from mooring.scheduler.running.config import read as read_scheduler_config
+from mooring.testing import builders
 
 pytestmark = [pytest.mark.req("S.5"), pytest.mark.req("5471.12")]
 RECORDED = Path(__file__).parents[2] / "conformance" / "data" / "api"
@@ -732,3 +734,29 @@ def test_what_a_quota_would_not_let_come_again_is_noted(limit: str, refused: lis
     told = [note for note in notes if "would be refused if it were created anew" in note]
     assert [name for name in ("a", "b") if any(f"shop/{name}" in note and why in note for note in told)] == refused
     assert len(told) == len(refused)
+
+
+def test_pods_that_the_rollout_of_a_patched_workload_replaces_are_not_patched() -> None:
+    """`sh -e` would stop at a pod that the step before has replaced."""
+    toleration = {"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}
+    body = {"tolerations": [toleration], "containers": [{"name": "c", "image": "i"}]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": body}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+    owners = {
+        kind: [{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}]
+        for kind, name in (("Deployment", "web"), ("ReplicaSet", "web-1"))
+    }
+    meta = {"name": "web-1", "namespace": "default", "uid": "uid-web-1", "ownerReferences": owners["Deployment"]}
+    objects = [
+        builders.node("a", taints=["sla=950:NoExecute"]),
+        builders.made(
+            Deployment, {"metadata": {"name": "web", "namespace": "default", "uid": "uid-web"}, "spec": spec}
+        ),
+        builders.made(ReplicaSet, {"metadata": meta, "spec": spec}),
+        builders.pod("web-1-a", on="a", spec=body, metadata={"ownerReferences": owners["ReplicaSet"]}),
+        builders.pod("alone", on="a", spec=body),
+    ]
+    question = ask(component.resolve(), disable=["TaintTolerationComparisonOperators"])
+    commands = [each.run for step in audit(Snapshot("the test", objects), question).steps for each in step.commands]
+    patched = [run.split()[4:6] for run in commands if run.startswith("kubectl patch")]
+    assert patched == [["deployment", "web"], ["pod", "alone"]]

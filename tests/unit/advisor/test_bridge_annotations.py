@@ -135,14 +135,14 @@ def test_explain_reads_annotations_as_if_they_stood_in_the_spec(subject: dict[st
     found = asked(tmp_path, CLUSTER, "explain", "-f", "FILE", subject=subject)
     assert {refusal["plugin"] for refusal in found["refusals"]} == {"NodeAffinity", "TaintToleration"}
     found = asked(tmp_path, [*CLUSTER, GOOD], "explain", "-f", "FILE", subject=subject)
-    assert found["summary"].endswith("1 of 3 nodes would do, good is the best")
+    assert found["summary"].endswith("1 of 3 nodes fit, good is the best")
 
 
 @pytest.mark.req("B.10")
 def test_explain_knows_the_words_of_the_bridge_where_the_server_does_not(tmp_path: Path) -> None:
     words = ("explain", "-f", "FILE", "--emulation-version", "1.31")
     found = asked(tmp_path, [*CLUSTER, GOOD], *words, subject=pod(BOTH, GATE))
-    assert found["summary"].endswith("1 of 3 nodes would do, good is the best")
+    assert found["summary"].endswith("1 of 3 nodes fit, good is the best")
 
 
 @pytest.mark.req("B.10")

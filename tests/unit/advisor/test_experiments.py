@@ -184,7 +184,7 @@ def test_comparison_is_paired_by_seed_and_says_how_sure_it_is(tmp_path: Path) ->
     [found] = comparing.compare(one, other)
     assert found.difference == pytest.approx(3.4)
     assert found.confidence == pytest.approx(2.776 * 0.5477 / 5**0.5, rel=1e-3)  # by hand: differences 3, 4, 3, 4, 3
-    assert found.is_sure
+    assert found.is_significant
     assert comparing.compare(one[:1], other[:1])[0].confidence is None
     with pytest.raises(TraceError, match="no seed in common"):
         comparing.compare(one[:1], other[1:])

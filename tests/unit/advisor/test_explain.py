@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from mooring.advisor.explain import NotThereError, explain, find, text
 from mooring.advisor.explain.patches import difference
 from mooring.advisor.explain.subject import of
+from mooring.advisor.simulate import Settings
 from mooring.advisor.snapshot import Snapshot, dump, engine
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
@@ -67,30 +68,30 @@ class State:
             "a pod of another scheduler",
             {"spec": {"schedulerName": "batch"}},
             "NotAttempted",
-            "the pod waits for the scheduler batch; this is about default-scheduler, which never looks at it",
+            "the pod waits for the scheduler batch: no such scheduler runs in this cluster",
             ["leave the pod to default-scheduler (spec.schedulerName)"],
         ),
         State(
             "a gated pod",
             {"spec": {"schedulingGates": [{"name": "a/b"}]}},
             "NotAttempted",
-            "the pod waits for its scheduling gates to be removed (a/b): no node is looked at before",
+            "the pod waits for its scheduling gate a/b, which the controller of a removes",
             ["remove the scheduling gate a/b"],
         ),
         State(
             "a pod that fits",
             {"metadata": {"uid": "u"}},
             "Schedulable",
-            "the pod can be scheduled: 1 of 1 nodes would do, a is the best",
+            "the pod can be scheduled: 1 of 1 nodes fit, a is the best",
         ),
         State(
             "a pod whose node is gone",
             {"on": "gone"},
             "NotAttempted",
-            "the pod names the node gone, which does not exist; the scheduler does not look at it any more",
+            "the pod names the node gone, which does not exist; no scheduler tries it any more",
             ["let the scheduler choose: drop spec.nodeName gone"],
         ),
-        State("a pod that runs", {"on": "a"}, "Scheduled", "the pod runs on node a, the only one that would do"),
+        State("a pod that runs", {"on": "a"}, "Scheduled", "the pod runs on node a, the only one that fits"),
     ],
     ids=lambda case: case.name,
 )
@@ -121,8 +122,9 @@ def test_names_cannot_command_a_terminal(wide: bool) -> None:
 def test_nodes_that_may_not_be_read_are_told() -> None:
     forbidden = Snapshot("the test", missing={"nodes": "not allowed: nodes is forbidden"})
     found = explain(forbidden, pod("web"))
-    assert found.summary == "the nodes could not be read (not allowed: nodes is forbidden)"
-    assert found.facts == ["nodes could not be read (not allowed: nodes is forbidden), so the answer may be incomplete"]
+    assert (found.cause, found.summary.partition(",")[0]) == ("Unknown", "the pod has no node")
+    note = "you may not read nodes: the answer may be incomplete; `mooring rights` prints what to grant"
+    assert found.facts == [note]
 
 
 def test_a_pod_that_may_not_be_read_is_not_said_to_be_absent() -> None:
@@ -215,7 +217,10 @@ def test_equal_reasons_are_one_group() -> None:
 def test_preemption_is_told_with_its_victims() -> None:
     low = pod("low", on="a", cpu="4", priority=1)
     found = explain(cluster(node("a"), low), pod("web", cpu="2", priority=5))
-    assert found.summary == "no node has room; the scheduler would make some on a by deleting default/low"
+    assert found.summary == (
+        "not enough cpu: the pod asks for 2 cpu, at most 0 cpu is free (a);"
+        " the scheduler makes room on a by deleting default/low"
+    )
     assert found.preemption is not None
     assert [(each.name, each.priority) for each in found.preemption.victims] == [("low", 1)]
 
@@ -225,7 +230,7 @@ def test_a_gate_that_is_off_is_named() -> None:
     snapshot = cluster(node("a", taints=["sla=940:NoSchedule"]))
     assert engine(snapshot).schedule(wanted).node == "a"
     features = SchedulerFeatures(constraints=ConstraintOptions(numeric_tolerations=False))
-    found = explain(snapshot, wanted, features=features)
+    found = explain(snapshot, wanted, Settings(features=features))
     off = "`Gt 900` does not count while the gate TaintTolerationComparisonOperators is off"
     assert found.refusals[0].detail == f"taint sla=940:NoSchedule is not tolerated: {off}"
 
@@ -392,15 +397,47 @@ def test_a_stateful_set_brings_its_claims() -> None:
     assert explain(snapshot, find(snapshot, "sts", "default", "db")).state == "Schedulable"
 
 
-def test_a_higher_priority_is_suggested_where_it_would_displace_others() -> None:
-    equal = pod("equal", on="a", cpu="4", priority=0)
+@pytest.mark.parametrize(
+    ("other_nodes", "is_offered"),
+    [
+        pytest.param([node("b", cpu="2", taints=["team=blue:NoSchedule"])], True, id="the victim runs elsewhere then"),
+        pytest.param([], False, id="the victim would be pending"),
+    ],
+)
+def test_a_higher_priority_is_suggested_where_its_victims_find_another_node(
+    other_nodes: list[Resource], is_offered: bool
+) -> None:
+    tolerant = {"tolerations": [{"key": "team", "operator": "Exists"}]}
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "low"}},
+        "template": {
+            "metadata": {"labels": {"app": "low"}},
+            "spec": {**tolerant, "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]},
+        },
+    }
+    owner = made(ReplicaSet, {"metadata": {"name": "low", "namespace": "default", "uid": "uid-low"}, "spec": spec})
+    low = pod(
+        "low-1",
+        on="a",
+        cpu="2",
+        priority=0,
+        metadata={**owned_by("ReplicaSet", "low"), "labels": {"app": "low"}},
+        spec=tolerant,
+    )
     classes = [
-        made(PriorityClass, {"metadata": {"name": name}, "value": value}) for name, value in (("x", 9), ("y", 5))
+        made(PriorityClass, {"metadata": {"name": name}, "value": value})
+        for name, value in (("x", 9), ("y", 5), ("system-cluster-critical", 2))
     ]
-    found = explain(cluster(node("a"), equal, *classes), pod("web", cpu="3", priority=0), suggestions=9)
-    last = found.suggestions[-1]
-    assert last.summary == "give it the priority class y (5)"
-    assert last.caveat == "it displaces default/equal"
+    found = explain(
+        cluster(node("a"), owner, low, *other_nodes, *classes), pod("web", cpu="3", priority=0), suggestions=9
+    )
+    offered = [each for each in found.suggestions if "priority class" in each.summary]
+    assert [each.summary for each in offered] == (["give it the priority class y (5)"] if is_offered else [])
+    if not is_offered:
+        return
+    last = offered[0]
+    assert last.caveat == "it displaces default/low-1"
     assert last.changes[0].patch == [
         {"op": "add", "path": "/spec/priorityClassName", "value": "y"},
         {"op": "replace", "path": "/spec/priority", "value": 5},
@@ -432,18 +469,19 @@ def test_a_table_is_for_people(dumped: Path) -> None:
     operation = '[{"op":"remove","path":"/spec/nodeSelector"}]'
     edit = f"kubectl patch --local -f - --type=json -p '{operation}' -o yaml"
     assert done.stdout.splitlines() == [
-        "pod default/web: none of 1 nodes will do",
+        "pod default/web: no node has the label `disk` that the pod selects (disk=ssd)",
         "",
         "Why not",
         "  1 node  NodeAffinity  `disk=ssd` does not hold: there is no such label [a]",
         "",
         "What would help (each was tried)",
         "  1. label node a with disk=ssd",
-        "     then it goes to a",
+        "     helps 1 of 1; a pod goes to a",
         "     $ kubectl label node a disk=ssd",
         "  2. drop the nodeSelector disk",
-        "     then it goes to a",
+        "     helps 1 of 1; a pod goes to a",
         f"     $ kubectl get -n default pod web -o yaml | {edit} | kubectl replace --force -f -",
+        "  (by the rules of Kubernetes 1.37; --emulation-version chooses others)",
     ]
     assert "Mooring does not know example.com/v1 Gadget" in done.stderr
 
@@ -468,7 +506,7 @@ def test_json_has_every_field(dumped: Path) -> None:
 def test_a_file_is_explained_as_it_would_be_created(dumped: Path, tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec: {containers: [{name: c, image: i}]}\n")
-    assert "the pod can be scheduled: 1 of 1 nodes would do" in invoke("-f", str(file), "--from", str(dumped)).stdout
+    assert "the pod can be scheduled: 1 of 1 nodes fit" in invoke("-f", str(file), "--from", str(dumped)).stdout
     file.write_text(file.read_text().replace("{containers", "{nodeSelector: {disk: ssd}, containers"))
     done = invoke("-f", str(file), "--from", str(dumped))
     assert f"kubectl patch --local -f {file} --type=json" in done.stdout
@@ -486,7 +524,7 @@ def test_the_rest_of_a_file_is_there_too(dumped: Path, tmp_path: Path) -> None:
         "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 5\n"
     )
     done = invoke("-f", str(file), "--from", str(dumped), "-n", "shop")
-    assert done.stdout.startswith("pod shop/new: the pod can be scheduled: 1 of 1 nodes would do")
+    assert done.stdout.startswith("pod shop/new: the pod can be scheduled: 1 of 1 nodes fit")
 
 
 def test_a_file_without_a_pod_is_told(dumped: Path, tmp_path: Path) -> None:

@@ -184,8 +184,13 @@ CASES = [
     Case(
         "a taken port is changed",
         "NodePorts",
-        [node("a"), pod("holder", on="a", spec={"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]})],
-        pod("web", spec={"containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}]}),
+        [
+            node("a"),
+            pod("holder", on="a", spec={"containers": [{"name": "c", "image": "i", "ports": [{"hostPort": 80}]}]}),
+        ],
+        pod(
+            "web", spec={"containers": [{"name": "c", "image": "i", "ports": [{"hostPort": 80, "containerPort": 80}]}]}
+        ),
         "host port 80/TCP taken by default/holder",
         "change the host port 80 to 81",
         others=["delete pod default/holder"],

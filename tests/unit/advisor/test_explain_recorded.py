@@ -10,6 +10,7 @@ import pytest
 
 from applied_advice import applied
 from mooring.advisor.explain import SchedulingExplanation, explain
+from mooring.advisor.simulate import Settings
 from mooring.advisor.snapshot import Snapshot, engine
 from mooring.api.codec import FieldValidation, from_tree
 from mooring.api.core_v1 import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -68,7 +69,7 @@ def test_the_same_plugin_refuses_each_node_as_in_kubernetes(part: int) -> None:
         pod = _object(case["in"]["pod"], Pod)
         assert isinstance(pod, Pod)
         pod.metadata.uid = pod.metadata.uid or "incoming"
-        found = explain(_snapshot(case["in"]), pod, profiles=(PROFILE,), suggestions=0)
+        found = explain(_snapshot(case["in"]), pod, Settings(profiles=(PROFILE,)), suggestions=0)
         problem = _difference(case, found)
         if problem:
             problems.append(f"{case['in'].get('name')}: {problem}")
@@ -83,7 +84,7 @@ def test_every_suggestion_for_a_recorded_pod_helps(part: int) -> None:
         pod = _object(case["in"]["pod"], Pod)
         pod.metadata.uid = pod.metadata.uid or "incoming"
         snapshot = _snapshot(case["in"]).replace(put=[pod])
-        found = explain(snapshot, pod, profiles=(PROFILE,), suggestions=3)
+        found = explain(snapshot, pod, Settings(profiles=(PROFILE,)), suggestions=3)
         if found.state == "Unschedulable" and not found.suggestions:
             problems.append(f"{case['in'].get('name')}: no suggestion")
         for suggestion in found.suggestions:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mooring.advisor.simulate.traces.drawing import drawn
+from mooring.advisor.simulate.traces.drawing import draw
 from mooring.advisor.simulate.traces.go_random import GoRandom
 from mooring.testing.builders import node, pod
 
@@ -94,6 +94,6 @@ def test_nothing_and_one_thing_can_be_drawn() -> None:
 
 def test_pods_and_nodes_come_in_the_order_of_the_papers_simulator() -> None:
     """In Go: rand.Int, a Shuffle of 9, ten times Float64, a Perm of 9 that gave 6 8 7 2 5 3 4 1 0: where nodes come."""
-    found = drawn([pod(f"p{number}") for number in range(9)], [node(f"n{number}") for number in range(9)], None, 42)
+    found = draw([pod(f"p{number}") for number in range(9)], [node(f"n{number}") for number in range(9)], None, 42)
     assert "".join(event.pod.metadata.name[1:] for event in found.pods) == "257368140"
     assert "".join(each.metadata.name[1:] for each in found.nodes) == "873564021"

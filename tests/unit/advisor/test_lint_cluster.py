@@ -1,13 +1,17 @@
 """Advice that needs the nodes of a cluster."""
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from mooring.advisor.lint import Linter, NodesError, Settings, read_nodes
 from mooring.api import codec
 from mooring.base import component
+from mooring.cli.main import mooring
 
 pytestmark = pytest.mark.req("S.5")
 
@@ -163,3 +167,30 @@ def test_preferred_terms_exclude_nothing() -> None:
 def test_what_is_no_dump_of_nodes_is_told(text: str, message: str) -> None:
     with pytest.raises(NodesError, match=message):
         read_nodes(text)
+
+
+def test_what_the_same_files_create_is_known_and_classes_of_the_cluster_are_not_missed(tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(
+        "apiVersion: v1\nkind: List\nitems:\n"
+        "- {apiVersion: v1, kind: Namespace, metadata: {name: default}}\n"
+        "- {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 5}\n"
+        "- {apiVersion: v1, kind: LimitRange, metadata: {name: l, namespace: default}, spec: {limits: []}}\n"
+    )
+    container = "containers: [{name: c, image: i}]"
+    template = "{metadata: {labels: {a: b}}, spec: {priorityClassName: CLASS, " + container + "}}"
+    body = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: NAME, namespace: SPACE}, spec:"
+    body += " {selector: {matchLabels: {a: b}}, template: " + template + "}}\n"
+    workloads = [
+        body.replace("NAME", name).replace("SPACE", space).replace("CLASS", wanted)
+        for name, space, wanted in (("a", "default", "high"), ("b", "shop", "own"), ("c", "shop", "none"))
+    ]
+    created = [
+        "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n",
+        "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: own}, value: 7}\n",
+    ]
+    manifest = tmp_path / "app.yaml"
+    manifest.write_text("---\n".join([*created, *workloads]))
+    done = CliRunner().invoke(mooring, ["lint", "--from", str(cluster), str(manifest), "--jobs", "1", "-o", "json"])
+    found = [each["message"] for each in json.loads(done.stdout)["findings"]]
+    assert found == ['the cluster has no PriorityClass "none"']

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from deployment_manifest import deployment
-from mooring.advisor.explain.subject import of
+from mooring.advisor.explain import explain
 from mooring.advisor.lint.facts import facts_of
 from mooring.advisor.simulate import Add, Remove, Scenario, Step, simulate
 from mooring.advisor.simulate.manifests import read_objects
@@ -75,16 +75,16 @@ def test_what_a_simulation_deletes_makes_room() -> None:
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
-        (QUOTA.replace('used: {pods: "1"}', 'used: {pods: "3"}'), FULL),
-        (LIMITS, "maximum cpu usage per Container is 1, but request is 2"),
-        (RESTRICTED, 'violates PodSecurity "restricted:latest"'),
+        (QUOTA.replace('used: {pods: "1"}', 'used: {pods: "3"}'), "quota few of namespace default is used up"),
+        (LIMITS, "gives container c a cpu limit of 1, below its request of 2"),
+        (RESTRICTED, 'Pod Security level "restricted:latest" of namespace default refuses the pod'),
     ],
     ids=["a quota", "a LimitRange", "a Pod Security level"],
 )
 def test_explain_tells_what_refuses_the_next_pod_of_a_workload(rules: str, words: str) -> None:
     web = workload(cpu="2")
-    subject = of(cluster(rules).replace(put=[web]), web)
-    assert words in " ".join(subject.facts)
+    found = explain(cluster(rules).replace(put=[web, builders.node("a")]), web)
+    assert (found.state, words in found.summary) == ("NotCreated", True), found.summary
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_lint_tells_what_policies_say_about_the_pods_of_a_workload(cluster: Path
 
 
 def test_explain_tells_that_the_pod_would_be_refused(cluster: Path, manifest: Path) -> None:
-    assert "the API server would refuse the pod" in run("explain", "--from", cluster, "-f", manifest)
+    assert "policy versions denies the pod" in run("explain", "--from", cluster, "-f", manifest)
 
 
 def test_simulate_makes_no_pods_that_policies_refuse(cluster: Path, manifest: Path) -> None:

@@ -27,8 +27,10 @@ from mooring.advisor.simulate import (
     simulate,
 )
 from mooring.advisor.simulate import options as simulate_options
+from mooring.advisor.simulate.changes import Scale
 from mooring.advisor.simulate.manifests import read_objects
 from mooring.advisor.snapshot import Snapshot
+from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Taint as NodeTaint
 from mooring.api.meta_v1 import Resource
 from mooring.base import component
@@ -742,3 +744,38 @@ def test_dates_and_seconds_at_the_end_of_the_calendar_do_no_harm() -> None:
     leaves = builders.pod("leaves", on="n0")
     result = run(cluster(2, "4", late, waits, leaves), taint("n0", "hot"), until=10 * 365 * 86400.0)
     assert [each.pod for each in result.evicted] == ["default/leaves"]
+
+
+# -- sizes and new nodes
+
+
+def test_a_workload_is_scaled_and_new_pending_pods_are_marked() -> None:
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]},
+        },
+    }
+    web = builders.made(Deployment, {"metadata": {"name": "web", "namespace": "default"}, "spec": spec})
+    snapshot = Snapshot("the test", [builders.node("a", cpu="2"), web, builders.pod("old", cpu="9")])
+    result = simulate(snapshot, Scenario((Step((Scale("Deployment", "default", "web", 3),)),)))
+    assert (result.counts.running, result.counts.newly_pending) == (2, 1)
+    assert {(each.owner, each.is_new) for group in result.pending for each in group.pods} == {
+        ("", False),
+        ("Deployment default/web", True),
+    }
+    with pytest.raises(ScenarioError, match="scale: there is no Deployment/wed in the namespace default"):
+        simulate(snapshot, Scenario((Step((Scale("Deployment", "default", "wed", 3),)),)))
+
+
+def test_new_nodes_are_like_an_existing_one_or_say_what_is_assumed() -> None:
+    cordoned = builders.node("gpu", cpu="2", labels={"pool": "gpu"}, taints=["node.kubernetes.io/not-ready:NoSchedule"])
+    snapshot = Snapshot("the test", [cordoned, builders.pod("web", spec={"nodeSelector": {"pool": "gpu"}})])
+    like = simulate(snapshot, Scenario((Step((AddNodes(2, like="gpu"),)),)))
+    assert (like.counts.nodes, like.counts.running) == (3, 1)
+    assert "add 2 nodes like gpu" in [moment.event for moment in like.timeline]
+    assumed = simulate(snapshot, Scenario((Step((AddNodes(1),)),)))
+    wanted = "add 1 nodes with 32 cpu and 128Gi memory, as nothing else is said (--like, --template)"
+    assert wanted in [moment.event for moment in assumed.timeline]

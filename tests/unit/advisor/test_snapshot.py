@@ -1,6 +1,7 @@
 """Snapshots: the same objects whether they come from a server, from files or from a store."""
 
 import asyncio
+import gzip
 import io
 import json
 from dataclasses import dataclass
@@ -81,14 +82,24 @@ def test_a_snapshot_that_was_written_is_read_again_as_it_was(tmp_path: Path) -> 
     (tmp_path / "a.yaml").write_text(MANIFEST)
     (tmp_path / "b.json").write_text(LIST)
     before = dump([tmp_path])
-    written = Snapshot("here", (), before.raw(), missing={"pods": "not allowed: no"})
+    written = Snapshot("here", (), before.raw(), missing={"pods": "not allowed: no"}, server={"gates": {"A": True}})
     file = tmp_path / "dump" / "cluster.json"
     file.parent.mkdir()
     with file.open("wb") as stream:
-        assert to_file.write(written, stream, server={"gates": {"A": True}}) == 5
+        assert to_file.write(written, stream) == 5
     after = dump([file])
     assert [each.tree for each in after.raw()] == [each.tree for each in before.raw()]
-    assert after.forbidden == {"pods": "not allowed: no"}
+    assert (after.forbidden, after.server) == ({"pods": "not allowed: no"}, {"gates": {"A": True}})
+
+
+def test_a_dump_in_gzip_is_read_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(MANIFEST)
+    (tmp_path / "a.yaml.gz").write_bytes(gzip.compress(MANIFEST.encode()))
+    plain, packed = dump([tmp_path / "a.yaml"]), dump([tmp_path / "a.yaml.gz"])
+    assert [each.tree for each in packed.raw()] == [each.tree for each in plain.raw()]
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(MANIFEST.encode())[:40])
+    with pytest.raises(SnapshotError, match=r"cannot read .*cut\.gz"):
+        dump([tmp_path / "cut.gz"])
 
 
 @dataclass(frozen=True)

@@ -422,8 +422,8 @@ def test_bad_line_is_named_or_skipped_and_counted(case: Bad, tmp_path: Path) -> 
     found, trace = read(tmp_path, ("t.csv", case.header + case.lines), skips=True)
     assert found == list(case.left)
     assert trace.complaints.skipped == 1
-    assert any(case.expected in text for text in trace.complaints.told())
-    assert "1 lines were skipped" in trace.complaints.told()
+    assert any(case.expected in text for text in trace.complaints.summary())
+    assert "1 lines were skipped" in trace.complaints.summary()
 
 
 UNREADABLE = (
@@ -470,7 +470,7 @@ def test_a_model_that_no_node_has_is_noted_with_its_line(tmp_path: Path) -> None
         ("p.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1,1,1,1000,H100\nq,1,1,1,1000,T4|H100\n"),
     )
     assert len(found) == 3
-    [note] = trace.complaints.told()
+    [note] = trace.complaints.summary()
     assert "p.csv:2: no node has the model H100" in note
 
 
@@ -656,27 +656,27 @@ def test_drawn_workloads_ask_for_what_is_wanted_and_depend_on_the_seed_alone() -
     nodes = [node("n", cpu="100")]
 
     def drawn(seed: int, times: float = 1.3) -> list[PodArrives]:
-        return list(drawing.drawn(pods, nodes, drawing.Fill("cpu", times), seed).pods)
+        return list(drawing.draw(pods, nodes, drawing.Fill("cpu", times), seed).pods)
 
     def names(seed: int) -> list[str]:
         return [event.name for event in drawn(seed)]
 
-    assert 126_000 <= sum(drawing.asked(event.pod, "cpu") for event in drawn(1)) <= 133_000
+    assert 126_000 <= sum(drawing.requested(event.pod, "cpu") for event in drawn(1)) <= 133_000
     assert names(1) == names(1) != names(2)
     assert set(names(1)[:20]) == {f"default/p{number:02}" for number in range(20)}
     assert len(set(names(1))) == len(names(1))
-    assert 16_000 < sum(drawing.asked(event.pod, "cpu") for event in drawn(1, times=0.2)) <= 20_000
+    assert 16_000 < sum(drawing.requested(event.pod, "cpu") for event in drawn(1, times=0.2)) <= 20_000
     assert len(drawn(1, times=0.5)) == 20  # they ask for exactly that: none more, none less
     with pytest.raises(TraceError, match="no node has any"):
-        drawing.drawn(pods, nodes, drawing.Fill("nvidia.com/gpu", 1.0), 1)
+        drawing.draw(pods, nodes, drawing.Fill("nvidia.com/gpu", 1.0), 1)
     with pytest.raises(TraceError, match="no pod of the trace asks for it"):
-        drawing.drawn(pods, [node("n", resources={"nvidia.com/gpu": "8"})], drawing.Fill("nvidia.com/gpu", 1.0), 1)
+        drawing.draw(pods, [node("n", resources={"nvidia.com/gpu": "8"})], drawing.Fill("nvidia.com/gpu", 1.0), 1)
 
 
 @pytest.mark.req("T.5")
 def test_drawing_depends_on_names_not_on_the_order_of_lists() -> None:
     pods, nodes = [pod(f"p{number}") for number in range(9)], [node(f"n{number}") for number in range(9)]
-    one, other = drawing.drawn(pods, nodes, None, 42), drawing.drawn(pods[::-1], nodes[::-1], None, 42)
+    one, other = drawing.draw(pods, nodes, None, 42), drawing.draw(pods[::-1], nodes[::-1], None, 42)
     assert list(one.pods) == list(other.pods)
     assert one.nodes == other.nodes != nodes
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mooring.advisor.policies import Judge
+from mooring.advisor.policies import PolicyEvaluator
 from mooring.api.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from mooring.api.core_v1 import ConfigMap, Namespace, Pod
 from mooring.api.meta_v1 import Resource
@@ -38,7 +38,7 @@ CLUSTER = [
 
 
 def test_those_that_would_be_asked_are_named_with_what_their_absence_means() -> None:
-    assert Judge(CLUSTER).verdict(written("Pod", "web", "shop")).webhooks == [
+    assert PolicyEvaluator(CLUSTER).verdict(written("Pod", "web", "shop")).webhooks == [
         'webhook "sidecars.example.com" of MutatingWebhookConfiguration "sidecars" (without it the write passes)',
         'webhook "named.example.com" of ValidatingWebhookConfiguration "named" (without it the write is refused)',
         'webhook "owners.example.com" of ValidatingWebhookConfiguration "owners" (without it the write is refused)',
@@ -46,12 +46,12 @@ def test_those_that_would_be_asked_are_named_with_what_their_absence_means() -> 
 
 
 def test_of_other_objects_and_namespaces_nothing_is_said() -> None:
-    judge = Judge(CLUSTER)
+    judge = PolicyEvaluator(CLUSTER)
     assert judge.verdict(written("ConfigMap", "web", "shop")).webhooks == []
     elsewhere = judge.verdict(written("Pod", "x", "other")).webhooks
     assert [each.split('"')[1] for each in elsewhere] == ["sidecars.example.com"]
 
 
 def test_without_webhooks_and_policies_there_is_nothing_to_judge() -> None:
-    assert Judge(CLUSTER[:1]).is_idle
-    assert not Judge(CLUSTER[:2]).is_idle
+    assert PolicyEvaluator(CLUSTER[:1]).is_idle
+    assert not PolicyEvaluator(CLUSTER[:2]).is_idle

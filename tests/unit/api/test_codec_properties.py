@@ -143,7 +143,7 @@ def test_any_bytes_are_an_object_or_a_decode_error(body: bytes) -> None:
 @settings(max_examples=100)
 def test_any_text_like_json_or_yaml_is_an_object_or_a_decode_error(text: str) -> None:
     body = text.encode()
-    for read in (lambda: decode(body, Pod), lambda: read_yaml(body), lambda: codec.json_tree(body)):
+    for read in (lambda: decode(body, Pod), lambda: read_yaml(body), lambda: codec.parse_json(body)):
         with suppress(DecodeError):
             read()
 
@@ -195,7 +195,7 @@ def test_no_repeated_field_escapes_the_quick_look(data: st.DataObject) -> None:
         return "{" + ",".join(members) + "}"
 
     body = written(data.draw(trees)).encode()
-    assert codec._may_repeat_a_field(body, json.loads(body)) or not repeated
+    assert codec._may_have_duplicate_fields(body, json.loads(body)) or not repeated
 
 
 def _json_text(value: Any, data: st.DataObject) -> str:
@@ -215,4 +215,4 @@ def _json_text(value: Any, data: st.DataObject) -> str:
     ],
 )
 def test_what_cannot_hide_a_field_does_not_take_the_slow_road(body: bytes) -> None:
-    assert not codec._may_repeat_a_field(body, json.loads(body))
+    assert not codec._may_have_duplicate_fields(body, json.loads(body))

@@ -31,7 +31,7 @@ def test_base64_is_read_with_and_without_line_breaks(text: str) -> None:
 
 
 def test_a_field_that_is_there_twice_is_told() -> None:
-    tree = codec.json_tree(b'{"kind": "Pod", "spec": {"containers": [{"name": "a", "name": "b"}]}}')
+    tree = codec.parse_json(b'{"kind": "Pod", "spec": {"containers": [{"name": "a", "name": "b"}]}}')
     with pytest.raises(DecodeError, match=r'duplicate field "spec.containers\[0\].name"'):
         codec.decode_tree(tree, Pod)
     assert codec.decode_tree(tree, Pod, FieldValidation.IGNORE).object.spec.containers[0].name == "b"

@@ -10,7 +10,7 @@ from mooring.api.core_v1.references import TypedLocalObjectReference
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import parse
-from mooring.api.quoting import quoted
+from mooring.api.quoting import go_quote
 
 SPEC = Path("spec")
 
@@ -111,4 +111,4 @@ def test_one_error_stands_without_brackets_and_equal_ones_are_told_once() -> Non
     ids=repr,
 )
 def test_quoting(text: str, expected: str) -> None:
-    assert quoted(text) == expected
+    assert go_quote(text) == expected

@@ -85,7 +85,7 @@ def test_fields_values_and_resources_say_since_when_and_behind_which_gate() -> N
     ],
 )
 def test_a_gate_is_on_by_default_from_a_release_on(gate: str, version: str, on: bool) -> None:
-    assert gate_history.is_on(gate, Version.parse(version)) is on
+    assert gate_history.is_on_by_default(gate, Version.parse(version)) is on
 
 
 PROPOSED = {known_gates.COMPARISON_OPERATORS, known_gates.SEMVER_OPERATORS, known_gates.CEL}
@@ -101,7 +101,7 @@ def test_gates_that_releases_have_are_what_they_are_there(name: str) -> None:
 
 
 def test_the_proposals_gates_are_on_in_no_release() -> None:
-    assert not [name for name in PROPOSED for version in RELEASES if gate_history.is_on(name, version)]
+    assert not [name for name in PROPOSED for version in RELEASES if gate_history.is_on_by_default(name, version)]
     assert frozenset(PROPOSED) == known_gates.NOT_ON_IN_KUBERNETES
 
 
@@ -121,12 +121,12 @@ def test_what_changes_in_our_own_kinds_is_taken_from_the_fields() -> None:
 def test_a_field_is_as_old_as_the_first_version_of_its_group_that_has_it(
     definition: str, field: str, since: str
 ) -> None:
-    assert str(tables.changing()[0][definition][field].releases.since) == since
+    assert str(tables.changing_fields()[0][definition][field].releases.since) == since
 
 
 @pytest.mark.parametrize("definition", ["core.v1.VolumeResourceRequirements", "resource.v1.DeviceTaint"])
 def test_a_field_that_came_with_its_definition_is_not_new(definition: str) -> None:
-    fields = tables.changing()[0].get(definition, {}).values()
+    fields = tables.changing_fields()[0].get(definition, {}).values()
     assert [each.name for each in fields if each.releases.since] == []
 
 

@@ -175,7 +175,7 @@ def test_requirements_are_added_in_the_order_of_keys() -> None:
     ],
 )
 def test_numbers_of_labels_are_read_laxly(text: str, number: int | None) -> None:
-    assert label_selector.lax_int64(text) == number
+    assert label_selector.parse_lax_int64(text) == number
 
 
 _words = st.text(alphabet="ab1-_.", min_size=1, max_size=3).filter(lambda word: word[0] in "ab1" and word[-1] in "ab1")

@@ -50,14 +50,14 @@ CASES = [
             "a-": [LABEL],
             "a\n": [LABEL],
             "a.b": ["must not contain dots"],
-            "x" * 64: ["must be no more than 63 bytes"],
-            "É" * 40: ["must be no more than 63 bytes", LABEL],
+            "x" * 64: ["must be no more than 63 characters"],
+            "É" * 40: ["must be no more than 63 characters", LABEL],
         },
     ),
     Case(
         names.dns1123_subdomain,
         ["a.b-c.1"],
-        {"a..b": [SUBDOMAIN], ".a": [SUBDOMAIN], "x" * 254: ["must be no more than 253 bytes"]},
+        {"a..b": [SUBDOMAIN], ".a": [SUBDOMAIN], "x" * 254: ["must be no more than 253 characters"]},
     ),
     Case(
         names.label_key,
@@ -84,7 +84,7 @@ CASES = [
             "80": ["must contain at least one letter (a-z)"],
             "a--b": ["must not contain consecutive hyphens"],
             "-a": ["must not begin or end with a hyphen"],
-            "abcdefghijklmnop": ["must be no more than 15 bytes"],
+            "abcdefghijklmnop": ["must be no more than 15 characters"],
         },
     ),
     Case(
@@ -154,8 +154,8 @@ def test_labels_are_judged_at_the_path_of_the_map() -> None:
 
 
 def test_a_generated_name_may_end_in_a_dash() -> None:
-    assert names.dns1123_subdomain(names.generated("web-")) == ()
-    assert names.generated("web") == "web"
+    assert names.dns1123_subdomain(names.as_generated_name("web-")) == ()
+    assert names.as_generated_name("web") == "web"
 
 
 @pytest.mark.parametrize(("name", "count"), [("", 1), ("a.b", 1), ("a.b.c", 0), ("A.b.c", 1), ("a/b", 1)], ids=repr)
@@ -187,10 +187,10 @@ def test_labels_are_judged_alike_whether_they_were_seen_before_or_not(maps: list
     _texts,
 )
 def test_a_label_is_sound_where_nothing_is_wrong_with_it(key: str, value: str) -> None:
-    assert names.is_sound_label(key, value) == (not names.label_key(key) and not names.label_value(value))
-    assert names.is_sound_label("a", key) == (not names.label_value(key))
+    assert names.is_valid_label(key, value) == (not names.label_key(key) and not names.label_value(value))
+    assert names.is_valid_label("a", key) == (not names.label_value(key))
 
 
 @given(st.text(alphabet="aZ9-._é\n", max_size=5) | st.from_regex(r"[a.]{250,256}", fullmatch=True))
 def test_a_key_of_a_config_map_is_sound_where_nothing_is_wrong_with_it(key: str) -> None:
-    assert names.is_sound_config_key(key) == (not names.config_map_key(key))
+    assert names.is_valid_config_key(key) == (not names.config_map_key(key))

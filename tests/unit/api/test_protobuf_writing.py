@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.api import codec, protobuf_writing
+from mooring.api import codec, protobuf_encoding
 from mooring.api.apidiscovery_v2 import APIGroupDiscoveryList
 from mooring.api.codec import Unsupported
 from mooring.api.kinds import KINDS, Kind
 from mooring.api.meta_v1 import APIResource, APIResourceList, PartialObjectMetadata, Status
-from mooring.api.protobuf_table import Field, Message, Time, bare, is_struct, message_of
+from mooring.api.protobuf_table import Field, Message, Time, is_struct, message_of, strip_annotation
 from mooring.api.quantity import Quantity
 
 pytestmark = pytest.mark.req("N.11")
@@ -41,9 +41,9 @@ class Filler:
         return cls(**{name: value for name, value in values.items() if value is not None})
 
     def value(self, annotation: Any, time: Time = Time.NO) -> Any:
-        base = bare(annotation)
+        base = strip_annotation(annotation)
         arguments = get_args(base)
-        if any(bare(each) in self._inside for each in (base, *arguments)):
+        if any(strip_annotation(each) in self._inside for each in (base, *arguments)):
             return None
         if get_origin(base) is dict and arguments[1] is not Any:
             return {f"k{self._number(9)}": self.value(arguments[1], time) for _ in range(2)}
@@ -80,7 +80,7 @@ def _flat(message: Message) -> list[Field]:
 
 
 def there_and_back(obj: Any, api_version: str, kind: str) -> Any:
-    body = protobuf_writing.encode(api_version, kind, protobuf_writing.message(codec.to_tree(obj), type(obj)))
+    body = protobuf_encoding.encode(api_version, kind, protobuf_encoding.message(codec.to_tree(obj), type(obj)))
     return codec.decode_protobuf(body, type(obj)).object
 
 
@@ -113,7 +113,7 @@ def fields_of(cls: type[msgspec.Struct], seen: set[type]) -> list[str]:
             missing.append(f"{cls.__name__}.{info.encode_name}")
         pending = [info.type]
         while pending:
-            base = bare(pending.pop())
+            base = strip_annotation(pending.pop())
             if is_struct(base):
                 missing += fields_of(base, seen)
             else:
@@ -157,7 +157,7 @@ def test_empty_and_absent_are_told_apart_where_go_has_pointers() -> None:
 
 def test_a_list_that_go_gives_a_type_of_its_own_is_a_message() -> None:
     """The verbs of discovery: kube-controller-manager reads them, and gives up where they are strings."""
-    body = protobuf_writing.message({"name": "pods", "verbs": ["get", "list"]}, APIResource)
+    body = protobuf_encoding.message({"name": "pods", "verbs": ["get", "list"]}, APIResource)
     assert body == b"\x0a\x04pods\x22\x0b\x0a\x03get\x0a\x04list"
 
 
@@ -165,4 +165,4 @@ def test_a_type_that_kubernetes_does_not_have_is_not_written() -> None:
     from mooring.api.advisor_v1 import Audit
 
     with pytest.raises(Unsupported):
-        protobuf_writing.message({}, Audit)
+        protobuf_encoding.message({}, Audit)

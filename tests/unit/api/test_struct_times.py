@@ -15,7 +15,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.api.protobuf_table import Message, Time
 from mooring.api.scheme import Scheme
-from mooring.api.struct_times import _TIMES, _TO_THE_MICROSECOND, WrongTimeError, _steps, has_times, put_times
+from mooring.api.struct_times import _TIMES, _TO_THE_MICROSECOND, WrongTimeError, _steps, has_times, normalize_times
 from mooring.api.structural import NOTHING
 
 
@@ -44,7 +44,7 @@ class Case:
 def test_a_time_is_put_as_kubernetes_writes_it(case: Case) -> None:
     pod, lease = Pod(), Lease()
     pod.status.start_time = lease.spec.renew_time = case.written
-    put_times(lease if case.cls is Lease else pod)
+    normalize_times(lease if case.cls is Lease else pod)
     assert (lease.spec.renew_time if case.cls is Lease else pod.status.start_time) == case.stored
 
 
@@ -72,16 +72,16 @@ def test_a_time_is_put_as_kubernetes_writes_it(case: Case) -> None:
 )
 def test_a_time_that_is_none_is_told_with_its_place(cls: type[Resource], tree: dict[str, Any], path: str) -> None:
     with pytest.raises(WrongTimeError) as raised:
-        put_times(codec.decode_own(msgspec.json.encode(tree), cls))
+        normalize_times(codec.decode_own(msgspec.json.encode(tree), cls))
     assert raised.value.path == path
 
 
 def test_custom_kinds_are_not_remembered() -> None:
-    put_times(dynamic_type("First", NOTHING)())
+    normalize_times(dynamic_type("First", NOTHING)())
     known = _steps.cache_info().currsize
     obj = dynamic_type("Second", NOTHING)()
     obj.metadata.creation_timestamp = "2026-01-01T01:00:00+01:00"
-    put_times(obj)
+    normalize_times(obj)
     assert obj.metadata.creation_timestamp == "2026-01-01T00:00:00Z"
     assert _steps.cache_info().currsize == known
 
@@ -120,7 +120,7 @@ def _fields(message: Message) -> Iterator[tuple[Time, str, Any]]:
 
 
 def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
-    bare = protobuf_table.bare(annotation)
+    bare = protobuf_table.strip_annotation(annotation)
     if protobuf_table.is_struct(bare):
         yield bare
     for argument in get_args(bare):

@@ -95,5 +95,5 @@ def test_other_texts_are_no_percentages(value: str) -> None:
 
 
 def test_only_a_text_is_a_percentage() -> None:
-    assert int_or_string.percent("25%") == 25
-    assert int_or_string.percent(25) is None
+    assert int_or_string.parse_percent("25%") == 25
+    assert int_or_string.parse_percent(25) is None

@@ -8,7 +8,7 @@ import pytest
 
 from api_caller import JSON_PATCH, STRATEGIC
 from custom_api import CRON_TABS, DEFINITIONS, CustomApi, cron_tab, cron_tabs, custom_api, definition
-from mooring.admission.definitions.schemas import Judge
+from mooring.admission.definitions.schemas import SchemaValidator
 from mooring.api.json_tree import MAX_BYTES
 from mooring.store.memory import MemoryStore
 
@@ -409,13 +409,13 @@ async def test_more_rules_than_a_request_may_have_compiled_are_refused_soon() ->
 @pytest.mark.req("X.11")
 async def test_large_definitions_are_judged_beside_the_work_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     judged_in: list[threading.Thread] = []
-    errors = Judge.errors
+    errors = SchemaValidator.errors
 
     def noted(*words: Any, **more: Any) -> Any:
         judged_in.append(threading.current_thread())
         return errors(*words, **more)
 
-    monkeypatch.setattr(Judge, "errors", noted)
+    monkeypatch.setattr(SchemaValidator, "errors", noted)
     fields = {f"field{number}": {"type": "string", "description": "x" * 50} for number in range(1000)}
     async with custom_api() as api:
         await api.define(definition(schema={"type": "object", "properties": fields}))

@@ -17,7 +17,7 @@ def large(name: str) -> dict[str, Any]:
 
 
 async def limit(store: SqliteStore, pages: str) -> None:
-    await store._writer.do(store._file._number, f"PRAGMA max_page_count = {pages}")
+    await store._writer.run(store._file._number, f"PRAGMA max_page_count = {pages}")
 
 
 async def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:

@@ -53,6 +53,24 @@ async def test_what_is_as_it_should_be_is_not_written_again(api: ApiCaller) -> N
     assert await api.store.revision() == before
 
 
+@pytest.mark.parametrize("own", [Place(6443, "192.168.7.1"), None], ids=str)
+async def test_a_server_alone_has_an_identity_lease_that_it_renews_now_and_then(
+    api: ApiCaller, own: Place | None
+) -> None:
+    leases, renewed = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", set()
+    kept = keeper(api, own)
+    await kept.reconcile()
+    (lease,) = (await api.get(leases)).body["items"]
+    for _ in range(12):
+        await kept.reconcile()
+        (now,) = (await api.get(leases)).body["items"]
+        renewed.add(now["spec"]["renewTime"])
+        api.clock.advance(600)
+    assert lease["metadata"]["labels"]["apiserver.kubernetes.io/identity"] == "kube-apiserver"
+    assert lease["spec"]["leaseDurationSeconds"] == 3600
+    assert 4 <= len(renewed) <= 7
+
+
 @pytest.mark.parametrize("url", [SERVICE, ENDPOINTS, SLICE])
 async def test_what_somebody_deletes_is_made_again(api: ApiCaller, url: str) -> None:
     kept = keeper(api, Place(6443, "192.168.7.1"))

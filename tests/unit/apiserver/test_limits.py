@@ -8,7 +8,7 @@ import pytest
 from asgi_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.edge.limits import Limits, RequestLimiter
+from mooring.apiserver.edge.limits import Limits, RequestLimiter, Slots
 from mooring.testing.clock import MockClock
 
 pytestmark = pytest.mark.req("S.6")
@@ -67,17 +67,60 @@ def test_a_refusal_says_when_to_come_back() -> None:
 def test_so_many_at_once_and_no_more(limiter: RequestLimiter, verb: str, most: int) -> None:
     with ExitStack() as places:
         for _ in range(most):
-            places.enter_context(limiter.one_more(verb))
-        with pytest.raises(errors.TooManyRequests), limiter.one_more(verb):
+            places.enter_context(limiter.begin(verb, ROOT))
+        with pytest.raises(errors.TooManyRequests), limiter.begin(verb, ROOT):
             pass
-    with limiter.one_more(verb):
+    with limiter.begin(verb, ROOT):
         pass
 
 
 def test_reading_writing_and_watching_are_counted_apart(limiter: RequestLimiter) -> None:
-    with limiter.one_more("create"), limiter.one_more("watch"), limiter.one_more("get"):
+    with limiter.begin("create", JANE), limiter.begin("watch", JANE), limiter.begin("get", JANE):
         assert (limiter.reading, limiter.writing, limiter.watches) == (1, 1, 1)
     assert (limiter.reading, limiter.writing, limiter.watches) == (0, 0, 0)
+
+
+NODE = UserInfo(username="system:node:n1", groups=["system:nodes"])
+OTHER_NODE = UserInfo(username="system:node:n2", groups=["system:nodes"])
+SCHEDULER = UserInfo(username="system:kube-scheduler")
+ACCOUNTS = [UserInfo(username=f"system:serviceaccount:jail:a{number}") for number in range(100)]
+SHARES = [
+    ("one user has a quarter", [JANE], 25),
+    ("all users have three quarters", [UserInfo(username=f"u{number}") for number in range(100)], 75),
+    ("service accounts of a namespace are one user", ACCOUNTS, 25),
+    ("one node has a quarter", [NODE], 25),
+    ("nodes have nine tenths", [UserInfo(username=f"n{n}", groups=["system:nodes"]) for n in range(100)], 90),
+    ("administrators have all", [ROOT], 100),
+    ("components have all", [SCHEDULER], 100),
+]
+
+
+def _taken(slots: Slots, holders: list[UserInfo]) -> int:
+    return sum(slots.take(holders[number % len(holders)]) is not None for number in range(300))
+
+
+@pytest.mark.parametrize(("holders", "most"), [case[1:] for case in SHARES], ids=[case[0] for case in SHARES])
+def test_a_user_has_a_share_of_the_slots(holders: list[UserInfo], most: int) -> None:
+    assert _taken(Slots(100), holders) == most
+
+
+def test_slots_are_reserved_for_nodes_and_for_administrators() -> None:
+    slots = Slots(100)
+    crowd = [UserInfo(username=f"u{number}") for number in range(100)]
+    assert _taken(slots, crowd) == 75
+    assert _taken(slots, [NODE, OTHER_NODE]) == 15
+    assert _taken(slots, [ROOT, SCHEDULER]) == 10
+
+
+def test_released_slots_can_be_taken_again() -> None:
+    slots = Slots(100)
+    for _ in range(1000):
+        place = slots.take(JANE, 20)
+        assert place is not None
+        assert not place.grow(6)
+        with place:
+            pass
+    assert slots.taken == 0
 
 
 async def test_a_refusal_is_429_with_retry_after(tmp_path: Path) -> None:

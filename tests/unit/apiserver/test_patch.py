@@ -386,8 +386,8 @@ REFUSED = [
     Refused(
         "a value of a wrong type",
         {"data": {"a": 1}},
-        400,
-        "error decoding patch: data.a: expected a string, got the number 1",
+        422,
+        ' "" is invalid: patch: Invalid value: data.a: expected a string, got the number 1',
     ),
     Refused(
         "a patch that does not apply",

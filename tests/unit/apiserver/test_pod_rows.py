@@ -1,7 +1,6 @@
 """Rows of pods are made of a few of their fields and written in pieces; they say what whole pods would."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,11 +14,8 @@ from mooring.api.core_v1 import Pod
 from mooring.api.kinds import KINDS
 from mooring.api.meta_v1 import TableRow
 from mooring.apiserver.output.tables import Tables
-from mooring.apiserver.output.tables.pod_forms import Form, form_of
-from mooring.apiserver.output.tables.pod_rows import PodRows
 from mooring.apiserver.output.tables.pods import PODS
 from mooring.apiserver.output.tables.printer import Ages, Ago
-from mooring.apiserver.output.tables.row import Row
 
 pytestmark = pytest.mark.req("S.4")
 Json = dict[str, Any]
@@ -137,195 +133,5 @@ def _settled(cell: Any) -> Any:
     return cell.before + Ages(NOW)[cell.time].decode() + cell.after if isinstance(cell, Ago) else cell
 
 
-# -- pods that are told by the form of another one
-
-_TIME, _ID = "2026-01-01T00:00:00Z", "containerd://" + "1" * 64
-_OTHER_TIME = "2026-01-02T03:04:01Z"
-
-
-def _running(name: str) -> Json:
-    state = {"running": {"startedAt": _TIME}}
-    return {"name": name, "state": state, "ready": True, "restartCount": 0, "imageID": "i", "containerID": _ID}
-
-
-def _pod(*, sidecar: bool) -> Json:
-    conditions = [
-        {"type": kind, "status": "True", "lastTransitionTime": _TIME}
-        for kind in ("Initialized", "Ready", "PodScheduled")
-    ]
-    managed = {"manager": "m", "time": _TIME, "fieldsType": "FieldsV1", "fieldsV1": {"f:status": {}}}
-    pod: Json = {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "metadata": {
-            "name": "web-1",
-            "namespace": "default",
-            "uid": "00000000-0000-0000-0000-000000000001",
-            "creationTimestamp": _TIME,
-            "labels": {"app": "web"},
-            "managedFields": [managed],
-        },
-        "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "node-1", "tolerations": [{"key": "a"}]},
-        "status": {
-            "phase": "Running",
-            "conditions": conditions,
-            "hostIP": "10.0.0.1",
-            "podIP": "10.1.0.1",
-            "podIPs": [{"ip": "10.1.0.1"}],
-            "startTime": _TIME,
-            "containerStatuses": [_running("c")],
-            "qosClass": "BestEffort",
-        },
-    }
-    if sidecar:
-        pod["spec"]["initContainers"] = [{"name": "s", "restartPolicy": "Always"}]
-        pod["status"]["initContainerStatuses"] = [_running("s")]
-    return pod
-
-
-def _set(*path: str | int, to: Any) -> Change:
-    def change(pod: Json) -> None:
-        *above, last = path
-        inside: Any = pod
-        for key in above:
-            inside = inside[key]
-        inside[last] = to
-
-    return change
-
-
-def _spec_among_managed_fields(pod: Json) -> None:
-    """The whole spec once more among the managed fields, with a status that ends before the address of the pod."""
-    written = msgspec.json.decode(_written(pod))
-    status = {key: written["status"][key] for key in ("phase", "conditions", "hostIP")}
-    fields = {"f:status": {}, "spec": written["spec"], "status": status}
-    pod["metadata"]["labels"] = {"padding": "x" * 60}
-    pod["metadata"]["managedFields"] = [{"manager": "m", "fieldsType": "FieldsV1", "fieldsV1": fields}]
-    pod["status"]["phase"] = "Failed"
-    del pod["status"]["hostIP"]
-
-
-_SAME: dict[str, Change] = {
-    "a longer name": _set("metadata", "name", to="web-12345"),
-    "another id": _set("metadata", "uid", to="00000000-0000-0000-0000-00000000000f"),
-    "made at another time": _set("metadata", "creationTimestamp", to=_OTHER_TIME),
-    "more labels": _set("metadata", "labels", to={"app": "web", "other": "x" * 200}),
-    "another node": _set("spec", "nodeName", to="another-node"),
-    "ready since another time": _set("status", "conditions", 1, "lastTransitionTime", to=_OTHER_TIME),
-    "another address of its node": _set("status", "hostIP", to="10.255.255.255"),
-    "more addresses of its node": _set("status", "hostIPs", to=[{"ip": "10.0.0.1"}, {"ip": "::1"}]),
-    "another address": _set("status", "podIPs", to=[{"ip": "10.255.255.255"}]),
-    "started at another time": _set("status", "startTime", to=_OTHER_TIME),
-    "another container": _set("status", "containerStatuses", 0, "containerID", to="containerd://" + "a" * 64),
-    "a reason where others have the rest of a time": lambda pod: pod["status"]["conditions"][0].update(
-        {"lastTransitionTime": "2026-", "reason": "abZ"}
-    ),
-}
-_OTHER: dict[str, Change] = {
-    "a name with a quotation mark": _set("metadata", "name", to='a","namespace":"default'),
-    "a name that is written with an escape": _set("metadata", "name", to="a\\b"),
-    "being deleted": _set("metadata", "deletionTimestamp", to=_TIME),
-    "on no node": _set("spec", "nodeName", to=""),
-    "a node with a quotation mark": _set("spec", "nodeName", to='a"b'),
-    "a label of nodes": _set("spec", "nodeSelector", to={"a": "b", "nodeName": "x"}),
-    "another container in its spec": _set("spec", "containers", 0, "name", to="d"),
-    "a gate": _set("spec", "readinessGates", to=[{"conditionType": "Ready"}]),
-    "another phase": _set("status", "phase", to="Failed!"),
-    "a reason": _set("status", "reason", to="Evicted"),
-    "a nominated node": _set("status", "nominatedNodeName", to="node-2"),
-    "not ready": _set("status", "conditions", 1, "status", to="False"),
-    "gated": _set("status", "conditions", 2, "reason", to="SchedulingGated"),
-    "no address": _set("status", "podIPs", to=[]),
-    "an empty address": _set("status", "podIPs", to=[{"ip": ""}]),
-    "two addresses": _set("status", "podIPs", to=[{"ip": "10.1.0.1"}, {"ip": "::1"}]),
-    "an address that is written with an escape": _set("status", "podIPs", to=[{"ip": "a\\b"}]),
-    "a time to the microsecond": _set("status", "startTime", to="2026-01-01T00:00:00.000000Z"),
-    "restarted": _set("status", "containerStatuses", 0, "restartCount", to=1),
-    "restarted before": lambda pod: pod["status"]["containerStatuses"][0].update(
-        {"restartCount": 1, "lastState": {"terminated": {"exitCode": 1, "finishedAt": _TIME}}}
-    ),
-    "a container that waits": _set("status", "containerStatuses", 0, "state", to={"waiting": {"reason": "CrashLoop"}}),
-    "a reason that looks like a time": _set(
-        "status", "containerStatuses", 0, "state", to={"waiting": {"reason": _TIME}}
-    ),
-    "fewer containers": _set("status", "containerStatuses", to=[]),
-    "a reason that looks like another time": _set(
-        "status", "containerStatuses", 0, "state", to={"waiting": {"reason": _OTHER_TIME}}
-    ),
-    "a label of nodes that is like its own": _set("spec", "nodeSelector", to={"a": "b", "nodeName": "node-1"}),
-    "its spec among the managed fields": _spec_among_managed_fields,
-}
-_SIGNAL = "x" * (64 - len('","started":true,"stopSignal":"'))
-
-
 def _written(pod: Json) -> bytes:
     return codec.encode(codec.decode(codec.encode(pod), Pod).object)
-
-
-def _changed(*changes: Change, sidecar: bool) -> bytes:
-    pod = _pod(sidecar=sidecar)
-    for change in changes:
-        with suppress(KeyError, IndexError):  # another change took away what this one is about
-            change(pod)
-    return _written(pod)
-
-
-def _form(text: bytes) -> Form | None:
-    return form_of(text, PodRows(PODS.cells, PODS.conditions or (lambda _: []))(text))
-
-
-def _told(form: Form, text: bytes) -> bool:
-    """Whether a form tells the row of a pod; if it does, it is the right one."""
-    told = form.row(text)
-    if told is None:
-        return False
-    row, created, end = told
-    begin = text.index(b"{", 1)
-    assert Row(KIND, 1, end - begin, row, created).write(Ages(NOW)) + b"}" == _whole_row(text)
-    assert text[begin:end] == msgspec.json.encode(msgspec.json.decode(text)["metadata"])
-    return True
-
-
-@pytest.mark.parametrize("sidecar", [False, True], ids=["one container", "a sidecar"])
-@pytest.mark.parametrize("change", _SAME.values(), ids=_SAME.keys())
-def test_a_pod_that_differs_in_its_own_words_has_the_form_of_another(change: Change, sidecar: bool) -> None:
-    form = _form(_changed(sidecar=sidecar))
-    assert form is not None
-    assert _told(form, _changed(change, sidecar=sidecar))
-
-
-@pytest.mark.parametrize("sidecar", [False, True], ids=["one container", "a sidecar"])
-@pytest.mark.parametrize("change", _OTHER.values(), ids=_OTHER.keys())
-def test_a_pod_that_differs_otherwise_has_not(change: Change, sidecar: bool) -> None:
-    form = _form(_changed(sidecar=sidecar))
-    assert form is not None
-    assert not _told(form, _changed(change, sidecar=sidecar))
-
-
-def test_an_init_container_that_says_it_has_started_where_others_have_an_id_has_not() -> None:
-    form = _form(_changed(sidecar=True))
-    hidden = {"containerID": "containerd://", "started": True, "stopSignal": _SIGNAL}
-    text = _changed(lambda pod: pod["status"]["initContainerStatuses"][0].update(hidden), sidecar=True)
-    assert form is not None
-    assert len(text) == len(_changed(sidecar=True))
-    assert not _told(form, text)
-
-
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        ("a reason that looks like a time", "a reason that looks like another time"),
-        ("a label of nodes that is like its own", "a label of nodes"),
-    ],
-)
-def test_one_that_is_unusual_has_no_form_that_tells_of_others(first: str, then: str) -> None:
-    form = _form(_changed(_OTHER[first], sidecar=False))
-    assert form is None or not _told(form, _changed(_OTHER[then], sidecar=False))
-
-
-@given(st.booleans(), *(st.lists(st.sampled_from([*_SAME.values(), *_OTHER.values()]), max_size=4) for _ in range(2)))
-def test_whatever_a_form_tells_is_right(sidecar: bool, changes: list[Change], others: list[Change]) -> None:
-    form = _form(_changed(*changes, sidecar=sidecar))
-    if form is not None:
-        _told(form, _changed(*others, sidecar=sidecar))
-        assert _told(form, _changed(*changes, sidecar=sidecar))

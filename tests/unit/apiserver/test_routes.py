@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.api.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion
-from mooring.api.kinds import CustomFacts
+from mooring.api.kinds import CustomKindInfo
 from mooring.api.scheme import Scheme
 from mooring.apiserver.messages.routes import Routes, resolve
 
@@ -35,7 +35,7 @@ def test_paths_name_the_same_whatever_was_asked_for_before(paths: list[str]) -> 
     for path in paths:
         assert routes.resolve(path) == resolve(_SCHEME, path)
     if paths:
-        assert routes.resolve_alike(paths) == [resolve(_SCHEME, path) for path in paths]
+        assert routes.resolve_all(paths) == [resolve(_SCHEME, path) for path in paths]
 
 
 def test_a_kind_that_is_gone_is_forgotten() -> None:
@@ -44,11 +44,11 @@ def test_a_kind_that_is_gone_is_forgotten() -> None:
     assert routes.resolve(path) is None
     pod = scheme.kind("v1", "Pod")
     assert pod is not None
-    facts = CustomFacts(
+    facts = CustomKindInfo(
         "", "", CustomResourceDefinition(), CustomResourceDefinitionVersion(served=True), lambda obj, _: obj
     )
     kind = replace(pod, group="example.com", version="v1", kind="Widget", plural="widgets", custom=facts)
-    scheme.learn([kind], kind)
+    scheme.register([kind], kind)
     assert [found and found.kind for found in (routes.resolve(path), routes.resolve(path))] == [kind, kind]
-    scheme.forget(kind.family)
+    scheme.unregister(kind.family)
     assert routes.resolve(path) is None

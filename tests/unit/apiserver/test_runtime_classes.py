@@ -6,7 +6,7 @@ import pytest
 
 from admission_pods import Tree
 from api_caller import PODS, ApiCaller, pod
-from mooring.admission.runtime_class import merged
+from mooring.admission.runtime_class import merge_tolerations
 from mooring.api.core_v1 import Toleration
 
 pytestmark = pytest.mark.req("N.10")
@@ -81,4 +81,4 @@ def toleration(words: str) -> Toleration:
 )  # fmt: skip
 def test_tolerations_that_another_one_says_are_left_out(given: list[str], kept: list[int]) -> None:
     tolerations = [toleration(words) for words in given]
-    assert merged(tolerations) == [tolerations[index] for index in kept]
+    assert merge_tolerations(tolerations) == [tolerations[index] for index in kept]

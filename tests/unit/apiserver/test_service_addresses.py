@@ -17,7 +17,7 @@ from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.services import Repair, ServiceAllocation, addresses, ports
 from mooring.apiserver.service_network import ServiceNetwork
-from mooring.store.kv import Store
+from mooring.store.kv import KeyValue, Store
 from mooring.store.memory import MemoryStore
 
 pytestmark = pytest.mark.req("N.9")
@@ -256,3 +256,21 @@ async def test_the_networks_of_the_flags_can_grow_and_not_change(caplog: pytest.
             await Repair(calls, made.allocation, made.api.clock, network, is_shared=False).prepare()
             assert (await made.api.get(cidrs)).body["spec"]["cidrs"] == stored
         assert "is not what this cluster began with" in caplog.text
+
+
+class SlowStore(MemoryStore):
+    """Lets other tasks run before every answer, as a disk does."""
+
+    async def get(self, key: str) -> KeyValue | None:
+        found = await super().get(key)
+        await asyncio.sleep(0)
+        return found
+
+
+async def test_very_many_services_get_their_ports_at_once() -> None:
+    store = await SlowStore.open()
+    async with cluster(ports=range(30000, 31000), store=store) as made:
+        taken = await asyncio.gather(*(made.allocation.ports.take((), 1, dry_run=False) for _ in range(300)))
+        assert len({port for ports in taken for port in ports}) == 300
+        await asyncio.gather(*(made.allocation.ports.release(ports) for ports in taken))
+        assert await made.allocation.ports.current() == set()

@@ -176,14 +176,15 @@ async def test_streams_are_counted_and_shown(server: ApiServer) -> None:
 def test_there_is_room_for_so_many_streams_and_so_many_of_one_user() -> None:
     limiter = RequestLimiter(Limits(streams=3, user_streams=2), MockClock())
     jane, root = UserInfo(username="jane"), UserInfo(username="root", groups=["system:masters"])
-    first, _ = limiter.one_more_stream(jane), limiter.one_more_stream(jane)
-    with pytest.raises(errors.TooManyRequests, match="you have 2 streams open"):
-        limiter.one_more_stream(jane)
-    limiter.one_more_stream(root)
-    with pytest.raises(errors.TooManyRequests, match="the server has 3 streams open"):
-        limiter.one_more_stream(root)
-    first.close()
-    assert dict(limiter.streams) == {"jane": 1, "root": 1}
+    first, _ = limiter.begin_stream(jane), limiter.begin_stream(jane)
+    with pytest.raises(errors.TooManyRequests, match="too many streams are open"):
+        limiter.begin_stream(jane)
+    limiter.begin_stream(root)
+    with pytest.raises(errors.TooManyRequests, match="too many streams are open"):
+        limiter.begin_stream(root)
+    first.release()
+    assert limiter.streams == 2
+    limiter.begin_stream(jane)
 
 
 def test_what_stands_behind_a_proxy_is_left_alone(server: ApiServer) -> None:

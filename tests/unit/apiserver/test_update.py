@@ -148,7 +148,7 @@ async def test_who_was_faster_does_not_stop_a_patch(api: ApiCaller, monkeypatch:
     """A write between reading and writing makes the server read again."""
     await created(api)
     store = api.store
-    write = store.write
+    write = store.write_all
     meddled = False
 
     async def meddling(each: Any) -> Any:
@@ -158,7 +158,7 @@ async def test_who_was_faster_does_not_stop_a_patch(api: ApiCaller, monkeypatch:
             await api.patch(f"{CONFIG_MAPS}/settings", {"metadata": {"labels": {"first": "yes"}}})
         return await write(each)
 
-    monkeypatch.setattr(store, "write", meddling)
+    monkeypatch.setattr(store, "write_all", meddling)
     answer = await api.patch(f"{CONFIG_MAPS}/settings", {"data": {"x": "1"}})
     assert answer.body["metadata"]["labels"] == {"first": "yes"}
     assert answer.body["data"] == {"x": "1"}

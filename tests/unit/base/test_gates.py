@@ -1,5 +1,6 @@
 """What a gate is at each version, and what may be asked of it."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import pytest
@@ -22,6 +23,11 @@ SUBJECTS = (
     Gate("Removed", "removed at 1.37", (spec("1.35", True, Stage.BETA), spec("1.37", False, Stage.REMOVED))),
     Gate("Old", "deprecated", (spec("1.30", False, Stage.DEPRECATED),)),
     Gate("Careful", "waits for old servers to go", (spec("1.36", True, Stage.BETA, compatible="1.36"),)),
+    Gate(
+        "Grown",
+        "GA at 1.37, with what old servers cannot read",
+        (spec("1.35", True, Stage.BETA, compatible="1.35"), spec("1.37", True, Stage.GA, locked=True)),
+    ),
     Gate("Child", "needs ToBeta", (spec("1.36", False, Stage.BETA),), needs=("ToBeta",)),
 )
 
@@ -89,6 +95,8 @@ RULES = [
         min_compatibility="1.35",
         warning="servers of 1.35 cannot read what uses it",
     ),
+    Case("a later stage keeps the minimum compatibility version", "1.37", off={"Grown"}, min_compatibility="1.34"),
+    Case("at that version the later stage is on", "1.37", on={"Grown"}, min_compatibility="1.35"),
     Case("a gate is removed by the emulation version alone", "1.37", off={"Removed"}, min_compatibility="1.35"),
     Case(
         "a removed gate may not be set, however low the minimum compatibility version is",
@@ -172,3 +180,29 @@ def test_histories_are_in_order_and_needs_are_known() -> None:
     for gate in KNOWN:
         assert [spec.since for spec in gate.history] == sorted({spec.since for spec in gate.history})
         assert set(gate.needs) <= names
+
+
+@pytest.mark.req("4330.2")
+@pytest.mark.parametrize(
+    ("emulation", "gates", "refused"),
+    [
+        ("1.34", "PreferSameTrafficDistribution=false", ""),
+        ("1.34", "PreferSameTrafficDistribution=true", ""),
+        ("1.37", "PreferSameTrafficDistribution=false", "locked to true since 1.35"),
+        ("1.33", "PreferSameTrafficDistribution=true", "Mooring does not have the feature"),
+        ("1.33", "PreferSameTrafficDistribution=false", ""),
+        ("1.32", "PreferSameTrafficDistribution=false", "does not exist at emulation version 1.32"),
+        ("1.36", "ServiceTrafficDistribution=false", "was removed in 1.36"),
+        ("1.37", "Nonsense=false", "unrecognized feature gate"),
+    ],
+)
+def test_gates_that_mooring_does_not_know_can_be_switched_off(emulation: str, gates: str, refused: str) -> None:
+    with pytest.raises(GateError, match=refused) if refused else nullcontext():
+        found = component.resolve(emulation=emulation, gates=gates).gates
+        assert found.enabled("PreferSameTrafficDistribution") is gates.endswith("true")
+
+
+@pytest.mark.req("4330.2")
+def test_all_beta_switches_foreign_gates_off_too() -> None:
+    found = component.resolve(gates="AllBeta=false")
+    assert not found.gates.states["AllowUnsafeMalformedObjectDeletion"].enabled

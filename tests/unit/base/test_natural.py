@@ -1,6 +1,6 @@
 import pytest
 
-from mooring.base.natural import natural
+from mooring.base.natural_sort import natural_key
 
 
 @pytest.mark.parametrize(
@@ -14,4 +14,4 @@ from mooring.base.natural import natural
     ids=["numbers at the end", "numbers anywhere", "zeros", "nothing and very long numbers"],
 )
 def test_numbers_in_names_count_as_numbers(names: list[str]) -> None:
-    assert [natural(name) for name in names] == sorted(natural(name) for name in names)
+    assert [natural_key(name) for name in names] == sorted(natural_key(name) for name in names)

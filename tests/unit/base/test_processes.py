@@ -7,15 +7,15 @@ import signal
 import pytest
 
 from mooring.base import processes
-from mooring.base.processes import end, spawned
+from mooring.base.processes import kill_and_wait, spawn
 from running_up import is_alive
 
 pytestmark = pytest.mark.req("S.4")
 
 
 async def test_who_is_cancelled_while_a_process_ends_waits_until_it_is_gone() -> None:
-    process = await spawned("sleep", "60")
-    ending = asyncio.create_task(end(process))
+    process = await spawn("sleep", "60")
+    ending = asyncio.create_task(kill_and_wait(process))
     await asyncio.sleep(0)
     ending.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -35,7 +35,7 @@ async def test_who_is_cancelled_while_a_process_begins_leaves_none_behind() -> N
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(asyncio, "create_subprocess_exec", slow)
-        beginning = asyncio.create_task(spawned("sleep", "60"))
+        beginning = asyncio.create_task(spawn("sleep", "60"))
         while not begun:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.001)
         beginning.cancel()
@@ -46,10 +46,10 @@ async def test_who_is_cancelled_while_a_process_begins_leaves_none_behind() -> N
 
 
 async def test_what_a_process_has_started_ends_with_it() -> None:
-    process = await spawned("sh", "-c", "sleep 60 & echo $!; wait", stdout=asyncio.subprocess.PIPE)
+    process = await spawn("sh", "-c", "sleep 60 & echo $!; wait", stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     child = int(await process.stdout.readline())
-    await end(process)
+    await kill_and_wait(process)
     async with asyncio.timeout(20):
         while is_alive(child):  # noqa: ASYNC110 - of another process, which tells nobody
             await asyncio.sleep(0.01)
@@ -60,11 +60,11 @@ async def test_what_has_left_the_group_and_keeps_the_output_open_is_not_waited_f
 ) -> None:
     monkeypatch.setattr(processes, "_OUTPUT_SECONDS", 0.05)
     leaving = "setsid sh -c 'echo $$; exec sleep 60' & wait"
-    process = await spawned("sh", "-c", leaving, stdout=asyncio.subprocess.PIPE)
+    process = await spawn("sh", "-c", leaving, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     left = int(await process.stdout.readline())
     async with asyncio.timeout(20):
-        await end(process)
+        await kill_and_wait(process)
     assert process.returncode is not None
     assert is_alive(left)
     os.kill(left, signal.SIGKILL)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mooring.api import names
-from mooring.base.remembering import LONGEST, remembered
+from mooring.base.short_string_cache import MAX_CACHED_LENGTH, cache_short
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext import network_values
 from mooring.constraints.celenv import semver, url_values
@@ -18,13 +18,18 @@ pytestmark = pytest.mark.req("S.4")
 def test_a_short_text_is_worked_out_once_and_a_long_one_every_time() -> None:
     asked: list[str] = []
 
-    @remembered(8)
+    @cache_short(8)
     def length(text: str) -> int:
         asked.append(text)
         return len(text)
 
-    short, long = "x" * LONGEST, "x" * (LONGEST + 1)
-    assert [length(text) for text in (short, short, long, long)] == [LONGEST, LONGEST, LONGEST + 1, LONGEST + 1]
+    short, long = "x" * MAX_CACHED_LENGTH, "x" * (MAX_CACHED_LENGTH + 1)
+    assert [length(text) for text in (short, short, long, long)] == [
+        MAX_CACHED_LENGTH,
+        MAX_CACHED_LENGTH,
+        MAX_CACHED_LENGTH + 1,
+        MAX_CACHED_LENGTH + 1,
+    ]
     assert asked == [short, long, long]
 
 

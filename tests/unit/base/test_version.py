@@ -71,3 +71,9 @@ def test_a_version_out_of_range_is_refused_with_the_range(
 ) -> None:
     with pytest.raises(VersionError, match=named):
         ComponentVersions.resolve(emulation, min_compatibility)
+
+
+@pytest.mark.parametrize("flags", [("1.36.2", None), (None, "1.36.0")])
+def test_a_flag_takes_no_patch_version(flags: tuple[str | None, str | None]) -> None:
+    with pytest.raises(VersionError, match=r"a patch version is not allowed: write 1\.36"):
+        ComponentVersions.resolve(*flags)

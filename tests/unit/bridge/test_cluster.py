@@ -53,22 +53,22 @@ def test_what_has_to_change_is_known_after_any_changes(acts: list[Any]) -> None:
     for what, name, new in acts:
         if what == "pod":
             asked[name] = new
-            cluster.is_asked(name, [RULES[number] for number in sorted(new)])
+            cluster.register(name, [RULES[number] for number in sorted(new)])
             continue
         old = nodes.pop(name, None)
         if new is None:
             if old is not None:
-                cluster.node_left(old)
+                cluster.remove_node(old)
             continue
         nodes[name] = made(Node, {"metadata": {"name": name, "labels": {**new[0], **new[1]}}})
         if old is None:
-            cluster.node_came(nodes[name])
+            cluster.add_node(nodes[name])
         else:
-            cluster.node_changed(old, nodes[name])
+            cluster.update_node(old, nodes[name])
     wanted = [RULES[number] for number in set().union(*asked.values())]
     for name, node in nodes.items():
         labels = node.metadata.labels
-        due = {each.label for each in wanted if each.holds_on(name, own_labels(labels))}
+        due = {each.label for each in wanted if each.is_met_by(name, own_labels(labels))}
         after = {**labels, **cluster.changes_on(name)}
         assert {key for key in after if key.startswith(LABEL_PREFIX) and after[key] == "true"} == due
     stale = {name for each in cluster.rules.values() for name in each.stale}
@@ -86,14 +86,14 @@ def test_what_has_to_change_is_known_after_any_changes(acts: list[Any]) -> None:
 )
 def test_pods_alike_are_released_with_the_values_of_their_time(then: dict[str, str] | None, values: list[str]) -> None:
     cluster = BridgedCluster()
-    cluster.node_came(made(Node, {"metadata": {"name": "a", "labels": {"kernel": "6.1"}}}))
+    cluster.add_node(made(Node, {"metadata": {"name": "a", "labels": {"kernel": "6.1"}}}))
     second = made(Node, {"metadata": {"name": "b", "labels": {"kernel": "6.5"}}})
-    cluster.node_came(second)
+    cluster.add_node(second)
     assert known_values(cluster) == ["6.1", "6.5"]
     if then is None:
-        cluster.node_left(second)
+        cluster.remove_node(second)
     else:
-        cluster.node_changed(second, made(Node, {"metadata": {"name": "b", "labels": then}}))
+        cluster.update_node(second, made(Node, {"metadata": {"name": "b", "labels": then}}))
     assert known_values(cluster) == values
 
 

@@ -86,7 +86,7 @@ def test_webhooks_have_the_names_that_the_bridge_looks_for_and_lead_to_its_servi
             service = hook["clientConfig"]["service"]
             assert (service["name"], service["namespace"]) == ("mooring-bridge", "mooring-bridge")
             assert service["port"] == only("Service")["spec"]["ports"][0]["port"]
-            assert service["path"] in ("/pods", "/nodes")
+            assert service["path"] in ("/pods", "/nodes", "/evictions")
 
 
 @pytest.mark.req("B.9")

@@ -74,13 +74,13 @@ def affinity_of(*terms: Mapping[str, Any]) -> Affinity | None:
 
 def changes_on(node: Node, rules: Sequence[plan.NodeRule]) -> dict[str, str | None]:
     known = BridgedCluster()
-    known.node_came(node)
-    known.is_asked("default/p", rules)
+    known.add_node(node)
+    known.register("default/p", rules)
     return known.changes_on(node.metadata.name)
 
 
 def labelled(node: Node, subject: Pod) -> dict[str, str]:
-    changes = changes_on(node, plan.wanted(subject))
+    changes = changes_on(node, plan.required_rules(subject))
     return {**node.metadata.labels, **{key: value for key, value in changes.items() if value is not None}}
 
 
@@ -186,7 +186,7 @@ def test_more_taints_than_a_pod_can_tolerate_are_told() -> None:
 def test_a_label_that_nobody_asks_for_or_that_somebody_changed_is_mended() -> None:
     stale = {"constraints.mooring.dev/old": "true", LABEL: "edited", "mine": "1", "kernel": "6.1.0"}
     node = made(Node, {"metadata": {"name": "a", "labels": stale}})
-    assert changes_on(node, plan.wanted(pod((), required(KERNEL)))) == {
+    assert changes_on(node, plan.required_rules(pod((), required(KERNEL)))) == {
         "constraints.mooring.dev/old": None,
         LABEL: "true",
     }
@@ -195,7 +195,7 @@ def test_a_label_that_nobody_asks_for_or_that_somebody_changed_is_mended() -> No
 @pytest.mark.req("B.3")
 def test_an_expression_that_counts_labels_does_not_count_ours() -> None:
     subject = pod((), required(term(cel=["node.labels.size() == 1"])))
-    (rule,) = plan.wanted(subject)
+    (rule,) = plan.required_rules(subject)
     node = made(Node, {"metadata": {"name": "a", "labels": {"x": "1", rule.label: "true"}}})
     assert changes_on(node, [rule]) == {}
 

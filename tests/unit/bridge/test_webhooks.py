@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mooring.api import codec
-from mooring.bridge.webhooks import PodReviews, ReviewError, answer, reviewed
+from mooring.bridge.reviews import ReviewError, encode_review, parse_review
+from mooring.bridge.webhooks import PodReviews
 from mooring.constraints import annotations
 from mooring.testing.builders import pod
 
@@ -71,7 +72,7 @@ async def test_pods(new: dict[str, Any], old: dict[str, Any] | None, expected: t
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"request": 5}', b"\xff", b"[" * 100_000])
 def test_what_is_no_review_is_told(body: bytes) -> None:
     with pytest.raises(ReviewError, match="no AdmissionReview"):
-        answer(body)
+        parse_review(body)
 
 
 async def test_an_object_that_is_none_is_told() -> None:
@@ -81,8 +82,8 @@ async def test_an_object_that_is_none_is_told() -> None:
 
 def test_the_answer_names_the_request() -> None:
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "request": {"uid": "u"}}).encode()
-    _, uid, version = answer(body)
-    assert json.loads(reviewed({"allowed": True}, uid, version)) == {
+    _, uid, version = parse_review(body)
+    assert json.loads(encode_review({"allowed": True}, uid, version)) == {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
         "response": {"uid": "u", "allowed": True},

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mooring.cel.tracing import text_of, trace
+from mooring.cel.tracing import source_of, trace
 from mooring.constraints.celenv import NODE
 
 NO_NUMBER = "type conversion error from 'string' to 'int'"
@@ -76,9 +76,9 @@ def test_the_text_of_a_tree_means_the_same(expression: str) -> None:
     environment = NODE.stored_expressions()
     program = environment.compile(expression)
     assert program.expr is not None
-    again = environment.compile(text_of(program.expr))
+    again = environment.compile(source_of(program.expr))
     assert again.expr is not None
-    assert text_of(again.expr) == text_of(program.expr)
+    assert source_of(again.expr) == source_of(program.expr)
 
 
 def test_an_expression_that_does_not_compile_has_no_findings() -> None:

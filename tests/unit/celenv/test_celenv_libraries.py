@@ -148,3 +148,30 @@ def test_counted_cost(case: Cost) -> None:
     labels = {"x20": "x" * 20, "path": "/a"}
     _, cost = KUBERNETES.compile(case.expression).evaluate_counted({"node": {"labels": labels}}, limit=10**6)
     assert cost == case.cost
+
+
+LONG = "https://example.com/" + "abcdefghij" * 8
+TEXT = "abcdefghij" * 3
+
+
+@pytest.mark.req("5500.3", "5500.4")
+@pytest.mark.parametrize(
+    ("expression", "least", "most", "counted"),
+    [
+        (f"strings.quote('{TEXT}')", 3, 3, 3),
+        ("strings.quote('')", 0, 0, 0),
+        (f"strings.quote('{TEXT}').contains('a')", 7, 10, 7),
+        (f"strings.quote(strings.quote('{TEXT}'))", 7, 10, 7),
+        (f"'{TEXT}'.includes('a')", 30, 30, 3),
+        (f"dyn('{TEXT}').includes('a')", 31, 31, 3),
+        ("dyn(['abc', 'b']).includes('a')", 13, 13, 0),
+        ("b'abc'.includes(b'c')", 3, 3, 0),
+        (f"url('{LONG}') == url('https://example.com/abcdefghij')", 14, 16, 14),
+        (f"url('https://example.com/') == url('{LONG}')", 13, 22, 13),
+    ],
+)
+def test_costs_are_those_of_kube_apiserver(expression: str, least: int, most: int, counted: int) -> None:
+    """Measured with the environment of Kubernetes 1.37."""
+    program = KUBERNETES.compile(expression)
+    assert (program.min_cost, program.max_cost) == (least, most)
+    assert program.evaluate_counted({"node": None})[1] == counted

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
+from mooring.advisor.audit.options import component_of_snapshot
 from mooring.advisor.snapshot import Snapshot, dump
 from mooring.base.known_gates import SEMVER_OPERATORS
-from mooring.cli.support.live_server import dumped_component, is_of_a_server
 
 pytestmark = pytest.mark.req("U.4")
 POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}}
@@ -38,11 +38,13 @@ def read(folder: Path, *items: dict[str, Any], **head: Any) -> Snapshot:
 def test_a_dump_is_of_a_server_or_of_none(
     items: list[dict[str, Any]], head: dict[str, Any], known: bool, tmp_path: Path
 ) -> None:
-    assert is_of_a_server(read(tmp_path, *items, **head)) is known
+    assert (component_of_snapshot(read(tmp_path, *items, **head)) is not None) is known
 
 
 def test_real_nodes_mean_stock_kubernetes_in_the_version_of_the_newest_kubelet(tmp_path: Path) -> None:
-    running, notes = dumped_component(read(tmp_path, node("Debian GNU/Linux 12")))
+    found = component_of_snapshot(read(tmp_path, node("Debian GNU/Linux 12")))
+    assert found is not None
+    running, notes = found
     assert str(running.versions.emulation) == "1.35"
     assert "it is taken as Kubernetes 1.35" in " ".join(notes)
 
@@ -50,5 +52,7 @@ def test_real_nodes_mean_stock_kubernetes_in_the_version_of_the_newest_kubelet(t
 @pytest.mark.parametrize("on", [True, False])
 def test_gates_that_a_dump_notes_count(on: bool, tmp_path: Path) -> None:
     version = {"major": "1", "minor": "37", "goVersion": "python3.13"}
-    running, _ = dumped_component(read(tmp_path, POD, server={"version": version, "gates": {SEMVER_OPERATORS: on}}))
-    assert running.gates.enabled(SEMVER_OPERATORS) is on
+    server = {"version": version, "gates": {SEMVER_OPERATORS: on}}
+    found = component_of_snapshot(read(tmp_path, POD, server=server))
+    assert found is not None
+    assert found[0].gates.enabled(SEMVER_OPERATORS) is on

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.req("S.3")
     [("15s", 15.0), ("1m30s", 90.0), ("500ms", 0.5), ("1.5h", 5400.0), ("100us", 0.0001), ("0s", 0.0)],
 )
 def test_durations_as_go_writes_them(text: str, seconds: float) -> None:
-    assert durations.seconds(text) == pytest.approx(seconds)
+    assert durations.parse_seconds(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "15", "s", "-1s", "1 s", "1d", "1s2", "\u0661s"])
 def test_what_is_no_duration_is_told(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration; write one as in 15s or 1m30s"):
-        durations.seconds(text)
+        durations.parse_seconds(text)
 
 
 def test_a_bare_zero_is_a_duration_for_flags() -> None:

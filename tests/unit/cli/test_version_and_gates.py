@@ -140,3 +140,18 @@ def test_every_command_and_option_has_help(name: str) -> None:
     assert command is not None
     assert command.help
     assert [option.name for option in command.params if isinstance(option, click.Option) and not option.help] == []
+
+
+@pytest.mark.req("4330.1")
+@pytest.mark.parametrize("flags", [("--emulation-version", "--emulated-version"), ("--min-compatibility-version",) * 2])
+def test_a_version_given_twice_is_refused(flags: tuple[str, str]) -> None:
+    done = run("version", flags[0], "1.36", flags[1], "1.35")
+    assert done.exit_code == 2
+    assert f"{flags[0]} is given twice, as 1.36 and 1.35" in done.output
+
+
+@pytest.mark.req("4330.2")
+def test_gates_given_in_several_flags_all_count() -> None:
+    flags = ("--feature-gates", "PodLevelResources=false", "--feature-gates", "StorageCapacityScoring=false")
+    shown = {row["name"]: row["enabled"] for row in json.loads(run("gates", *flags, "-o", "json").output)}
+    assert (shown["PodLevelResources"], shown["StorageCapacityScoring"]) == (False, False)

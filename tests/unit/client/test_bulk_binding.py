@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from client_fakes import Answer, FakeTransport, json_response, lost
-from mooring.api import codec, errors, protobuf_writing
+from mooring.api import codec, errors, protobuf_encoding
 from mooring.api.core_v1 import Binding, ObjectReference
 from mooring.api.meta_v1 import ObjectMeta, Status
 from mooring.client import BulkBinding, Client, TransportError
@@ -108,7 +108,7 @@ async def test_a_server_without_the_call_is_told_in_protobuf() -> None:
 
 async def test_a_refusal_in_protobuf_is_understood() -> None:
     refused = errors.conflict("pods", "a", "it is on node n2").status
-    body = protobuf_writing.encode("v1", "Status", protobuf_writing.message(codec.to_tree(refused), Status))
+    body = protobuf_encoding.encode("v1", "Status", protobuf_encoding.message(codec.to_tree(refused), Status))
     transport = FakeTransport(
         lambda request: Response(409, {}, body) if "/pods/" in request.path else errors.path_not_found()
     )
@@ -160,31 +160,6 @@ async def test_what_comes_while_two_calls_are_under_way_goes_with_the_next() -> 
         *[[errors.Conflict, type(None)]] * 3,
     ]
     assert [len(json.loads(request.body)["items"]) for request in slow.requests] == [2, 2, 6]
-
-
-@pytest.mark.parametrize(
-    ("bulk", "pods", "pauses"),
-    [
-        pytest.param(errors.path_not_found(), 31, False, id="not for few"),
-        pytest.param(errors.path_not_found(), 300, True, id="for many"),
-        pytest.param(None, 3000, False, id="not for groups"),
-    ],
-)
-async def test_answers_are_let_come_together(
-    bulk: Answer | None, pods: int, pauses: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paused: list[float] = []
-    monkeypatch.setattr("mooring.client.bulk_binding.time.sleep", paused.append)
-    slow = Slow(Server(bulk))
-    asked = asyncio.ensure_future(
-        BulkBinding(Client(slow, user_agent="t")).bind([binding(f"p{number}") for number in range(pods)])
-    )
-    while not asked.done():
-        await slow.answer()
-    assert bool(paused) == pauses
-    paused.clear()
-    await slow.answer()
-    assert not paused  # not after all is done
 
 
 async def test_single_calls_become_more_as_they_are_answered() -> None:

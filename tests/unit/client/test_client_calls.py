@@ -302,7 +302,7 @@ async def test_calls_that_name_nothing_are_refused_before_they_are_sent(
     call: Callable[[Client], Awaitable[Any]],
 ) -> None:
     client, transport = answering(json_response(POD))
-    with pytest.raises(ValueError, match=r"namespace|cannot be|not among"):
+    with pytest.raises(ValueError, match=r"namespace|cannot be|not served"):
         await call(client)
     assert transport.requests == []
 

@@ -101,7 +101,7 @@ def test_both_forms_agree_on_node_selectors(
         else:
             columns.put(row, f"node-{row}", labels)
             nodes[row] = labels
-        selector = node_selector.selector(NodeSelector(node_selector_terms=terms), OPTIONS)
+        selector = node_selector.compile_selector(NodeSelector(node_selector_terms=terms), OPTIONS)
         liked = [PreferredSchedulingTerm(weight=3 + index, preference=term) for index, term in enumerate(terms)]
         asked.append((RequiredAffinity(wanted, selector), node_selector.preferred_terms(liked, OPTIONS)))
         for required, preferred in asked:  # earlier questions again: their verdicts must have kept up
@@ -268,7 +268,7 @@ class TestLabelColumns:
         for row in range(600):
             columns.put(row, f"node-{row}", {"host": str(row), "zone": "abc"[row % 3], "cores": str(row % 2)})
         source = NodeSelectorTerm(match_cel_expressions=["node.labels['zone'] == 'a' && node.labels['cores'] == '1'"])
-        selector = node_selector.selector(NodeSelector(node_selector_terms=[source]), OPTIONS)
+        selector = node_selector.compile_selector(NodeSelector(node_selector_terms=[source]), OPTIONS)
         assert columns.selector_mask(selector).sum() == 100
         assert len(columns._columns["cores", "zone"].samples) == 1 + 6
 

@@ -84,7 +84,7 @@ class TestNodeAffinityCompiler:
         ids=lambda case: case.name,
     )
     def test(self, case: OfNode) -> None:
-        found = expressions.node_expression(case.expression)
+        found = expressions.compile_node_expression(case.expression)
         if case.matches is None:
             assert found is None
         else:
@@ -117,7 +117,7 @@ class TestCacheDoesNotCacheErrors:
         expressions.taint_expressions.clear()
         expressions.node_expressions.clear()
         assert not expressions.matches_taint("taint.key ==", GPU)
-        assert expressions.node_expression("node.labels[") is None
+        assert expressions.compile_node_expression("node.labels[") is None
         assert (len(expressions.taint_expressions), len(expressions.node_expressions)) == (0, 0)
 
 

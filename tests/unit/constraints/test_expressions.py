@@ -31,7 +31,7 @@ READS = [
 @pytest.mark.req("5721.9")
 @pytest.mark.parametrize("case", READS, ids=lambda case: case.id)
 def test_the_label_keys_that_an_expression_reads_are_known(case: Reads) -> None:
-    found = expressions.node_expression(case.expression)
+    found = expressions.compile_node_expression(case.expression)
     assert found is not None
     assert found.reads == case.keys
 
@@ -53,13 +53,13 @@ def test_whether_an_expression_reads_the_time_is_known(expression: str, expected
 class TestCost:
     def test_more_labels_than_the_estimate_assumes_are_fine(self) -> None:
         many = {f"key-{number}": "x" for number in range(2000)}
-        found = expressions.node_expression("node.labels.all(key, key.startsWith('key'))")
+        found = expressions.compile_node_expression("node.labels.all(key, key.startsWith('key'))")
         assert found is not None
         assert found.matches(many)
 
     def test_an_expression_stops_at_the_limit(self) -> None:
         many = {f"key-{number}": "x" for number in range(2000)}
-        found = expressions.node_expression("node.labels.all(a, node.labels.all(b, a.size() + b.size() > 0))")
+        found = expressions.compile_node_expression("node.labels.all(a, node.labels.all(b, a.size() + b.size() > 0))")
         assert found is not None
         assert found.matches({"a": "b"})
         assert not found.matches(many)
@@ -73,8 +73,8 @@ class TestCost:
 def test_tolerations_and_affinity_have_a_cache_each_and_errors_are_not_kept() -> None:
     expressions.node_expressions.clear()
     expressions.taint_expressions.clear()
-    assert expressions.node_expression("true") is expressions.node_expression("true")
-    assert expressions.node_expression("node.none") is None
+    assert expressions.compile_node_expression("true") is expressions.compile_node_expression("true")
+    assert expressions.compile_node_expression("node.none") is None
     assert (len(expressions.node_expressions), len(expressions.taint_expressions)) == (1, 0)
     assert expressions.matches_taint("true", Taint(key="a", effect="NoSchedule"))
     assert (len(expressions.node_expressions), len(expressions.taint_expressions)) == (1, 1)

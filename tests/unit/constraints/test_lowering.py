@@ -30,9 +30,9 @@ from mooring.constraints import node_selector, tolerations
 from mooring.constraints.lowering import (
     LABEL_VALUE,
     STOCK,
-    NodeWords,
+    NodeProperties,
     constraint_of,
-    is_foreign,
+    is_unsupported,
     lower_pod,
     lower_term,
     lower_tolerations,
@@ -180,7 +180,7 @@ def test_stock_rules_on_what_a_node_reads_equal_the_new_rules_on_what_is_stored(
     name, (options, knows_comparisons) = NAMES[0], gates
     known = ConstraintOptions(knows_comparisons, False, False)
     pod = pod_with(tolerated, selector)
-    spec = wire(lower_pod(pod, NodeWords(tuple(of_node), labels, known), options).spec)
+    spec = wire(lower_pod(pod, NodeProperties(tuple(of_node), labels, known), options).spec)
     for effect in EFFECTS:
         judged = stock_rules.untolerated(wire(of_node), spec.get("tolerations", []), effect, knows_comparisons)
         assert judged == wire(tolerations.find_untolerated(of_node, tolerated, options, frozenset({effect})))
@@ -193,7 +193,7 @@ def test_stock_rules_on_what_a_node_reads_equal_the_new_rules_on_what_is_stored(
         (selector or NodeSelector()).node_selector_terms,
         strict=True,
     ):
-        compiled = node_selector.term(weighted, options)
+        compiled = node_selector.compile_term(weighted, options)
         assert stock_rules.meets_term(entry["preference"], labels, name) is bool(
             compiled and compiled.matches(labels, name)
         )
@@ -241,7 +241,7 @@ def test_new_taints_only_add_tolerations_and_none_stands_twice(
     ]
     for before, after in pairwise(seen):
         assert all(entry in after for entry in before)
-    foreign = sum(is_foreign(entry) for entry in tolerated)
+    foreign = sum(is_unsupported(entry) for entry in tolerated)
     kept = len(tolerated) - foreign
     distinct = {(taint.key, taint.value, taint.effect) for node in nodes for taint in node}
     assert len(seen[-1]) <= kept + len(distinct)
@@ -253,7 +253,7 @@ def test_new_taints_only_add_tolerations_and_none_stands_twice(
 def test_a_term_for_a_cluster_chooses_the_same_nodes_by_its_label(
     nodes: list[dict[str, str]], term: NodeSelectorTerm, options: ConstraintOptions
 ) -> None:
-    constraint, original = constraint_of(term, options), node_selector.term(term, options)
+    constraint, original = constraint_of(term, options), node_selector.compile_term(term, options)
     lowered = wire(lower_term(term, options))
     values = {key: [node[key] for node in nodes if key in node] for key in ("kernel", "zone", "cores")}
     second = term_of_known_values(term, values, options)
@@ -400,7 +400,7 @@ def test_a_node_that_knows_the_words_reads_the_original() -> None:
         [Toleration(key="sla", operator="Gt", value="950"), Toleration(expression="true")],
         NodeSelector(node_selector_terms=[semver("6.0")]),
     )
-    assert lower_pod(pod, NodeWords((), {}, ALL_ON), ALL_ON) is pod
+    assert lower_pod(pod, NodeProperties((), {}, ALL_ON), ALL_ON) is pod
 
 
 @pytest.mark.req("N.3")
@@ -409,7 +409,7 @@ def test_what_the_control_plane_has_switched_off_never_matches_for_a_node_that_w
     pod = pod_with(
         [Toleration(key="sla", operator="Gt", value="950")], NodeSelector(node_selector_terms=[semver("6.0")])
     )
-    read = lower_pod(pod, NodeWords((taint,), {"kernel": "6.1"}, ALL_ON), STOCK)
+    read = lower_pod(pod, NodeProperties((taint,), {"kernel": "6.1"}, ALL_ON), STOCK)
     assert read.spec.tolerations == []
     assert not stock_rules.meets_required(wire(read.spec), {"kernel": "6.1"}, "node-0")
 
@@ -419,14 +419,14 @@ def test_what_the_control_plane_has_switched_off_never_matches_for_a_node_that_w
 def test_a_volume_says_to_a_node_whether_it_can_be_used_there(kernel: str, usable: bool) -> None:
     affinity = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=[semver("6.0")]))
     volume = PersistentVolume(spec=PersistentVolumeSpec(node_affinity=affinity))
-    read = wire(lower_volume(volume, NodeWords((), {"kernel": kernel}), ALL_ON))
+    read = wire(lower_volume(volume, NodeProperties((), {"kernel": kernel}), ALL_ON))
     assert stock_rules.meets_selector(read["spec"]["nodeAffinity"]["required"], {"kernel": kernel}, "node-0") is usable
 
 
 @pytest.mark.req("N.4")
 def test_what_has_no_new_words_is_the_same_object() -> None:
     plain = Pod(spec=PodSpec(tolerations=[Toleration(key="sla", operator="Exists")]))
-    assert lower_pod(plain, NodeWords((), {}), ALL_ON) is plain
+    assert lower_pod(plain, NodeProperties((), {}), ALL_ON) is plain
     in_zone = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=[ZONE_A])])
     volume = PersistentVolume(spec=PersistentVolumeSpec(node_affinity=VolumeNodeAffinity(required=in_zone)))
-    assert lower_volume(volume, NodeWords((), {}), ALL_ON) is volume
+    assert lower_volume(volume, NodeProperties((), {}), ALL_ON) is volume

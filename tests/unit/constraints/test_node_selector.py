@@ -38,7 +38,7 @@ def term(*requirements: NodeSelectorRequirement, cel: tuple[str, ...] = (), name
 
 
 def matches(*terms: NodeSelectorTerm, options: ConstraintOptions = ALL_ON, name: str = "node-1") -> bool:
-    selector = node_selector.selector(NodeSelector(node_selector_terms=list(terms)), options)
+    selector = node_selector.compile_selector(NodeSelector(node_selector_terms=list(terms)), options)
     return selector.matches(LABELS, name)
 
 

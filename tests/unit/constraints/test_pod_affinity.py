@@ -6,7 +6,7 @@ import pytest
 
 from mooring.api.core_v1 import PodAffinityTerm, WeightedPodAffinityTerm
 from mooring.api.meta_v1 import LabelSelector, LabelSelectorRequirement
-from mooring.constraints.pod_affinity import affinity_term, weighted_affinity_term
+from mooring.constraints.pod_affinity import compile_affinity_term, compile_weighted_term
 
 WEB = LabelSelector(match_labels={"app": "web"})
 ALL = LabelSelector()
@@ -49,7 +49,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_namespaces(case: Case) -> None:
-    compiled = affinity_term(case.term, "own")
+    compiled = compile_affinity_term(case.term, "own")
     found = {name for name, labels in NAMESPACES.items() if compiled.matches(name, {"app": "web"}, labels)}
     assert found == case.namespaces
 
@@ -59,14 +59,14 @@ def test_label_keys_are_not_merged_again() -> None:
     source = term(WEB)
     source.match_label_keys = ["version"]
     source.mismatch_label_keys = ["tenant"]
-    assert affinity_term(source, "own") == affinity_term(term(WEB), "own")
+    assert compile_affinity_term(source, "own") == compile_affinity_term(term(WEB), "own")
 
 
 def test_terms_that_ask_for_the_same_are_equal() -> None:
-    assert affinity_term(term(WEB, ("b", "a")), "x") == affinity_term(term(WEB, ("a", "b", "a")), "y")
-    assert len({affinity_term(term(WEB), "x"), affinity_term(term(WEB), "y")}) == 2
+    assert compile_affinity_term(term(WEB, ("b", "a")), "x") == compile_affinity_term(term(WEB, ("a", "b", "a")), "y")
+    assert len({compile_affinity_term(term(WEB), "x"), compile_affinity_term(term(WEB), "y")}) == 2
 
 
 def test_a_weight_goes_with_its_term() -> None:
-    weighted = weighted_affinity_term(WeightedPodAffinityTerm(weight=7, pod_affinity_term=term(WEB)), "own")
+    weighted = compile_weighted_term(WeightedPodAffinityTerm(weight=7, pod_affinity_term=term(WEB)), "own")
     assert (weighted.weight, weighted.term.topology_key) == (7, "zone")

@@ -61,7 +61,7 @@ def test_tolerant_parsing(case: Parse) -> None:
         with pytest.raises(SemverError) as caught:
             parse_tolerant(case.text)
         assert case.error in str(caught.value)
-        assert semver.tolerant_or_none(case.text) is None
+        assert semver.parse_tolerant_or_none(case.text) is None
     else:
         assert parse_tolerant(case.text).canonical == case.canonical
 
@@ -176,14 +176,14 @@ def test_only_semver_errors_come_out(text: str) -> None:
 
 @pytest.mark.req("5721.9")
 def test_a_value_is_parsed_once() -> None:
-    semver._parsed_tolerantly.cache_clear()
+    semver._parse_tolerant_cached.cache_clear()
     for _ in range(100):
         parse_tolerant("9.8.7-once")
-        semver.tolerant_or_none("not-once")
-    assert semver._parsed_tolerantly.cache_info().misses == 2
+        semver.parse_tolerant_or_none("not-once")
+    assert semver._parse_tolerant_cached.cache_info().misses == 2
 
 
 def test_long_texts_are_not_kept() -> None:
-    before = semver._parsed_tolerantly.cache_info().currsize
+    before = semver._parse_tolerant_cached.cache_info().currsize
     parse_tolerant("1.2.3+" + "a" * 1000)
-    assert semver._parsed_tolerantly.cache_info().currsize == before
+    assert semver._parse_tolerant_cached.cache_info().currsize == before

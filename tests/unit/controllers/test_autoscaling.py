@@ -18,7 +18,7 @@ from mooring.api.autoscaling_v2 import (
 from mooring.api.core_v1 import Pod
 from mooring.controllers.autoscaling import pace
 from mooring.controllers.autoscaling.measures import Measures, NoMeasureError
-from mooring.controllers.autoscaling.proposals import Tolerance, by_pods, by_value, by_value_per_pod
+from mooring.controllers.autoscaling.proposals import Tolerance, by_pods, by_value, propose_per_pod
 from mooring.controllers.simulated_nodes import create_nodes, numbered
 from mooring.testing.builders import pod
 
@@ -92,8 +92,8 @@ def test_one_value_for_all_and_one_that_pods_share() -> None:
     assert by_value(pods, 20_000, 3, 10_000, Tolerance()).replicas == 4
     assert by_value(pods, 10_500, 3, 10_000, Tolerance()).replicas == 3
     assert by_value([], 3_000, 0, 1_000, Tolerance()).replicas == 3
-    assert by_value_per_pod(45_000, 3, 10_000, Tolerance()).replicas == 5
-    assert by_value_per_pod(31_000, 3, 10_000, Tolerance()).replicas == 3
+    assert propose_per_pod(45_000, 3, 10_000, Tolerance()).replicas == 5
+    assert propose_per_pod(31_000, 3, 10_000, Tolerance()).replicas == 3
 
 
 def rules(window: int | None, *policies: tuple[str, int, int], select: str = "Max") -> HPAScalingRules:
@@ -148,7 +148,7 @@ PACED = [
 def test_how_fast_a_workload_follows(case: Paced) -> None:
     history = pace.History(list(case.recommended), list(case.changed))
     behavior = HorizontalPodAutoscalerBehavior(scale_up=case.up, scale_down=case.down)
-    decision = pace.decide(behavior, history, pace.Wish(case.current, case.wanted, 1, 100, 1000.0))
+    decision = pace.decide(behavior, history, pace.Request(case.current, case.wanted, 1, 100, 1000.0))
     assert (decision.replicas, decision.limited[1]) == (case.expected, case.reason)
 
 

@@ -13,7 +13,7 @@ from mooring.api.meta_v1 import ObjectMeta
 from mooring.client import Client, Informers
 from mooring.client.in_process import InProcessTransport
 from mooring.controllers.controller import Context, Controller, split_key
-from mooring.controllers.options import UnknownControllerError, chosen
+from mooring.controllers.options import UnknownControllerError, select_controllers
 from mooring.controllers.workloads.expectations import GIVE_UP_SECONDS, Expectations
 from mooring.testing.clock import MockClock, settle
 
@@ -38,12 +38,12 @@ CHOICES = [
 
 @pytest.mark.parametrize("case", CHOICES, ids=lambda case: case.name)
 def test_which_controllers_run(case: Choice) -> None:
-    assert chosen(case.wanted, ["a", "b", "c"]) == case.expected
+    assert select_controllers(case.wanted, ["a", "b", "c"]) == case.expected
 
 
 def test_a_name_that_is_none_is_refused_with_those_there_are() -> None:
     with pytest.raises(UnknownControllerError, match="there is no controller -x: there are a, b"):
-        chosen(["*", "-x"], ["b", "a"])
+        select_controllers(["*", "-x"], ["b", "a"])
 
 
 async def _nobody(_: object) -> Any:

@@ -60,7 +60,7 @@ FENCES = [
 
 @pytest.mark.parametrize("case", FENCES, ids=lambda case: case.name)
 def test_surge_and_unavailable(case: Fence) -> None:
-    found = pace.surge_and_unavailable(deployment(case.replicas, case.surge, case.unavailable))
+    found = pace.resolve_surge_and_unavailable(deployment(case.replicas, case.surge, case.unavailable))
     assert found == case.expected
 
 
@@ -223,7 +223,7 @@ SCALES = [
 
 @pytest.mark.parametrize("case", SCALES, ids=lambda case: case.name)
 def test_scaling_on_the_way(case: Scale) -> None:
-    assert pace.scaled_sizes(case.deployment, case.new, case.old) == case.expected
+    assert pace.compute_scaled_sizes(case.deployment, case.new, case.old) == case.expected
 
 
 @pytest.mark.parametrize(

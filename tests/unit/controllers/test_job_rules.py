@@ -103,7 +103,7 @@ FAILURES = [
 @pytest.mark.parametrize("case", FAILURES, ids=lambda case: case.name)
 def test_what_a_failure_policy_says(case: Failure) -> None:
     job = Job(spec=JobSpec(pod_failure_policy=PodFailurePolicy(rules=case.rules)))
-    assert job_policies.judge_failure(job, case.pod).action == case.action
+    assert job_policies.failure_action(job, case.pod).action == case.action
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ SUCCESSES = [
 @pytest.mark.parametrize("case", SUCCESSES, ids=lambda case: case.name)
 def test_when_a_success_policy_is_met(case: Success) -> None:
     job = Job(spec=JobSpec(completions=10, success_policy=SuccessPolicy(rules=[case.rule])))
-    assert (job_policies.met_success_rule(job, IndexSet(case.completed)) is not None) is case.met
+    assert (job_policies.find_met_success_rule(job, IndexSet(case.completed)) is not None) is case.met
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ PAUSES = [
 
 @pytest.mark.parametrize("case", PAUSES, ids=lambda case: case.name)
 def test_the_pause_after_failures(case: Pause) -> None:
-    assert job_policies.pause_after(case.failed, case.succeeded, NOW) == case.expected
+    assert job_policies.backoff_after(case.failed, case.succeeded, NOW) == case.expected
 
 
 @dataclass(frozen=True)
@@ -227,5 +227,5 @@ def test_what_is_no_schedule(text: str, zone: str | None) -> None:
 def test_the_latest_of_very_many_missed_times_is_found() -> None:
     owner = CronJob(metadata=ObjectMeta(name="c", creation_timestamp="2026-01-01T00:00:00Z"))
     now = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)
-    found = cron_job.missed(owner, Schedule("*/5 * * * *", UTC), now)
+    found = cron_job.find_missed(owner, Schedule("*/5 * * * *", UTC), now)
     assert (found.latest, found.many) == (datetime(2026, 6, 1, 12, 0, tzinfo=UTC), True)

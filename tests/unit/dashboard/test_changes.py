@@ -73,7 +73,7 @@ async def test_a_pod_is_deleted(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, shop()) as cluster, cluster.dashboard(allow_changes=True) as page:
         shown = (await page.change(what="delete-pod", namespace="default", name="huge")).json
         assert shown["commands"] == ["kubectl delete -n default pod huge"]
-        assert shown["caveat"] == "nobody makes it again: it is gone for good"
+        assert shown["caveat"] == "no controller creates it again: it is gone for good"
         assert (await page.change(shown["name"])).json["problem"] == ""
         with pytest.raises(NotFound):
             await cluster.client.get(Pod, "huge", "default")
@@ -82,7 +82,7 @@ async def test_a_pod_is_deleted(tmp_path: Path) -> None:
 @pytest.mark.req("D.3")
 async def test_what_explain_found_is_done_as_it_was_suggested(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, shop()) as cluster, cluster.dashboard(allow_changes=True) as page:
-        found = await page.data("pending/help/default/new-kernel")
+        found = await page.data("pending/help/pod/default/new-kernel")
         labelling = next(each for each in found["suggestions"] if each["summary"].startswith("label node east"))
         wanted = {"kind": "pod", "namespace": "default", "name": "new-kernel", "summary": labelling["summary"]}
         shown = (await page.change(what="suggestion", **wanted)).json
@@ -90,18 +90,18 @@ async def test_what_explain_found_is_done_as_it_was_suggested(tmp_path: Path) ->
         assert (await page.change(shown["name"])).json["problem"] == ""
         node = await _node(cluster, labelling["node"])
         assert f"kernel={node.metadata.labels['kernel']}" in shown["commands"][0]
-        again = await page.until("pending/help/default/new-kernel", lambda found: found["state"] == "Schedulable")
+        again = await page.until("pending/help/pod/default/new-kernel", lambda found: found["state"] == "Schedulable")
         assert again["node"] == labelling["node"]
 
 
 async def test_what_takes_several_steps_is_left_to_people(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, shop()) as cluster, cluster.dashboard(allow_changes=True) as page:
-        found = (await page.data("pending/help/default/new-kernel"))["suggestions"]
+        found = (await page.data("pending/help/pod/default/new-kernel"))["suggestions"]
         several = [each for each in found if "| kubectl replace" in each["changes"][0]["command"]]
         assert several
         wanted = {"kind": "pod", "namespace": "default", "name": "new-kernel", "summary": several[0]["summary"]}
         assert (await page.change(what="suggestion", **wanted)).status == 404
-        buttons = (await page.get("pending/help/default/new-kernel")).text.count("Do it …")
+        buttons = (await page.get("pending/help/pod/default/new-kernel")).text.count("Do it …")
         assert 0 < buttons < len(found)
 
 
@@ -223,7 +223,7 @@ async def test_a_change_is_not_made_by_following_a_link() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["", "pending", "pods/default/huge", "nodes/west-0", "pending/help/default/new-kernel"]
+    "path", ["", "pending", "pods/default/huge", "nodes/west-0", "pending/help/pod/default/new-kernel"]
 )
 async def test_without_the_flag_there_is_no_button_and_no_address(path: str) -> None:
     async with dashboard(Snapshot("the test", shop())) as page:

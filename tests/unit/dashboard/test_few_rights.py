@@ -34,18 +34,19 @@ async def test_a_role_in_one_namespace_shows_that_one_and_says_what_is_missing(t
                 assert "secret-plan" not in text
             shown = {path: await _text(page, path) for path in (*VIEWS, "pods/default/web-0", "nodes/east-0")}
             eviction = await _text(page, "nodes/east-0/eviction", key="a", effect="NoExecute")
-            helps = await _text(page, "pending/help/default/huge")
+            helps = await _text(page, "pending/help/pod/default/huge")
             tried = await _text(page, "expressions/try", kind="node", expression="'a' in node.labels")
             audit = await _text(page, "versions/audit")
             simulated = (await page.post("what-if/run", scenario="")).text
             figures = await page.data()
     assert (figures["running"], figures["pending"]) == (8, 3)
     assert re.search(r"\?\s+nodes", shown[""])
-    for text in (shown[""], shown["nodes"], shown["nodes/east-0"], shown["pods/default/huge"], eviction, helps, tried):
+    for text in (shown[""], shown["nodes"], shown["nodes/east-0"], shown["pods/default/huge"], eviction, tried):
         assert NO_NODES in text
-    assert "in the scheduler's own words, for you may not read nodes" in shown["pending"]
+    assert "you may not read nodes" in helps
+    assert "in the scheduler's own words: you may not read nodes" in shown["pending"]
     assert "No node has a taint" not in shown["pods/default/huge"]
-    assert "the pod is on node east-0; why cannot be said" in shown["pods/default/web-0"]
+    assert "the pod runs on node east-0; why there cannot be said" in shown["pods/default/web-0"]
     assert "0 of 0" not in tried
     assert "not looked at, for want of rights" in audit
     assert NO_NODES in unescape(simulated)
@@ -60,7 +61,7 @@ async def test_nobody_with_no_rights_is_shown_that_nothing_is_there(tmp_path: Pa
     for path in ("", "pending", "pods"):
         assert NO_PODS in shown[path]
     assert re.search(r"\?\s+pods with a node", shown[""])
-    assert "No pod is pending" not in shown["pending"]
+    assert "Every pod runs" not in shown["pending"]
     assert NO_NODES in shown["nodes"]
     assert answer.status == 404
     assert NO_PODS in unescape(answer.text)

@@ -26,6 +26,7 @@ class Asking:
         Asking("the address as it was printed is answered", 200),
         Asking("localhost is the same machine", 200, headers={"host": f"localhost:{PORT}"}),
         Asking("an address without a token is refused", 403, path="/"),
+        Asking("the icon that browsers ask for beside fragments needs no token", 200, path="/favicon.ico"),
         Asking("a wrong token is refused", 403, path="/another-token/"),
         Asking("the beginning of the token is not enough", 403, path=f"/{TOKEN[:-1]}/"),
         Asking("the style sheet needs the token too", 403, path="/static/dashboard.css"),

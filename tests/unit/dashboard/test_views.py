@@ -11,18 +11,20 @@ from click.testing import CliRunner
 
 from dashboard_calls import Caller, dashboard, dumped, shop
 from mooring.advisor.snapshot import Snapshot
+from mooring.api.core_v1 import Pod
 from mooring.cli.main import mooring
 from mooring.testing.builders import node, pod
 
 PAGES = (
     "",
     "pending",
-    "pending/help/default/huge",
+    "pending/help/pod/default/huge",
     "pods",
     "pods/default/huge",
     "pods/default/web-0",
     "nodes",
     "what-if",
+    "upgrade",
     "versions",
     "expressions",
 )
@@ -73,17 +75,48 @@ async def test_the_map_groups_nodes_by_any_label() -> None:
 
 
 @pytest.mark.req("D.3")
-async def test_pending_pods_are_grouped_by_reason_with_what_wakes_them() -> None:
+async def test_pods_that_do_not_run_are_grouped_by_cause() -> None:
     async with dashboard(Snapshot("the test", [*shop(), pod("huge-2", cpu="100")])) as caller:
-        shown = await caller.data("pending")
+        shown = (await caller.data("pending"))["overview"]
+        helps = (await caller.get("pending/help/pod/default/huge")).text
     assert shown["pods"] == 4
-    first = shown["reasons"][0]
-    assert first["pods"] == 2
+    first = shown["groups"][0]
+    assert (first["pods"], first["cause"]) == (2, "NoNodeLargeEnough")
     assert "3 Insufficient cpu" in first["message"]
-    assert any("a node is added" in each for each in first["wakes"])
-    gated = next(each for each in shown["reasons"] if "scheduling gates" in each["message"])
-    assert gated["waiting"][0]["queue"] == "gated"
-    assert gated["waiting"][0]["position"] == 0
+    assert "tried again when a node is added" in helps
+    gated = next(each for each in shown["groups"] if each["cause"] == "SchedulingGated")
+    assert [each["name"] for each in gated["members"]] == ["gated"]
+
+
+@pytest.mark.req("D.3")
+async def test_unrelated_pods_of_their_own_are_not_one_group() -> None:
+    def claiming(name: str) -> Pod:
+        return pod(name, spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]})
+
+    pods = [
+        pod("gated", spec={"schedulingGates": [{"name": "example.com/wait"}]}),
+        pod("other", spec={"schedulerName": "volcano"}),
+        claiming("one"),
+        claiming("two"),
+    ]
+    async with dashboard(Snapshot("the test", [node("a"), *pods])) as caller:
+        shown = (await caller.data("pending"))["overview"]
+    assert {(each["cause"], each["members"][0]["name"]) for each in shown["groups"]} == {
+        ("SchedulingGated", "gated"),
+        ("OtherScheduler", "other"),
+        ("MissingClaim", "one"),
+        ("MissingClaim", "two"),
+    }
+
+
+@pytest.mark.req("D.3")
+async def test_the_list_is_filtered_by_namespace_owner_and_words() -> None:
+    selecting = pod("c", spec={"nodeSelector": {"disk": "ssd"}})
+    pods = [pod("a", cpu="100"), pod("b", cpu="200", namespace="shop"), selecting]
+    async with dashboard(Snapshot("the test", [node("n"), *pods])) as caller:
+        for query, name in (({"namespace": "shop"}, "b"), ({"owner": "c"}, "c"), ({"search": "disk"}, "c")):
+            shown = (await caller.data("pending", **query))["overview"]
+            assert [group["members"][0]["name"] for group in shown["groups"]] == [name], query
 
 
 @pytest.mark.req("D.3", "D.4", "D.8")
@@ -94,7 +127,19 @@ async def test_a_pod_is_explained_as_the_command_does(name: str, tmp_path: Path)
     async with dashboard(Snapshot(said["origin"], shop())) as caller:
         for _ in range(2):  # the second question has the same answer: the engine is left as it was
             assert (await caller.data(f"pods/default/{name}"))["explanation"] == said
-            assert await caller.data(f"pending/help/default/{name}") == said
+            assert await caller.data(f"pending/help/pod/default/{name}") == said
+
+
+@pytest.mark.req("D.4")
+@pytest.mark.parametrize("bound", ["", "a"], ids=["pending", "bound"])
+async def test_a_pod_of_another_scheduler_has_a_page(bound: str) -> None:
+    objects = [node("a"), pod("p", spec={"schedulerName": "other", "nodeName": bound})]
+    async with dashboard(Snapshot("the test", objects)) as caller:
+        shown = await caller.data("pods/default/p")
+        page = await caller.get("pods/default/p")
+    assert shown["matrix"]["rows"] == []
+    assert page.status == 200
+    assert "the scheduler other" in page.text
 
 
 @pytest.mark.req("D.4")
@@ -230,11 +275,12 @@ async def test_the_list_of_pending_pods_gives_the_reasons_that_the_command_gives
     counts = command("simulate", "--from", path, "--keep-pending")["counts"]
     async with dashboard(Snapshot("the test", shop())) as caller:
         shown = await caller.data("pending")
-    assert shown["pods"] == sum(reason["pods"] for reason in shown["reasons"]) == counts["pending"]
-    for reason in shown["reasons"]:
-        for waiting in reason["waiting"]:
-            said = command("explain", "pod", waiting["example"], "--from", path)
-            assert reason["message"] in (said["message"].partition(" preemption:")[0], said["summary"])
+    found = shown["overview"]
+    assert found["pods"] == sum(group["pods"] for group in found["groups"]) == counts["pending"]
+    for group in found["groups"]:
+        for member in group["members"]:
+            said = command("explain", "pod", f"{member['namespace']}/{member['example']}", "--from", path)
+            assert (group["cause"], group["summary"]) == (said["cause"], said["summary"])
 
 
 @pytest.mark.req("D.4", "D.8")
@@ -266,3 +312,23 @@ async def test_a_node_is_as_full_as_a_simulation_says(tmp_path: Path) -> None:
         for shown in (listed[each["name"]], alone[each["name"]]):
             assert {amount["resource"]: round(amount["part"], 4) for amount in shown["amounts"]} == each["before"]
         assert len(alone[each["name"]]["pods"]) == each["pods"]
+
+
+@pytest.mark.req("E.1")
+async def test_the_upgrade_is_checked_as_the_command_checks_it(tmp_path: Path) -> None:
+    path = dumped(shop(), tmp_path / "dump.json")
+    run = CliRunner().invoke(
+        mooring, ["upgrade-check", "--from", str(path), "--from-version", "1.36", "--to", "1.37", "-o", "json"]
+    )
+    said = json.loads(run.stdout)
+    async with dashboard(Snapshot("the test", shop())) as caller:
+        shown = await caller.data("upgrade/check", start="1.36", to="1.37")
+    assert (shown["verdict"], shown["reasons"]) == (said["verdict"], said["reasons"])
+    assert shown["rollout"]["nodes"] == said["rollout"]["nodes"]
+
+
+@pytest.mark.req("E.1")
+@pytest.mark.parametrize(("start", "to"), [("x", "1.37"), ("1.36", "9.9"), ("", "")])
+async def test_a_release_that_is_not_known_is_a_sentence(start: str, to: str) -> None:
+    async with dashboard(Snapshot("the test", shop())) as caller:
+        assert (await caller.data("upgrade/check", start=start, to=to))["problem"]

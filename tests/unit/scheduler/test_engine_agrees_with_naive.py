@@ -9,31 +9,11 @@ from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Node, Pod, TopologySpreadConstraint
 from mooring.api.meta_v1 import LabelSelector
-from mooring.scheduler.columns import domains
-from mooring.scheduler.deciding import evaluation, grouped_rows
-from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.deciding import grouped_rows, score_sum
 from mooring.scheduler.deciding.grouped_rows import GroupedRows
-from naive_scheduler import HOST, OK, SCORES, ZONE, Twins, Verdict
+from naive_scheduler import HOST, OK, ZONE, Twins, check, explained
 
 pytestmark = pytest.mark.req("S.3", "5471.6", "5721.2", "5500.5", "3633.5")
-
-
-def explained(engine: Engine, pod: Pod) -> dict[str, tuple[Verdict, dict[str, int]]]:
-    found = {}
-    for name, entry in engine.explain(pod).items():
-        scores = dict(entry.scores)
-        assert not any(scores.pop(plugin) for plugin in entry.scores.keys() - SCORES.keys())  # about volumes, of which
-        found[name] = (str(entry.status.code), entry.status.plugin, entry.status.reasons), scores  # there are none
-    return found
-
-
-def check(twins: Twins, pod: Pod) -> None:
-    ours, naive = explained(twins.engine, pod), twins.naive.explain(pod)
-    assert {name: (found, naive.get(name)) for name, found in ours.items() if found != naive.get(name)} == {}
-    assert ours.keys() == naive.keys()
-    chosen = twins.engine.schedule(pod).node
-    totals = {name: sum(scores.values()) for name, (verdict, scores) in ours.items() if verdict == OK}
-    assert totals[chosen] == max(totals.values()) if chosen else not totals
 
 
 @settings(max_examples=40, deadline=None)
@@ -86,8 +66,7 @@ def _leaves_room(twins: Twins, promised: dict[str, Pod], wanted: Pod, node: Node
 
 @pytest.mark.parametrize("part", [1, 1_000_000], ids=["some rows at a time", "all rows at a time"])
 def test_they_agree_on_like_pods_that_are_placed_one_after_another(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(domains, "_PART", part)
-    monkeypatch.setattr(evaluation, "_PART", part)
+    monkeypatch.setattr(score_sum, "_PART", part)
 
     @settings(max_examples=30, deadline=None)
     @given(st.integers(0, 2**32))
@@ -111,9 +90,9 @@ def test_the_best_nodes_are_the_same_when_points_are_added_up_by_group(
     part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As for large clusters: the engine is asked for nothing but the best, so that it never sums up row by row."""
-    monkeypatch.setattr(evaluation, "_LARGE", 0)
-    monkeypatch.setattr(evaluation, "_CALM", 0)
-    monkeypatch.setattr(evaluation, "_PART", part)
+    monkeypatch.setattr(score_sum, "_LARGE", 0)
+    monkeypatch.setattr(score_sum, "_CALM", 0)
+    monkeypatch.setattr(score_sum, "_PART", part)
     monkeypatch.setattr(grouped_rows, "_GOOD", 2)
     by_group = []
 
@@ -131,7 +110,7 @@ def test_the_best_nodes_are_the_same_when_points_are_added_up_by_group(
             pod = msgspec.structs.replace(template, metadata=meta)
             outcome = twins.engine.schedule(pod)
             totals = {name: sum(s.values()) for name, (verdict, s) in twins.naive.explain(pod).items() if verdict == OK}
-            best = outcome.judgement.best
+            best = outcome.evaluation.best
             if best is not None:
                 names = {info.name for row in best.rows() if (info := twins.engine.cluster.nodes[row])}
                 assert names == {name for name, total in totals.items() if total == max(totals.values())}

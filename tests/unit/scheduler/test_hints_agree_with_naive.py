@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
-from mooring.scheduler.deciding.changes import node_action, pod_action
+from mooring.scheduler.deciding.cluster_events import node_action, pod_action
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.queue.hints import Help, Hints
 from mooring.scheduler.queue.queued_pod import QueuedPod
@@ -101,6 +101,27 @@ def test_an_event_after_which_a_pod_fits_wakes_it(seed: int) -> None:
                 break
             if helped:
                 refused_by = refusals(twins, pod)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_labels_of_its_own_with_which_a_pod_fits_wake_it(seed: int) -> None:
+    twins = Watched(seed)
+    twins.put_namespace()
+    for _ in range(25):
+        twins.change()
+    hints = Hints(twins.engine.profiles.values())
+    for _ in range(12):
+        old = twins.random.pod()
+        refused_by = refusals(twins, old)
+        if not refused_by:
+            continue
+        labels = {"app": twins.random.lot.choice(POD_LABELS["app"])}
+        new = msgspec.structs.replace(old, metadata=msgspec.structs.replace(old.metadata, labels=labels))
+        action = pod_action(old, new)
+        if action and twins.fits(new):
+            queued = QueuedPod(new, "default-scheduler", 0.0, refused_by=refused_by)
+            assert hints.help_for(queued, ClusterEvent(Kind.TARGET_POD, action), old, new) is not Help.NONE, refused_by
 
 
 def refusals(twins: Watched, pod: Pod) -> frozenset[str]:

@@ -11,7 +11,17 @@ from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
-from mooring.scheduler.framework import SKIP, Factory, Part, PreFilterResult, Reads, Scope, Status, Verdicts
+from mooring.scheduler.framework import (
+    SKIP,
+    Declaration,
+    Factory,
+    FilterPlugin,
+    Input,
+    Part,
+    PreFilterResult,
+    Status,
+    Verdicts,
+)
 from mooring.scheduler.plugins import IN_TREE
 from mooring.testing.builders import node, pod
 
@@ -24,13 +34,11 @@ def wanted(found: Pod) -> int:
     return int(found.metadata.annotations.get("card-milli", 0))
 
 
-class Cards:
+class Cards(FilterPlugin[int]):
     """Every node has two cards; a pod takes a part of one, of the fullest that has room for it."""
 
     name = "Cards"
-    scope = Scope.SHAPE
-    reads = Reads.NODE | Reads.PODS
-    signs = Part(0)
+    filters = Declaration(Part(0), Input.PODS)
 
     def __init__(self, _arguments: object, handle: Any) -> None:
         self.free = np.full((handle.cluster.capacity, CARDS), WHOLE, np.int64)
@@ -43,7 +51,7 @@ class Cards:
         if len(self.free) < cluster.capacity:
             added = np.full((cluster.capacity - len(self.free), CARDS), WHOLE, np.int64)
             self.free = np.concatenate((self.free, added))
-        return PreFilterResult(info.shape.own) if info.shape.own else SKIP
+        return PreFilterResult(info.signature.own) if info.signature.own else SKIP
 
     def filter(self, state: int, rows: Any) -> Verdicts:
         return Verdicts((self.free[rows].max(axis=1) < state).astype(np.int32), _reasons)

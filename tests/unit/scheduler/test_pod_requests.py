@@ -7,7 +7,7 @@ import pytest
 
 from mooring.api.core_v1 import Pod
 from mooring.constraints import requests
-from mooring.scheduler.columns.shapes import Shapes
+from mooring.scheduler.columns.signatures import SignatureTable
 from mooring.testing.builders import made, pod
 
 
@@ -148,23 +148,23 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("difference", "other"), ALIKE, ids=[name for name, _ in ALIKE])
 def test_pods_that_differ_only_in_what_scheduling_does_not_read_share_a_shape(difference: str, other: Pod) -> None:
-    shapes = Shapes()
+    shapes = SignatureTable()
     first = pod("a")
-    shape = shapes.shape_of(first)
-    assert shapes.shape_of(other) is shape, difference
+    shape = shapes.signature_of(first)
+    assert shapes.signature_of(other) is shape, difference
 
 
 @pytest.mark.parametrize(("difference", "other"), DIFFERENT, ids=[name for name, _ in DIFFERENT])
 def test_pods_that_scheduling_can_tell_apart_do_not(difference: str, other: Pod) -> None:
-    shapes = Shapes()
-    shape = shapes.shape_of(pod("a"))
-    assert shapes.shape_of(other) is not shape, difference
+    shapes = SignatureTable()
+    shape = shapes.signature_of(pod("a"))
+    assert shapes.signature_of(other) is not shape, difference
 
 
 def test_a_shape_that_nobody_has_any_more_is_forgotten() -> None:
-    shapes = Shapes()
-    kept = shapes.shape_of(pod("a"))
-    shapes.shape_of(pod("a", cpu="1"))
-    shapes.shape_of(pod("a"))
+    shapes = SignatureTable()
+    kept = shapes.signature_of(pod("a"))
+    shapes.signature_of(pod("a", cpu="1"))
+    shapes.signature_of(pod("a"))
     assert len(shapes) == 1
-    assert shapes.shape_of(pod("a")) is kept
+    assert shapes.signature_of(pod("a")) is kept

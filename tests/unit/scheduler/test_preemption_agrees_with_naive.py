@@ -16,7 +16,7 @@ from naive_scheduler import NO, OK, Naive, Twins, made
 
 pytestmark = pytest.mark.req("S.3")
 
-Harm = tuple[Any, ...]
+Cost = tuple[Any, ...]
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Oracle:
     world: Naive
     budgets: list[PodDisruptionBudget]
 
-    def candidates(self, pod: Pod) -> Iterator[tuple[Harm, str, list[str]]]:
+    def candidates(self, pod: Pod) -> Iterator[tuple[Cost, str, list[str]]]:
         """The nodes where displacing others helps: the harm (the less the better), the node and its victims."""
         for name, node in self.world.nodes.items():
             if self.world.verdict(pod, node)[0] == NO:
@@ -61,7 +61,7 @@ class Oracle:
                 found.append(pod)
         return found
 
-    def harm(self, victims: list[Pod]) -> Harm:
+    def harm(self, victims: list[Pod]) -> Cost:
         broken = len([pod for pod in victims if pod in self.violating(self.lower_of(victims))])
         highest = max(map(prio, victims))
         first = min(begun(pod) for pod in victims if prio(pod) == highest)

@@ -293,14 +293,14 @@ def test_changes_of_placed_pods(case: PodCase) -> None:
 
 
 def test_a_pod_wakes_when_its_last_gate_is_removed() -> None:
-    event = ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+    event = ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     gated = pod("p", spec={"schedulingGates": [{"name": "wait"}]})
     assert wakes("SchedulingGates", gated, event, gated, pod("p"))
     assert not wakes("SchedulingGates", gated, event, gated, gated)
 
 
 def test_a_pod_wakes_when_it_gets_a_toleration() -> None:
-    event = ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION)
+    event = ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_TOLERATION)
     tolerant = pod("p", spec={"tolerations": [{"operator": "Exists"}]})
     assert wakes("TaintToleration", tolerant, event, pod("p"), tolerant)
     assert wakes("NodeUnschedulable", tolerant, event, pod("p"), tolerant)

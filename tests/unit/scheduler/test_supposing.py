@@ -13,17 +13,20 @@ from hypothesis import strategies as st
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.pod_sets import PodChoice
-from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort
+from mooring.scheduler.columns.signatures import ANY_ADDRESS, HostPort
 from mooring.scheduler.deciding.engine import Engine, NodeExplanation
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import (
     SUCCESS,
+    Declaration,
     Derived,
     Factory,
+    FilterPlugin,
+    Input,
+    Part,
     PostFilterResult,
     PreFilterResult,
-    Reads,
-    Scope,
+    ScorePlugin,
     Status,
     Verdicts,
 )
@@ -36,7 +39,9 @@ pytestmark = pytest.mark.req("S.3")
 def columns_of(cluster: Cluster) -> dict[str, Any]:
     """All that the columns say of pods, in an order that does not depend on how they came about."""
     rows = [info.row for info in cluster.node_infos()]
-    selectors = [PodChoice.of_term(term) for placed in cluster.placed_pods() for term in placed.shape.terms.affinity]
+    selectors = [
+        PodChoice.of_term(term) for placed in cluster.placed_pods() for term in placed.signature.terms.affinity
+    ]
     return {
         "used": {
             name: cluster.resources.used[line, rows].tolist() for name, line in cluster.resources.resources().items()
@@ -46,10 +51,8 @@ def columns_of(cluster: Cluster) -> dict[str, Any]:
         "placed": {info.name: list(info.placed) for info in cluster.node_infos()},
         "ranked": {row: [placed.pod.metadata.name for placed in cluster.ranked(row).placed] for row in rows},
         "ports": cluster.ports.conflicts([HostPort("TCP", 80, ANY_ADDRESS)], slice(None), cluster.capacity).tolist(),
-        "terms": Counter(
-            {term.key: tuple(term.by_row[rows].tolist()) for term in cluster.term_owners.log if term.total}
-        ),
-        "sets": [cluster.pod_sets.pod_set(choice).by_row[rows].tolist() for choice in selectors],
+        "terms": {term.key: dict(sorted(term.by_row.items())) for term in cluster.term_owners.terms()},
+        "sets": [dict(sorted(cluster.pod_sets.pod_set(choice).by_row.items())) for choice in selectors],
         "pods": {placed.pod.metadata.uid: placed.node_name for placed in cluster.placed_pods()},
     }
 
@@ -75,9 +78,9 @@ class Treacherous:
                 raise DefectError(point)
 
 
-class ByShape(Treacherous):
-    scope = score_scope = Scope.SHAPE
-    reads = score_reads = Reads.NODE | Reads.PODS
+class ByShape(Treacherous, FilterPlugin[Any], ScorePlugin[Any]):
+    filters = Declaration(Part.ALL, Input.NODE | Input.PODS, cluster=Input.PODS)
+    scores = Declaration(Part.ALL, Input.NODE | Input.PODS, cluster=Input.PODS, is_normalized=True)
 
     def pre_filter(self, _pod: Any, cluster: Cluster) -> PreFilterResult[Cluster]:
         self.at("pre_filter")
@@ -113,7 +116,8 @@ class ByShape(Treacherous):
 
 
 class ByPod(ByShape):
-    scope = score_scope = Scope.POD
+    filters = Declaration(Part.POD)
+    scores = Declaration(Part.POD, is_normalized=True)
 
 
 class ByNode(Treacherous):
@@ -209,8 +213,8 @@ def test_a_plugin_that_raises_anywhere_leaves_the_columns_as_they_were(kind: typ
         for call in range(1, 60):
             plugin.point, plugin.calls = point, call
             moving = engine.cluster.as_placed(pod("moving"), "a")
-            with engine.cluster.supposing() as supposed:  # what is kept for the shape has something to catch up with
-                supposed.place(moving)
+            with engine.cluster.trial() as trial:  # what is kept for the shape has something to catch up with
+                trial.place(moving)
             try:
                 question(engine)
             except DefectError:
@@ -227,7 +231,7 @@ def test_a_plugin_that_raises_anywhere_leaves_the_columns_as_they_were(kind: typ
 def test_what_is_put_or_removed_for_a_try_is_taken_back_with_the_pods_on_it() -> None:
     engine = filled(Engine())
     before = columns_of(engine.cluster)
-    with suppress(DefectError), engine.cluster.supposing([node("d", cpu="9"), node("a", cpu="9")], [node("b")]):
+    with suppress(DefectError), engine.cluster.trial([node("d", cpu="9"), node("a", cpu="9")], [node("b")]):
         assert engine.schedule(BIG).node == "d"
         raise DefectError
     assert columns_of(engine.cluster) == before
@@ -242,12 +246,12 @@ def test_any_moves_are_taken_back(tries: list[list[tuple[str, int]]]) -> None:
     new = {name: cluster.as_placed(pod(f"new-{name}", cpu="1", labels={"app": "web"}), name) for name in "abc"}
     with ExitStack() as ends:
         for moves in tries:
-            supposed = ends.enter_context(cluster.supposing())
+            trial = ends.enter_context(cluster.trial())
             for name, number in moves:
                 info = cluster.node(name)
                 there = list(info.placed.values()) if info is not None else []
                 if number < len(there):
-                    supposed.displace(there[number])
+                    trial.displace(there[number])
                 elif new[name] not in there:
-                    supposed.place(new[name])
+                    trial.place(new[name])
     assert columns_of(cluster) == columns_of(filled(Engine()).cluster)

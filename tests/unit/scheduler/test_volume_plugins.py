@@ -17,7 +17,9 @@ from mooring.testing.builders import ZONE, made, node, pod
 pytestmark = pytest.mark.req("S.3")
 
 DISK = "node(s) had no available disk"
-ONE_POD = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+ONE_POD = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
 NO_ZONE = "node(s) had no available volume zone"
 TOO_MANY = "node(s) exceed max volume count"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"

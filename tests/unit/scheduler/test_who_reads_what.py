@@ -18,10 +18,18 @@ from mooring.api.quantity import Quantity
 from mooring.constraints import requests
 from mooring.controllers.workloads.daemon_nodes import spec_for
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import Part, Shapes, host_ports, images, pod_terms
+from mooring.scheduler.columns.signatures import SignatureTable, View, host_ports, images, pod_terms
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
-from mooring.scheduler.framework import Factory, PreFilterResult, Reads, Scope, Verdicts
+from mooring.scheduler.framework import (
+    Declaration,
+    Factory,
+    FilterPlugin,
+    Input,
+    Part,
+    PreFilterResult,
+    Verdicts,
+)
 from mooring.scheduler.plugins import IN_TREE
 from mooring.testing.builders import made, node, pod
 
@@ -171,8 +179,9 @@ def cluster_with(engine: Engine) -> Engine:
 
 def forget(engine: Engine) -> Engine:
     """Let an engine know of no shape that it has judged."""
-    engine._kept.clear()
-    engine.cluster.shapes = Shapes()
+    for evaluator in engine._evaluators.values():
+        evaluator.clear()
+    engine.cluster.signatures = SignatureTable()
     return engine
 
 
@@ -182,9 +191,9 @@ def test_whoever_reads_a_field_notices_when_it_changes(tree: dict[str, Any]) -> 
     engine, fresh = cluster_with(Engine()), cluster_with(Engine())
     first = made(Pod, tree)
     engine.explain(first)
-    shape, shared, problems = engine.cluster.info(first).shape, 0, list[str]()
+    shape, shared, problems = engine.cluster.info(first).signature, 0, list[str]()
     for path, other in changed_pods(tree):
-        if engine.cluster.info(other).shape is not shape:
+        if engine.cluster.info(other).signature is not shape:
             continue  # nothing is shared
         shared += 1
         if engine.explain(other) != forget(fresh).explain(other):
@@ -218,56 +227,44 @@ def test_pods_that_share_objects_have_the_shapes_that_they_would_have_by_themsel
             for name in part.__struct_fields__:
                 if getattr(part, name) == getattr(same, name):
                     setattr(part, name, getattr(same, name))
-        shapes = Shapes()
-        shape = shapes.shape_of(first)
-        assert shapes.shape_of(other).key == Shapes().shape_of(other).key, path
-        differing += shapes.shape_of(other) is not shape
+        shapes = SignatureTable()
+        shape = shapes.signature_of(first)
+        assert shapes.signature_of(other).key == SignatureTable().signature_of(other).key, path
+        differing += shapes.signature_of(other) is not shape
     assert differing > 10
 
 
-@pytest.mark.parametrize("name", [name for name, plugin in IN_TREE.items() if hasattr(plugin, "says_of")])
+@pytest.mark.parametrize("name", [name for name, plugin in IN_TREE.items() if "applies_to" in vars(plugin)])
 def test_what_plugins_say_of_a_specification_they_say_of_every_pod_that_has_it(name: str) -> None:
     engine = cluster_with(Engine())
     plugin: Any = next(each for each in engine.profiles["default-scheduler"].plugins if each.name == name)
     said = set[Any]()
     pods = [pod("bound", on="n1"), *(each for tree in (RICH, PLAIN) for _, each in changed_pods(tree))]
     for each in pods:
-        answer = plugin.says_of(each.spec)
+        answer = plugin.applies_to(each.spec)
         said.add(answer)
         assert answer is None or plugin.pre_filter(engine.cluster.info(each), engine.cluster) is answer
     assert len(said) == 2, "it is asked about some pods, and not about others"
 
 
-SHAPED = [
-    plugin for plugin in IN_TREE.values() if Scope.SHAPE in (vars(plugin).get("scope"), vars(plugin).get("score_scope"))
-]
-
-
-@pytest.mark.parametrize("plugin", SHAPED, ids=lambda plugin: plugin.name)
-def test_plugins_whose_verdicts_are_shared_say_what_they_read(plugin: Any) -> None:
-    assert isinstance(plugin.signs, Part)
-
-
 def test_plugins_see_nothing_but_what_they_say() -> None:
     info = cluster_with(Engine()).cluster.info(made(Pod, RICH))
-    seen = info.seen_by((("default-scheduler", "Mine"), Part.TOLERATIONS))
-    assert seen.shape.spec.tolerations == info.pod.spec.tolerations
-    assert seen.shape.spec.affinity is None
-    assert seen.shape.spec.containers == []
+    seen = View(("default-scheduler", "Mine"), Part.TOLERATIONS).of(info)
+    assert seen.signature.spec.tolerations == info.pod.spec.tolerations
+    assert seen.signature.spec.affinity is None
+    assert seen.signature.spec.containers == []
     for name in ("labels", "namespace", "requests", "ports", "images", "terms", "owner"):
         with pytest.raises(AttributeError):
-            getattr(seen.shape, name)
+            getattr(seen.signature, name)
     with pytest.raises(AttributeError):
         _ = seen.pod
 
 
-class ByAnnotation:
+class ByAnnotation(FilterPlugin[Any]):
     """Wants nodes of the class that an annotation names."""
 
     name = "ByAnnotation"
-    scope = Scope.SHAPE
-    reads = Reads.NODE
-    signs = Part(0)
+    filters = Declaration(Part(0), Input.NODE_LABELS)
 
     def __init__(self, *_: object) -> None:
         self.asked = 0
@@ -276,7 +273,7 @@ class ByAnnotation:
         return pod.metadata.annotations.get("class", "")
 
     def pre_filter(self, info: Any, cluster: Cluster) -> PreFilterResult[Any]:
-        return PreFilterResult((cluster, info.shape.own))
+        return PreFilterResult((cluster, info.signature.own))
 
     def filter(self, state: Any, rows: Any) -> Verdicts:
         self.asked += 1
@@ -313,7 +310,7 @@ class Nosy(ByAnnotation):
     """Reads all of a shape, as plugins do that do not say what they read."""
 
     name = "Nosy"
-    signs = Part.ALL
+    filters = Declaration(Part.ALL, Input.NODE_LABELS)
 
 
 NUMBERED_SERVICE = made(
@@ -342,9 +339,11 @@ def test_what_nobody_reads_does_not_tell_pods_apart(
         engine.put(thing)
     pods = [made_by(number) for number in range(4)]
     found = [engine.schedule(each).node for each in pods]
-    assert len({engine.cluster.info(each).shape for each in pods}) == shapes
+    assert len({engine.cluster.info(each).signature for each in pods}) == shapes
     assert made_by is _numbered or found == [f"n{number}" for number in range(4)]
-    assert len({engine.cluster.shapes.likeness(each) for each in pods}) == 4, "hints and diagnoses are of each alone"
+    assert len({engine.cluster.signatures.likeness(each) for each in pods}) == 4, (
+        "hints and diagnoses are of each alone"
+    )
 
 
 def test_pods_that_are_made_for_nodes_are_refused_by_these_alone() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import registry
 from mooring.scheduler.framework.registry import ENTRY_POINTS, PluginError
 from mooring.scheduler.plugins import IN_TREE
@@ -62,6 +63,24 @@ def test_the_rack_with_fewer_pods_of_the_team_is_better() -> None:
     engine.put(node("n3", labels={"racks.example.com/team": "red"}))
     engine.put(pod("one", cpu="0", on="n2", labels={"team": "red"}))
     assert engine.schedule(pod("two", cpu="0", scheduler="racks", labels={"team": "red"})).node == "n3"
+
+
+@pytest.mark.req("V.4")
+@pytest.mark.usefixtures("_installed")
+def test_at_most_one_pod_of_a_team_goes_to_a_rack() -> None:
+    profile = ProfileSpec(plugins=(*DEFAULT_PLUGINS, PluginUse("OnePerRack")))
+    engine = Engine((profile,), registry={**IN_TREE, **registry.from_entry_points()})
+    for name, rack in (("n1", "a"), ("n2", "a"), ("n3", "b")):
+        engine.put(node(name, labels={"racks.example.com/rack": rack}))
+    engine.put(pod("one", on="n1", labels={"team": "red"}))
+    assert engine.schedule(pod("two", labels={"team": "red"})).node == "n3"
+    engine.put(pod("two", on="n3", labels={"team": "red"}))
+    message = "0/3 nodes are available: 3 node(s) are in a rack that has a pod of the team."
+    assert engine.schedule(pod("three", labels={"team": "red"})).message == message
+    assert engine.schedule(pod("four", labels={"team": "blue"})).node
+    engine.put(node("n2", labels={"racks.example.com/rack": "c"}))
+    assert engine.schedule(pod("three", labels={"team": "red"})).node == "n2"
+    assert len((EXAMPLE / "one_per_rack.py").read_text().splitlines()) <= 80
 
 
 def test_a_plugin_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

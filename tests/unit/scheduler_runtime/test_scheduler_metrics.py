@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.api.core_v1 import Pod
-from mooring.base.metrics import Histograms, exponential
+from mooring.base.metrics import Histograms, exponential_buckets
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SUCCESS, Status, error, unschedulable
@@ -35,7 +35,7 @@ class Lab:
         self.engine.put(node("good"))
 
     def judge(self, **spec: Any) -> None:
-        self.metrics.judged(self.engine.schedule(pod("web", **spec)), 0.001)
+        self.metrics.evaluated(self.engine.schedule(pod("web", **spec)), 0.001)
 
     def number(self, plugin: str, status: str, point: str = "Filter") -> float:
         labels = {"plugin": plugin, "extension_point": point, "profile": "default-scheduler", "status": status}
@@ -82,7 +82,7 @@ def test_only_feasible_nodes_are_scored_and_a_single_one_is_not() -> None:
     ("start", "factor", "number", "last"), [(0.001, 2, 15, 16.384), (0.0001, 2, 12, 0.2048), (0.01, 2, 20, 5242.88)]
 )
 def test_buckets_are_those_of_kubernetes(start: float, factor: float, number: int, last: float) -> None:
-    buckets = exponential(start, factor, number)
+    buckets = exponential_buckets(start, factor, number)
     assert (len(buckets), buckets[0]) == (number, start)
     assert buckets[-1] == pytest.approx(last)
 

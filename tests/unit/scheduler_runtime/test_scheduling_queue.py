@@ -14,10 +14,18 @@ from msgspec.structs import replace
 from mooring.api.core_v1 import Node, Pod, PodResourceClaimStatus, PodStatus
 from mooring.api.meta_v1 import OwnerReference
 from mooring.api.resource_v1 import ResourceClaim
-from mooring.scheduler.deciding.changes import node_action, pod_action
+from mooring.scheduler.deciding.cluster_events import node_action, pod_action
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.deciding.profiles import Profile
-from mooring.scheduler.framework import Action, ClusterEvent, EventWithHint, Kind, QueueingHint, Scope
+from mooring.scheduler.framework import (
+    Action,
+    ClusterEvent,
+    Declaration,
+    EventWithHint,
+    FilterPlugin,
+    Kind,
+    QueueingHint,
+)
 from mooring.scheduler.plugins.dynamic_resources import DynamicResources
 from mooring.scheduler.queue import Backoffs, Pool, QueuedPod, SchedulingQueue
 from mooring.testing.builders import made
@@ -220,11 +228,11 @@ def test_a_pod_that_no_plugin_refused_is_woken_by_anything() -> None:
     assert lab.popped() == ["web"]
 
 
-class _Counting:
+class _Counting(FilterPlugin[None]):
     """A plugin that counts how often its hint is asked."""
 
     name = "Counting"
-    scope = Scope.SHAPE
+    filters = Declaration()
 
     def __init__(self, answer: QueueingHint = QueueingHint.SKIP) -> None:
         self.asked = 0
@@ -245,7 +253,7 @@ def _with_plugin(plugin: Any) -> dict[str, Profile]:
 def test_a_flood_of_like_pods_is_asked_about_once_and_does_not_hold_up_others() -> None:
     plugin = _Counting()
     lab = Lab(_with_plugin(plugin))
-    shape = Engine().cluster.info(pod("like")).shape
+    shape = Engine().cluster.info(pod("like")).signature
     for number in range(500):
         lab.queue.add(pod(f"flood-{number}"))
         queued = lab.pop()
@@ -322,7 +330,7 @@ def test_an_update_while_in_flight_is_kept_and_counts_for_that_pod_alone() -> No
     changed = structs.replace(
         web, spec=structs.replace(web.spec, tolerations=pod("x", tolerations=[gone]).spec.tolerations)
     )
-    lab.queue.update(web, changed, (ClusterEvent(Kind.UNSCHEDULED_POD, pod_action(web, changed)),))
+    lab.queue.update(web, changed, (ClusterEvent(Kind.TARGET_POD, pod_action(web, changed)),))
     lab.queue.requeue(first, frozenset({"TaintToleration"}))
     lab.queue.requeue(second, frozenset({"TaintToleration"}))
     assert lab.pools == {"backoff": 1, "unschedulable": 1}
@@ -375,7 +383,7 @@ def test_a_pod_with_gates_waits_until_they_are_gone_and_then_has_no_backoff() ->
     lab.queue.flush_unschedulable()
     assert lab.popped() == []
     free = structs.replace(gated, spec=structs.replace(gated.spec, scheduling_gates=[]))
-    lab.queue.update(gated, free, (ClusterEvent(Kind.UNSCHEDULED_POD, pod_action(gated, free)),))
+    lab.queue.update(gated, free, (ClusterEvent(Kind.TARGET_POD, pod_action(gated, free)),))
     assert lab.popped() == ["web"]
 
 
@@ -571,7 +579,7 @@ def test_a_pod_that_learns_the_name_of_its_claim_waits_for_that_one(monkeypatch:
     before = pod("p", resourceClaims=[{"name": "c", "resourceClaimTemplateName": "t"}])
     lab.queue.add(before)
     after = structs.replace(before, status=PodStatus(resource_claim_statuses=[MADE]))
-    lab.queue.update(before, after, [ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)])
+    lab.queue.update(before, after, [ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)])
     assert lab.count() == {"gated": 1}, "the claim itself has not been seen yet"
     claim = lab.claim("made")
     owner = OwnerReference(api_version="v1", kind="Pod", name="p", uid=before.metadata.uid, controller=True)

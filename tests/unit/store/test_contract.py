@@ -12,9 +12,20 @@ import pytest
 
 from etcd_servers import EtcdServers
 from from_zero import FromZero
-from mooring.store.errors import Closed, Compacted, FutureRevision, StoreError
+from mooring.store.errors import Closed, Compacted, FutureRevision, StoreError, TooLarge
 from mooring.store.etcd.store import EtcdStore
-from mooring.store.kv import JUST_WRITTEN, Conflict, Delete, Event, KeyValue, Outcome, Put, Store, Write
+from mooring.store.kv import (
+    JUST_WRITTEN,
+    MAX_VALUE_BYTES,
+    Conflict,
+    Delete,
+    Event,
+    KeyValue,
+    Outcome,
+    Put,
+    Store,
+    Write,
+)
 from mooring.store.memory import MemoryStore
 from mooring.store.sqlite import SqliteStore
 
@@ -294,6 +305,13 @@ async def test_bad_writes_are_refused_alone(store: Store, case: BadCase) -> None
     good = asyncio.create_task(store.write(Put("/r/good", b"")))
     with pytest.raises((ValueError, TypeError), match=case.message):
         await store.write(case.write)
+    assert isinstance(await good, Event)
+
+
+async def test_a_value_that_is_too_large_is_refused_alone(store: Store) -> None:
+    good = asyncio.create_task(store.write(Put("/r/good", b"")))
+    with pytest.raises(TooLarge, match=f"limit is {MAX_VALUE_BYTES}"):
+        await store.write(Put("/r/a", b" " * (MAX_VALUE_BYTES + 1)))
     assert isinstance(await good, Event)
 
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mooring.store import mvcc
-from mooring.store.folding import Folded, held
+from mooring.store.folding import Folded, memory_size
 from mooring.store.kv import Delete, Event, KeyValue, Put
 from mooring.store.memory import MemoryStore
 
@@ -37,7 +37,7 @@ _WRITES = st.lists(st.one_of(_PUTS, _PUTS, _PUTS, st.builds(Delete, _KEYS)), min
 
 @pytest.fixture
 def folds_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mvcc, "_NEW", 3)
+    monkeypatch.setattr(mvcc, "_RECENT_EVENTS", 3)
 
 
 def _told(event: Event) -> tuple[Any, ...]:
@@ -66,8 +66,8 @@ async def test_the_past_is_the_same_after_it_was_folded(writes: list[Put | Delet
         assert [_told(event) for event in watcher.take().events] == told[floor:]
     for revision, page in pages[floor:]:
         assert {kv.key: kv.value for kv in (await store.range("/r/", revision=revision)).items} == page
-    behind = store._state.events_behind(floor)
-    assert (await store.stats()).history_bytes == sum(held(event.previous) for event in behind if event.previous)
+    behind = store._state.events_after(floor)
+    assert (await store.stats()).history_bytes == sum(memory_size(event.previous) for event in behind if event.previous)
     await store.close()
 
 
@@ -77,8 +77,8 @@ async def test_a_hundred_versions_take_little_and_lean_on_few_others() -> None:
     for number in range(100):
         await store.write(Put("/r/a", b"%d " % number + b"the same again " * 200))
     assert (await store.stats()).history_bytes < 25_000  # ten versions are more
-    versions = [event.previous for event in store._state.events_behind(1)]
-    assert max(version.leaning for version in versions if isinstance(version, Folded)) == 15
+    versions = [event.previous for event in store._state.events_after(1)]
+    assert max(version.chain_length for version in versions if isinstance(version, Folded)) == 15
     await store.close()
 
 
@@ -89,9 +89,9 @@ async def test_a_version_that_differs_in_one_place_is_kept_as_that_place(monkeyp
     values = [b"so it begins " * 10 + b"%d " % number + b"the same again " * 200 for number in range(10)]
     for value in values:
         await store.write(Put("/r/a", value))
-    folded = [kv for event in store._state.events_behind(1) if isinstance(kv := event.previous, Folded)]
+    folded = [kv for event in store._state.events_after(1) if isinstance(kv := event.previous, Folded)]
     assert [kv.value for kv in folded] == values[: len(folded)]
-    assert 0 < max(map(held, folded)) < 150
+    assert 0 < max(map(memory_size, folded)) < 150
     await store.close()
 
 
@@ -102,9 +102,9 @@ async def test_of_a_version_that_differs_in_its_first_half_alone_the_second_is_n
     values = [b"so it begins " * 10 + b"%d " % n + b"and goes on " * 50 + b"%d " % n + second for n in range(10)]
     for value in values:
         await store.write(Put("/r/a", value))
-    folded = [kv for event in store._state.events_behind(1) if isinstance(kv := event.previous, Folded)]
+    folded = [kv for event in store._state.events_after(1) if isinstance(kv := event.previous, Folded)]
     assert [kv.value for kv in folded] == values[: len(folded)]
-    assert 0 < max(map(held, folded)) < 40  # zlib needs more to say that all of the second half is the same
+    assert 0 < max(map(memory_size, folded)) < 40  # zlib needs more to say that all of the second half is the same
     await store.close()
 
 

@@ -76,8 +76,8 @@ async def test_memory_of_what_was_forgotten_by_age_is_given_back(
     store: LocalStore, clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[int] = []
-    monkeypatch.setattr(local, "_GIVEN_BACK_BYTES", 5_000)
-    monkeypatch.setattr(memory, "give_back", lambda: given.append(1))
+    monkeypatch.setattr(local, "_MIN_RELEASE_BYTES", 5_000)
+    monkeypatch.setattr(memory, "release_free_memory", lambda: given.append(1))
     for _ in range(9):
         await store.write(Put("/r/a", bytes(1000)))
     await store.maintain()

@@ -49,14 +49,14 @@ async def test_a_page_costs_the_same_however_much_was_written_since_the_first(mo
     await store.write_all([Put(f"/a/{number:04}", b"") for number in range(1000)])
     revision = await store.revision()
     followed: list[int] = []
-    behind: Callable[[Mvcc, int], list[Event]] = Mvcc.events_behind
+    behind: Callable[[Mvcc, int], list[Event]] = Mvcc.events_after
 
     def counted(state: Mvcc, since: int) -> list[Event]:
         events = behind(state, since)
         followed.append(len(events))
         return events
 
-    monkeypatch.setattr(Mvcc, "events_behind", counted)
+    monkeypatch.setattr(Mvcc, "events_after", counted)
     for number in range(10):
         await store.write_all([Put(f"/a/{each:04}", b"x") for each in range(number, 1000, 10)])
         await store.range("/a/", after_key=f"/a/{number * 100:04}", limit=100, revision=revision)

@@ -66,7 +66,7 @@ async def contents(directory: Path) -> tuple[int, list[KeyValue]]:
         await store.close()
 
 
-async def copy(source: Source, target: Target, *, once: bool = True) -> transfer.Copied:
+async def copy(source: Source, target: Target, *, once: bool = True) -> transfer.CopyResult:
     try:
         return await transfer.copy(source, target, quietly, once=once)
     finally:
@@ -287,7 +287,7 @@ async def test_a_target_that_somebody_else_writes_to_is_given_up() -> None:
     await target.put([first])
     await target.put([second])
     await store.write(Put("/registry/pods/a/b", b"mine"))
-    with pytest.raises(StoreError, match="somebody else writes to memory, /registry/pods/a/b for one"):
+    with pytest.raises(StoreError, match=r"another process writes to memory \(/registry/pods/a/b\)"):
         await target.put([first])
     await store.close()
 
@@ -591,7 +591,7 @@ BAD_BACKUPS = [
     BadBackup("no end", lambda path: _written(path, [HEADER]), Damaged, "its end is missing"),
     BadBackup("a wrong checksum", lambda path: _written(path, [HEADER, TRAILER]), Damaged, "its checksum"),
     BadBackup("a record of nothing", lambda path: _written(path, [HEADER, {}]), Damaged, "missing required field"),
-    BadBackup("more behind the end", lambda path: _written(path, [HEADER, TRAILER, 1]), Damaged, "behind its end"),
+    BadBackup("more behind the end", lambda path: _written(path, [HEADER, TRAILER, 1]), Damaged, "after its end"),
     BadBackup("a directory", Path.mkdir, StoreError, "Is a directory"),
     BadBackup("nothing", lambda _: None, StoreError, "No such file"),
 ]

@@ -10,7 +10,7 @@ from mooring.api.scheme import Scheme
 from mooring.store.kv import KeyValue
 from mooring.store.tools import inventory
 from mooring.store.tools.contents import Snapshot
-from mooring.store.tools.verify import Problem, problems
+from mooring.store.tools.verify import Problem, find_problems
 
 pytestmark = pytest.mark.req("S.7")
 
@@ -94,7 +94,7 @@ CASES = [
 
 def found_in(*values: tuple[str, bytes]) -> list[Problem]:
     items = [KeyValue(key, each, i + 1, i + 1) for i, (key, each) in enumerate(values)]
-    return list(problems(Snapshot("test", len(items), items), Scheme()))
+    return list(find_problems(Snapshot("test", len(items), items), Scheme()))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -128,7 +128,7 @@ REVISIONS = [
 @pytest.mark.parametrize("case", REVISIONS, ids=lambda case: case.id)
 def test_revisions_that_cannot_be_are_told(case: Revisions) -> None:
     items = [KeyValue(NAMESPACE[0], NAMESPACE[1], 1, 2), KeyValue(*OWNER, case.created, case.modified)]
-    assert list(problems(Snapshot("test", 5, items), Scheme())) == [Problem(OWNER[0], case.text)]
+    assert list(find_problems(Snapshot("test", 5, items), Scheme())) == [Problem(OWNER[0], case.text)]
 
 
 def test_an_inventory_counts_by_resource_and_names_the_largest() -> None:

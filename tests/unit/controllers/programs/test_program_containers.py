@@ -1,6 +1,7 @@
 """A container that runs a program of this machine: how it begins, how it is, how it ends and begins again."""
 
 import asyncio
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -178,6 +179,26 @@ async def test_a_path_with_steps_up_stays_below_the_containers_mounts(house: Hou
     house.mounted = [Mount("/../../../../victim", tmp_path / "volume")]
     assert await make("import os; os.listdir(os.environ['MOORING_MOUNTS'] + '/victim')").live("Never") == 0
     assert (tmp_path / "victim").read_text() == "kept"
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap (Debian's package bubblewrap)")
+async def test_a_program_with_a_root_sees_its_volumes_there_and_commands_enter_it(house: House, tmp_path: Path) -> None:
+    for name in ("image/usr", "volume"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("bin", "lib", "lib64"):
+        (tmp_path / "image" / name).symlink_to(f"usr/{name}")
+    house.mounted = [Mount("/usr", Path("/usr"), read_only=True), Mount("/data", tmp_path / "volume")]
+    script = "echo hello > /data/a; echo farewell > /dev/termination-log; until test -e /data/b; do sleep 0.1; done"
+    spec = Container(name="c", image="image", termination_message_path="/dev/termination-log")
+    program = Program("image", root=str(tmp_path / "image"), command=("/bin/sh", "-c", script))
+    made = ProgramContainer(house, spec, program)
+    life = asyncio.create_task(made.live("Never"))
+    await until(lambda: made.process is not None and (tmp_path / "volume" / "a").exists())
+    assert await made.command(["/bin/sh", "-c", "cat /data/a > /data/b"], 20) == 0
+    assert await ended(life) == 0
+    assert (tmp_path / "volume" / "b").read_text() == "hello\n"
+    assert made.state.terminated is not None
+    assert made.state.terminated.message == "farewell\n"
 
 
 async def test_the_last_words_are_the_end_of_a_long_message(house: House, make: Make) -> None:

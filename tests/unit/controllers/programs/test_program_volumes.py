@@ -102,7 +102,8 @@ async def test_a_link_that_a_program_left_does_not_lead_out_of_its_volume(
         volumes.mounts(made, made.spec.containers[0], {})
 
 
-def test_a_path_below_a_volume_may_have_variables(volumes: Volumes) -> None:
+async def test_a_path_below_a_volume_may_have_variables(volumes: Volumes) -> None:
     made = pod({"emptyDir": {}}, {"subPathExpr": "$(NAME)/logs"})
+    await volumes.write(made)
     (mount,) = volumes.mounts(made, made.spec.containers[0], {"NAME": "web"})
     assert mount.source.parts[-2:] == ("web", "logs")

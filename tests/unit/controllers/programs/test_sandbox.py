@@ -1,10 +1,13 @@
-"""What the tools that make a program's file system are told: a root that stays as it is, volumes where they belong."""
+"""The command line that gives a program its file system: a root that stays as it is, volumes where they belong."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mooring.controllers.programs.process import StartError
 from mooring.controllers.programs.sandbox import Mount, clear, inside, isolated
 
 pytestmark = pytest.mark.req("S.4")
@@ -22,14 +25,18 @@ def root(tmp_path: Path) -> Path:
 
 
 def words(root: Path, *mounts: Mount) -> list[str]:
-    return isolated(root, root.parent / "layer", mounts, hostname="web-0", directory="/srv", info=7)
+    return isolated(root, root.parent / "layer", mounts, hostname="web-0", directory="/srv")
+
+
+def mounted(found: list[str]) -> dict[str, Any]:
+    settings: dict[str, Any] = json.loads(next(word for word in found if word.startswith('{"root"')))
+    return settings
 
 
 def test_what_is_written_goes_into_a_layer_of_the_containers_own(root: Path) -> None:
     found = words(root)
     layer = root.parent / "layer"
-    options = next(word for word in found if word.startswith("lowerdir="))
-    assert options.startswith(f"lowerdir={root},upperdir={layer}/upper,workdir={layer}/work")
+    assert mounted(found)["options"].startswith(f"lowerdir={root},upperdir={layer}/upper,workdir={layer}/work")
     assert found[found.index("--bind") : found.index("--bind") + 3] == ["--bind", str(layer / "root"), "/"]
     (layer / "upper" / "before").mkdir(parents=True)
     clear(layer)
@@ -50,9 +57,24 @@ def test_it_ends_with_the_server_and_sees_no_other_processes(root: Path) -> None
 
 def test_outer_mounts_come_before_inner_ones(root: Path, tmp_path: Path) -> None:
     inner, outer = Mount("/data/inner", tmp_path / "b"), Mount("/data", tmp_path / "a", read_only=True)
-    found = words(root, inner, outer)
-    assert found[-9:-3] == ["--ro-bind", str(tmp_path / "a"), "/data", "--bind", str(tmp_path / "b"), "/data/inner"]
-    assert found[-3:] == ["--chdir", "/srv", "--"]
+    place = str(root.parent / "layer" / "root")
+    assert mounted(words(root, inner, outer))["binds"] == [
+        [str(tmp_path / "a"), place, "/data", True],
+        [str(tmp_path / "b"), place, "/data/inner", False],
+    ]
+
+
+def test_devices_are_mounted_after_bubblewraps_own(root: Path, tmp_path: Path) -> None:
+    found = words(root, Mount("/dev/termination-log", tmp_path / "message"))
+    place = str(root.parent / "layer" / "devices")
+    assert mounted(found)["binds"] == [[str(tmp_path / "message"), place, "0", False]]
+    assert found[-5:] == ["--bind", f"{place}/0", "/dev/termination-log", "--chdir", "/srv"]
+
+
+@pytest.mark.parametrize("paths", [["/"], ["/proc/1"], ["/run/../proc"], ["/dev"], ["/dev/shm", "/dev/shm/x"]], ids=str)
+def test_a_mount_path_that_bubblewrap_would_have_to_create_is_refused(paths: list[str], root: Path) -> None:
+    with pytest.raises(StartError, match="nothing can be mounted there"):
+        words(root, *(Mount(path, root) for path in paths))
 
 
 @pytest.mark.parametrize(

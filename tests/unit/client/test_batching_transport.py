@@ -8,10 +8,11 @@ import pytest
 
 from client_fakes import Answer, FakeTransport, json_response
 from mooring.api import errors
+from mooring.api.batch_writes import ROW
 from mooring.api.core_v1 import ConfigMap, Pod
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.client import Client, DisconnectedError, TransportError
-from mooring.client.grouped import GroupedTransport
+from mooring.client.batching import BatchingTransport
 from mooring.client.transport import Request
 
 pytestmark = pytest.mark.req("S.1")
@@ -27,7 +28,7 @@ class Server:
     def __init__(self, turned_away: Answer | None = None) -> None:
         self._turned_away = turned_away
         self.transport = FakeTransport(self._answer)
-        self.grouped = GroupedTransport(self.transport)
+        self.grouped = BatchingTransport(self.transport)
         self.client = Client(self.grouped, user_agent="t")
         self.groups: list[list[dict[str, Any]]] = []
 
@@ -38,9 +39,12 @@ class Server:
             return self._turned_away
         writes = json.loads(request.body)["items"]
         self.groups.append(writes)
-        return json_response({"items": [self._outcome(write) for write in writes]})
+        rows = [row for write in writes for row in write.get("rows", [write])]
+        return json_response({"items": [self._outcome(row) for row in rows]})
 
     def _outcome(self, write: dict[str, Any]) -> dict[str, Any]:
+        if "body" not in write:
+            write = {"body": {"metadata": write}}
         if write["body"]["metadata"]["name"] == "b":
             return {"code": 409, "body": {"kind": "Status", "reason": "Conflict", "code": 409, "message": "too late"}}
         return {"code": 201, "body": write["body"]}
@@ -100,14 +104,22 @@ async def test_a_last_status_and_the_deletion_behind_it_are_one_write_of_a_group
     outcomes = await asyncio.gather(*ends, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [type(None), errors.Conflict, type(None)]
     assert server.paths == ["/writes"]
-    [first, *_] = server.groups[0]
-    assert (first["method"], first["path"]) == ("PUT", "/api/v1/namespaces/prod/pods/a/status")
-    assert first["thenDelete"] == {
-        "kind": "DeleteOptions",
-        "apiVersion": "v1",
-        "gracePeriodSeconds": 0,
-        "preconditions": {"uid": "uid of a"},
-    }
+    [only] = server.groups[0]
+    assert (only["method"], only["path"], only["subresource"]) == ("PUT", "/api/v1/namespaces/prod/pods", "status")
+    assert only["thenDelete"] == {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+    assert only["rows"] == [{"name": name, "uid": f"uid of {name}"} for name in "abc"]
+    assert only["body"]["metadata"] == {"name": ROW, "namespace": "prod", "uid": ROW}
+
+
+async def test_pods_of_two_templates_are_rows_of_two_items_and_each_has_its_outcome() -> None:
+    server = Server()
+    pods = [
+        Pod(metadata=ObjectMeta(name=name, namespace="prod", labels={"app": name[0]})) for name in ("a1", "c1", "a2")
+    ]
+    made = await asyncio.gather(*map(server.client.create_briefly, pods))
+    assert [each.metadata.name for each in made] == ["a1", "c1", "a2"]
+    assert [[row["name"] for row in item.get("rows", ())] for item in server.groups[0]] == [["a1", "a2"], []]
+    assert server.groups[0][1]["body"]["metadata"]["name"] == "c1", "the only pod of a template is sent whole"
 
 
 @pytest.mark.parametrize("names", [("a",), ("a", "c")], ids=["alone", "for a server without groups"])

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
 
 import pytest
 
 from mooring.apiserver.messages.http import Request, Response
-from mooring.apiserver.requests.batch import WriteGroups
+from mooring.apiserver.registry.handler import Batch
+from mooring.apiserver.requests.batch import WriteBatches
 
 pytestmark = pytest.mark.req("S.4")
 _PODS = "/api/v1/namespaces/default/pods"
@@ -19,29 +19,20 @@ class Begun:
 
     def __init__(self) -> None:
         self.order: list[str] = []
-        self.groups = WriteGroups(self._one, self._alike, self._together, self._ending)
+        self.batches = WriteBatches(self._respond)
 
     async def send(self, path: str, name: str) -> None:
         items = [{"method": "PUT", "path": f"{path}/{name}-{number}", "body": {}} for number in range(2)]
-        await self.groups.handle(Request(method="POST", path="/writes", body=json.dumps({"items": items}).encode()))
+        await self.batches.handle(Request(method="POST", path="/writes", body=json.dumps({"items": items}).encode()))
 
-    async def _one(self, request: Request) -> Response:
-        raise NotImplementedError
-
-    async def _alike(self, request: Request, count: int) -> list[Response]:
-        raise NotImplementedError
-
-    async def _ending(self, writes: Sequence[Request], deletions: Sequence[Request]) -> list[Response]:
-        raise NotImplementedError
-
-    async def _together(self, requests: Sequence[Request]) -> list[Response]:
-        name = requests[0].path.rpartition("/")[2].partition("-")[0]
+    async def _respond(self, batch: Batch) -> list[Response]:
+        name = batch.requests[0].path.rpartition("/")[2].partition("-")[0]
         self.order.append(name)
         if name == "first":
             asyncio.get_running_loop().call_soon(self.order.append, "somebody else")
         await asyncio.sleep(0.01)  # as the disk takes its time
         self.order.append(f"{name} done")
-        return [Response() for _ in requests]
+        return [Response() for _ in batch.requests]
 
 
 async def test_heartbeats_and_other_requests_do_not_wait_for_all_groups_of_a_rush() -> None:

@@ -16,7 +16,7 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.client import Change
-from mooring.dashboard.standing import Standing
+from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views.nodes import listed
 from mooring.dashboard.views.overview import overview
 from mooring.dashboard.views.pending import pending
@@ -25,16 +25,18 @@ from mooring.testing.builders import node, pod
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
 
-def standing(objects: Iterable[Resource]) -> Standing:
-    return Standing(Snapshot("the test", objects), Settings(), NOW)
+def live(objects: Iterable[Resource]) -> LiveSnapshot:
+    return LiveSnapshot(Snapshot("the test", objects), Settings(), NOW)
 
 
-def seen(found: Standing) -> Any:
+def seen(found: LiveSnapshot) -> Any:
     """All that pages show of a cluster but its past."""
     shown = msgspec.to_builtins(overview(found))
     for past in ("lately", "moments", "waits", "bound", "evicted", "evictedBy", "readAt"):
         shown.pop(past)
     waiting = msgspec.to_builtins(pending(found))
+    for group in waiting["overview"]["groups"]:
+        group["summary"] = group["summary"].partition(" is the best")[0].rpartition(", ")[0] or group["summary"]
     explained = [
         msgspec.to_builtins(found.explain("pod", *key))
         for key in sorted(found.waiting)
@@ -77,7 +79,7 @@ _TIE = [
 @given(st.lists(st.tuples(_objects(), st.booleans()), max_size=12))
 def test_changes_lead_where_reading_anew_does(steps: list[tuple[Resource, bool]]) -> None:
     current: dict[tuple[type, str], Resource] = {(type(each), each.metadata.name): each for each in shop()}
-    changed = standing(current.values())
+    changed = live(current.values())
     for obj, stays in steps:
         key = (type(obj), obj.metadata.name)
         old = current.pop(key, None)
@@ -88,13 +90,13 @@ def test_changes_lead_where_reading_anew_does(steps: list[tuple[Resource, bool]]
             current[key] = obj
         if stays or old is not None:
             changed.apply([Change(old, obj if stays else None)], NOW)
-    assert seen(changed) == seen(standing(current.values()))
+    assert seen(changed) == seen(live(current.values()))
 
 
 @pytest.mark.req("D.2")
 def test_what_changed_lately_is_told_once_for_a_crowd() -> None:
     before = shop()
-    found = standing(before)
+    found = live(before)
     owner = {"ownerReferences": [{"apiVersion": "a/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}]}
     crowd = [pod(f"job-{number}", metadata=owner) for number in range(3)]
     found.apply([Change(None, each) for each in crowd], NOW + timedelta(seconds=5))
@@ -114,7 +116,7 @@ def test_what_changed_lately_is_told_once_for_a_crowd() -> None:
 
 @pytest.mark.req("D.2")
 def test_pods_that_have_to_leave_are_counted() -> None:
-    found = standing(shop())
+    found = live(shop())
     old = found.snapshot.find(Pod, "default", "web-0")
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     leaving = pod("web-0", cpu="2", on="east-0", status={"phase": "Running", "conditions": [condition]})
@@ -132,7 +134,7 @@ def test_how_long_pods_waited_is_what_their_timestamps_say() -> None:
         created = {"creationTimestamp": NOW.strftime("%Y-%m-%dT%H:%M:%SZ")}
         return pod(name, on="east-0", metadata=created, status={"phase": "Running", "conditions": [condition]})
 
-    shown = overview(standing([*shop(), *(placed(f"w{number}", number) for number in range(11))])).waits
+    shown = overview(live([*shop(), *(placed(f"w{number}", number) for number in range(11))])).waits
     assert shown is not None
     assert (shown.pods, shown.median, shown.p90, shown.longest) == (11, 5, 9, 10)
     assert shown.histogram == [2, 4, 5, 0, 0]

@@ -1,0 +1,186 @@
+"""Differences between Kubernetes and Mooring that are explained, and the report of a run.
+
+docs/differences.md lists the same, in words for users.
+"""
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+Key = tuple[str, str]
+"""Where a difference was found (kind and verb), and its shape."""
+
+
+class Explained(NamedTuple):
+    """Patterns for where a difference occurs and what it looks like, and the explanation."""
+
+    where: str
+    what: str
+    reason: str
+
+
+EXPLAINED: tuple[Explained, ...] = (
+    Explained(
+        " apply$",
+        r"^code N \(failed to (create typed|convert)",
+        "choice: an applied configuration that does not decode is the client's error, 400 instead of 500",
+    ),
+    Explained(
+        "", r": null, ours \[\]", "choice: an empty list in a required field stays a list; Kubernetes returns null"
+    ),
+    Explained(
+        "",
+        r"may not be set while the minimum compatibility version is older than the field",
+        "choice (4330.7): a field that the minimum compatibility version does not know is refused",
+    ),
+    Explained(
+        " apply$",
+        r"^at metadata\.managedFields\.N\.time: null",
+        "upstream defect: an apply that changes nothing but the managers is answered with an entry without a time",
+    ),
+    Explained(
+        "validation",
+        r"^worded cause ",
+        "the same reason and field in other words, mostly where Kubernetes has moved to declarative validation",
+    ),
+    Explained(
+        "validation",
+        r"scheduling\.tolerations\[N\]\.operator Unsupported value",
+        "upstream defect: a RuntimeClass with Lt or Gt is refused with a message that lists them as supported",
+    ),
+    Explained(
+        "^Node ",
+        r"^at spec\.taints.*timeAdded",
+        "choice (settled question 22): the server sets timeAdded when a NoExecute taint changes",
+    ),
+    Explained(
+        "ControllerRevision|ResourceClaim",
+        r"(data: Invalid value: .*|spec: Invalid value: null): field is immutable\), ours",
+        "upstream defect: where raw JSON (`data` of a ControllerRevision, `parameters` of devices) was sent with white "
+        "space, a patch finds an immutable field changed, even an empty patch",
+    ),
+    Explained(
+        "^Pod create",
+        r"ours N \(pods .* is forbidden: pod rejected: ",
+        "choice: RuntimeClass and overhead are checked before validation",
+    ),
+    Explained(
+        "(Job|CronJob)",
+        r"^code N \(no answer",
+        "upstream defect: an Indexed Job with a successPolicy and without completions makes kube-apiserver panic",
+    ),
+    Explained(
+        "CertificateSigningRequest",
+        r"^at spec\.uid: ",
+        "the real server's user of this comparison has a uid, ours has none",
+    ),
+    Explained(
+        "",
+        r"spec\.(strategy|preferredHolder|dataSourceRef|dataSource)|lifecycle\.stopSignal|status\.(healthStatus|config)",
+        "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
+    ),
+    Explained(
+        "^ConfigMap ",
+        r"binaryData: Forbidden: field is immutable",
+        "choice: null and an empty list are the same value; Kubernetes tells them apart in immutable fields",
+    ),
+    Explained(
+        "^HorizontalPodAutoscaler create",
+        r"^at metadata\.generation: null, ours N$",
+        "choice: a HorizontalPodAutoscaler has a generation at every emulated release; Kubernetes since 1.37",
+    ),
+    Explained(
+        "",
+        r"managedFields.*f:(preventPodSchedulingIfMissing|maxUnavailable|strategy|preferredHolder|dataSourceRef): ",
+        "open: managed fields name a default, or a field, that the emulated release drops (or do not name it)",
+    ),
+    Explained(
+        "",
+        r"^at metadata\.generation: N, ours N$",
+        "choice: null and an empty list are the same value; Kubernetes counts a new generation for some kinds",
+    ),
+    Explained(
+        " (apply|strategic-patch)$",
+        r"^code N \(Apply failed with",
+        "choice: an applied object that does not decode or is invalid is rejected before conflicts are looked for",
+    ),
+    Explained(
+        "ResourceQuota",
+        r"^at status\.(hard|used)|ours 409|ours N \(Operation cannot be fulfilled",
+        "choice: the API server recounts quotas itself; Kubernetes leaves it to a controller, which does not run here",
+    ),
+    Explained(
+        "scheduling",
+        r"^Node Action\.UPDATE_NODE_LABEL does not retry a pod that \[.*InterPodAffinity.*and now fits",
+        "upstream defect: a pod that the anti-affinity of an existing pod rejected is not retried when a node loses "
+        "the label of the topology",
+    ),
+    Explained(
+        "scheduling",
+        r" retr(ies|y) a pod that \[.*\] rejected, and still fits nowhere",
+        "choice: queueing hints are as exact as a plugin can be; a retry that cannot succeed may be made or not",
+    ),
+    Explained(
+        "scheduling",
+        r"^scores on X \(real, ours\) \{'ImageLocality': \(N, N\)\}$",
+        "upstream defect: a node keeps the number of nodes that had its images, and their sizes, from before its own "
+        "last change",
+    ),
+    Explained(
+        "scheduling",
+        r"^message '[^']*is in the process of being allocated",
+        "kube-scheduler tried a pod while it was still writing the claim that another one uses; ours sees it written",
+    ),
+    Explained(
+        "scheduling",
+        r"^message '[^']*(persistentvolumeclaim|PersistentVolumeClaims)[^']*\. not found'",
+        "upstream defect: where PreFilter ends before DynamicResources, its PostFilter fails with `not found`, and the "
+        "message of preemption is lost",
+    ),
+)
+
+
+def explanation(key: Key) -> str | None:
+    """Return why a difference is right, if it is explained."""
+    for entry in EXPLAINED:
+        if re.search(entry.where, key[0]) and re.search(entry.what, key[1]):
+            return entry.reason
+    return None
+
+
+class Report:
+    """The differences of a run, by shape."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self.units = 0
+        self._counts: Counter[Key] = Counter()
+        self._examples: dict[Key, str] = {}
+
+    def is_new(self, key: Key) -> bool:
+        """Return whether a difference is neither explained nor seen before."""
+        return key not in self._counts and explanation(key) is None
+
+    def add(self, seed: int, key: Key, example: str) -> None:
+        if self.is_new(key):
+            print(f"seed {seed}: {key[0]}: {example}", flush=True)
+        self._counts[key] += 1
+        self._examples.setdefault(key, example)
+
+    def print(self) -> int:
+        """Print the totals; return the exit code."""
+        explained: Counter[str] = Counter()
+        unexplained = 0
+        for key, number in self._counts.items():
+            reason = explanation(key)
+            if reason is None:
+                unexplained += 1
+            else:
+                explained[reason] += number
+        for (where, what), number in self._counts.most_common():
+            if explanation((where, what)) is None:
+                print(f"unexplained {number} times: {where}: {what[:200]}")
+        for reason, number in explained.most_common():
+            print(f"explained {number} times: {reason}")
+        print(f"{self.units} {self._unit}, {unexplained} unexplained differences in {self._counts.total()} findings")
+        return 1 if unexplained else 0

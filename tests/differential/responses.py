@@ -1,0 +1,118 @@
+"""Compare what two servers answer to the same request, except for generated values."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from differential.connection import Response
+from differential.schema import Tree
+
+_GENERATED = {"uid", "resourceVersion", "creationTimestamp", "selfLink", "time"}
+_ALLOCATED = {"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"}
+_GO_TEXTS = ("json: ", "strconv.", "yaml: ", "unmarshal", "cannot unmarshal", "proto")
+"""Where a message quotes Go's libraries, its wording may differ."""
+_IN_QUOTES = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`')
+_TEMPLATE = re.compile(r"\b(spec\.jobTemplate\.)?(spec\.)?template\.")
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_COMPOSITE = re.compile(
+    r"((?:Invalid|Duplicate) value): (?:[{\[].*|null|\"[^\"]*\")(?=: )|(Duplicate value): [{\[].*", re.DOTALL
+)
+"""A quoted struct, list or string: Kubernetes prints Go's internal representation."""
+_NUMBER = re.compile(r"\d+")
+
+
+def differences(real: Response, ours: Response) -> Iterator[str]:
+    """Yield what differs; the real server's answer comes first in each text."""
+    if real.code != ours.code:
+        yield f"code {real.code} ({_message(real)}), ours {ours.code} ({_message(ours)})"
+        return
+    if not isinstance(real.body, dict) or not isinstance(ours.body, dict):
+        return
+    if real.body.get("kind") == "Status" and real.code >= 400:
+        yield from _status(real.body, ours.body)
+    else:
+        yield from _objects(real.body, ours.body)
+    missing, extra = Counter(real.warnings) - Counter(ours.warnings), Counter(ours.warnings) - Counter(real.warnings)
+    if missing or extra:
+        yield f"warnings {sorted(missing)}, ours {sorted(extra)}"
+
+
+def _message(response: Response) -> str:
+    text = response.body.get("message", "") if isinstance(response.body, dict) else str(response.body)
+    return str(text)[:300]
+
+
+def _status(real: Tree, ours: Tree) -> Iterator[str]:
+    if real.get("reason") != ours.get("reason"):
+        yield f"reason {real.get('reason')}, ours {ours.get('reason')}"
+    missing, extra = _causes(real) - _causes(ours), _causes(ours) - _causes(real)
+    where = "worded" if _places(missing) == _places(extra) else "missing"
+    for cause in sorted(missing):
+        yield f"{where} cause {' '.join(cause)} (ours instead: {sorted(extra)})"
+    for cause in sorted(extra):
+        yield f"added cause {' '.join(cause)} (instead of: {sorted(missing)})"
+    if not _causes(real) and _worded(real.get("message")) != _worded(ours.get("message")):
+        yield f"message {real.get('message')!r}, ours {ours.get('message')!r}"
+
+
+def _places(causes: "Counter[tuple[str, str, str]]") -> "Counter[tuple[str, str]]":
+    return Counter((reason, field) for reason, field, _ in causes.elements())
+
+
+def _causes(status: Tree) -> "Counter[tuple[str, str, str]]":
+    causes = (status.get("details") or {}).get("causes") or ()
+    return Counter((each.get("reason", ""), each.get("field", ""), _worded(each.get("message"))) for each in causes)
+
+
+def _worded(message: Any) -> str:
+    text = _COMPOSITE.sub(r"\1\2", str(message or "").split("\n@@")[0])
+    if " cannot be handled as a " in text:
+        return text.split(": ", 1)[0]
+    return "(quotes Go)" if any(each in text for each in _GO_TEXTS) else text
+
+
+def _objects(real: Tree, ours: Tree) -> Iterator[str]:
+    one, other = normalize(real), normalize(ours)
+    fields = [(each.get("metadata") or {}).pop("managedFields", None) for each in (one, other)]
+    yield from _values((), one, other)
+    yield from _values(("metadata", "managedFields"), *fields)
+
+
+def normalize(value: Any, key: str = "") -> Any:
+    """Replace generated values by a mark that they are there."""
+    if key in _GENERATED or key.endswith(("Time", "Timestamp", "timeAdded")):
+        return "…" if value else value
+    if key in _ALLOCATED:
+        return _allocated(value)
+    if isinstance(value, dict):
+        return {name: normalize(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        if key == "managedFields":
+            return sorted((normalize(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
+        return [normalize(each) for each in value]
+    return "…" if isinstance(value, str) and _UID.fullmatch(value) else value
+
+
+def _allocated(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_allocated(each) for each in value]
+    return value if value in (None, "", "None", 0) or isinstance(value, dict) else "allocated"
+
+
+def _values(path: tuple[str, ...], real: Any, ours: Any) -> Iterator[str]:
+    if isinstance(real, dict) and isinstance(ours, dict):
+        for key in sorted({*real, *ours}):
+            yield from _values((*path, key), real.get(key), ours.get(key))
+    elif isinstance(real, list) and isinstance(ours, list) and len(real) == len(ours):
+        for index, (one, other) in enumerate(zip(real, ours, strict=True)):
+            yield from _values((*path, str(index)), one, other)
+    elif real != ours:
+        yield f"at {'.'.join(path)}: {json.dumps(real)[:200]}, ours {json.dumps(ours)[:200]}"
+
+
+def shape(text: str) -> str:
+    """Return a difference without the values in it, so that differences of one origin have one shape."""
+    text = _TEMPLATE.sub("", text.split(" (ours instead: ", maxsplit=1)[0].split(" (instead of: ", maxsplit=1)[0])
+    return _NUMBER.sub("N", _IN_QUOTES.sub('"…"', text))[:400]

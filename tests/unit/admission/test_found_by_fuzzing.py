@@ -1,0 +1,196 @@
+"""Rules that comparing with kube-apiserver on random objects found to be missing or too strict."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from admission_kinds import SCHEME, Create, example, stored
+from admission_pods import NOW, ON, Tree, created, update_problems
+from mooring.api.base import copy_of
+from mooring.api.networking_v1 import IPAddress
+from mooring.apiserver.registry.apply.comparison import compare
+from mooring.apiserver.registry.apply.field_managers import FieldManagers, Manager
+from mooring.apiserver.registry.patch.schema import schema_of
+
+pytestmark = pytest.mark.req("N.10")
+NAME_PART = "name part must consist of alphanumeric characters, '-', '_' or '.', …"
+
+
+def limits(**item: Any) -> Tree:
+    return {"spec": {"limits": [item]}}
+
+
+CREATES = [
+    Create("any port number, which is not checked", "EndpointSlice", {"ports": [{"port": -1}]}),
+    Create(
+        "a zone hint twice",
+        "EndpointSlice",
+        {"endpoints": [{"addresses": ["10.0.0.1"], "hints": {"forZones": [{"name": "a"}, {"name": "a"}]}}]},
+        ['endpoints[0].hints.forZones[1].name: Duplicate value: "a"'],
+    ),
+    Create("any largest size, which is not checked", "CSIStorageCapacity", {"maximumVolumeSize": "-1"}),
+    Create("a driver name with a path", "VolumeAttributesClass", {"driverName": "a.example.com/b"}),
+    Create(
+        "tokens in secrets without requests for tokens",
+        "CSIDriver",
+        {"spec": {"serviceAccountTokenInSecrets": True}},
+        ["spec.serviceAccountTokenInSecrets: Invalid value: true: …"],
+    ),
+    Create(
+        "no driver name", "CSINode", {"spec": {"drivers": [{"nodeID": "n"}]}}, ["spec.drivers[0].name: Required value"]
+    ),
+    Create(
+        "half an extended resource",
+        "ResourceQuota",
+        {"spec": {"hard": {"example.com/gpu": "500m"}}},
+        ['spec.hard[example.com/gpu]: Invalid value: "500m": must be an integer'],
+    ),
+    Create(
+        "a limit of containers on a resource that containers do not have",
+        "LimitRange",
+        limits(type="Container", maxLimitRequestRatio={"pods": "2"}),
+        ['spec.limits[0].maxLimitRequestRatio[pods]: Invalid value: "pods": …'],
+    ),
+    Create(
+        "a limit of claims without storage",
+        "LimitRange",
+        limits(type="PersistentVolumeClaim", max={"cpu": "1"}),
+        ["spec.limits[0].limits: Required value: …"],
+    ),
+    Create(
+        "a claim template with an impossible class",
+        "StatefulSet",
+        {
+            "spec": {
+                "volumeClaimTemplates": [
+                    {
+                        "metadata": {"name": "d"},
+                        "spec": {
+                            "accessModes": ["ReadWriteOnce"],
+                            "storageClassName": "s/s",
+                            "resources": {"requests": {"storage": "1Gi"}},
+                        },
+                    }
+                ]
+            }
+        },
+        ['spec.volumeClaimTemplates[0].spec.storageClassName: Invalid value: "s/s": …'],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CREATES, ids=lambda case: f"{case.kind}: {case.id}")
+def test_a_create_is_validated_as_kubernetes_does(case: Create) -> None:
+    found = case.judged()
+    assert [line.split(": …")[0] for line in case.problems] == [
+        line[: len(wanted.split(": …")[0])] if "…" in wanted else line
+        for line, wanted in zip(found, case.problems, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What is stored of an object: a path of attributes and the value there."""
+
+    id: str
+    kind: str
+    change: Tree
+    path: str
+    value: Any
+
+
+STORED = [
+    Stored(
+        "only names of secrets", "ServiceAccount", {"secrets": [{"name": "a", "kind": "Secret"}]}, "secrets.0.kind", ""
+    ),
+    Stored("no generation", "CSIDriver", {}, "metadata.generation", 0),
+    Stored("no generation", "StorageVersionMigration", {}, "metadata.generation", 0),
+    Stored("a finalizer", "VolumeAttributesClass", {}, "metadata.finalizers.0", "kubernetes.io/vac-protection"),
+    Stored(
+        "no topology, which v1 cannot write",
+        "EndpointSlice",
+        {"endpoints": [{"addresses": ["10.0.0.1"], "deprecatedTopology": {"a": "b"}}]},
+        "endpoints.0.deprecated_topology",
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", STORED, ids=lambda case: f"{case.kind}: {case.id}")
+def test_what_is_stored_is_what_kubernetes_stores(case: Stored) -> None:
+    found: Any = stored(case.kind, case.change)
+    for step in case.path.split("."):
+        found = found[int(step)] if step.isdecimal() else getattr(found, step)
+    assert found == case.value
+
+
+def test_a_daemon_set_counts_its_templates_in_an_annotation() -> None:
+    key = "deprecated.daemonset.template.generation"
+    assert stored("DaemonSet").metadata.annotations[key] == "1"
+
+
+def test_a_claim_template_replaces_a_volume_of_its_name() -> None:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    template = {"spec": {"volumes": [{"name": "d", "emptyDir": {}}, {"name": "d", "emptyDir": {}}]}}
+    change = {"spec": {"template": template, "volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": claim}]}}
+    assert created(example("StatefulSet", change), ON).metadata.name == "x"
+
+
+def test_rules_of_a_runtime_class_hold_for_updates_as_well() -> None:
+    old = stored("RuntimeClass")
+    new = example("RuntimeClass", {"scheduling": {"nodeSelector": {"bad key": "x"}}})
+    new.metadata.resource_version = "1"
+    assert any("scheduling.nodeSelector" in problem for problem in update_problems(new, old))
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
+def test_an_unusable_selector_is_an_error_of_its_own(kind: str) -> None:
+    bad = {"spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Bad"}]}}}
+    problems = Create("", kind, bad).judged()
+    assert sum(problem.startswith("spec.selector: Invalid value") for problem in problems) == 1
+
+
+def test_a_create_owns_a_struct_that_was_null_before_with_its_own_entry() -> None:
+    before, after = {"spec": {"parentRef": None}}, {"spec": {"parentRef": {"name": "x"}}}
+    fields = compare(before, after, schema_of(IPAddress)).changed
+    assert fields == {"f:spec": {"f:parentRef": {".": {}, "f:name": {}}}}
+
+
+def test_a_range_with_bits_beyond_its_prefix_is_refused_only_where_it_is_new() -> None:
+    rule = {"from": [{"ipBlock": {"cidr": "10.0.0.1/8"}}]}
+    problems = Create("", "NetworkPolicy", {"spec": {"ingress": [rule]}}).judged()
+    assert any("must not have bits set beyond the prefix length" in problem for problem in problems)
+    old = stored("NetworkPolicy")
+    old.spec.ingress = example("NetworkPolicy", {"spec": {"ingress": [rule]}}).spec.ingress
+    new = copy_of(old)
+    new.metadata.resource_version = "1"
+    new.metadata.labels["a"] = "b"
+    assert update_problems(new, old) == []
+
+
+def test_a_level_of_an_unknown_type_may_have_neither_part() -> None:
+    change = {"spec": {"type": "Other", "exempt": {}, "limited": {"limitResponse": {"type": "Reject"}}}}
+    problems = Create("", "PriorityLevelConfiguration", change).judged()
+    assert {"spec.exempt: Forbidden", "spec.limited: Forbidden"} <= set(problems)
+
+
+def test_a_template_is_not_validated_while_its_selector_is_invalid() -> None:
+    change = {"spec": {"selector": {"matchLabels": {"app": "bad value"}}, "template": {"spec": {"containers": []}}}}
+    assert not any("template" in problem for problem in Create("", "Deployment", change).judged())
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [("Deployment", ("f:spec", "f:selector")), ("CronJob", ("f:spec", "f:schedule")), ("ClusterRole", ("f:rules",))],
+)
+def test_the_creator_owns_required_fields_as_well(kind: str, path: tuple[str, ...]) -> None:
+    obj = example(kind)
+    known = SCHEME.kind(obj.api_version, obj.kind)
+    assert known is not None
+    FieldManagers(SCHEME).create(known, obj, Manager("me", "", NOW))
+    [entry] = obj.metadata.managed_fields
+    fields: Any = entry.fields_v1
+    for step in path:
+        fields = fields[step]
+    assert fields == {}

@@ -1,0 +1,184 @@
+"""Which fields differ between objects of one template, and that every rule which reads one of them is declared."""
+
+import sys
+from typing import Any
+
+import pytest
+from msgspec.structs import asdict
+
+from admission_kinds import EXAMPLES, example
+from admission_pods import ON
+from mooring.admission import rows
+from mooring.admission.pipeline import admit_create, admit_update
+from mooring.admission.strategy import Request
+from mooring.api import codec, times
+from mooring.api.base import copy_of
+from mooring.api.batch_writes import ROW, Row
+from mooring.api.core_v1 import Pod, PodSpec, PodStatus
+from mooring.api.meta_v1 import ObjectMeta
+
+_NOW = times.parse("2026-01-01T00:00:00Z")
+_LABELS = {"app": "web", rows.POD_NAME_LABEL: "web-1", rows.POD_INDEX_LABEL: "1"}
+_META = {"name": "web-1", "namespace": "default", "uid": "u", "labels": _LABELS, "resourceVersion": "7"}
+_FIELD = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+_AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [_FIELD]}]}
+    }
+}
+_SPEC = {"containers": [{"name": "c", "image": "i"}], "hostname": "web-1", "nodeName": "n1", "affinity": _AFFINITY}
+_ENDED = {"name": "c", "containerID": "x://2", "state": {"terminated": {"exitCode": 0, "containerID": "x://1"}}}
+_STATUS = {
+    "phase": "Running",
+    "podIP": "10.0.0.1",
+    "podIPs": [{"ip": "10.0.0.1"}],
+    "hostIP": "10.1.0.1",
+    "hostIPs": [{"ip": "10.1.0.1"}],
+    "containerStatuses": [_ENDED],
+}
+_OWNED: dict[str, Any] = {
+    "f:status": {"f:podIP": {}, "f:podIPs": {".": {}, 'k:{"ip":"10.0.0.1"}': {".": {}, "f:ip": {}}}}
+}
+
+
+def pod() -> Pod:
+    entry = {"manager": "kubelet", "operation": "Update", "fieldsV1": _OWNED}
+    tree = {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {**_META, "managedFields": [entry]},
+        "spec": _SPEC,
+        "status": _STATUS,
+    }
+    return codec.decode_tree(tree, Pod).object
+
+
+@pytest.mark.req("W.1")
+def test_what_was_taken_out_of_a_pod_is_put_back() -> None:
+    taken = pod()
+    row = rows.take(taken)
+    assert asdict(row) == {
+        "name": "web-1",
+        "uid": "u",
+        "resource_version": "7",
+        "creation_timestamp": "",
+        "node_name": "n1",
+        "target_node": "n1",
+        "hostname": "web-1",
+        "pod_name_label": "web-1",
+        "pod_index_label": "1",
+        "pod_ip": "10.0.0.1",
+        "host_ip": "10.1.0.1",
+        "container_ids": ["x://2", "x://1"],
+    }
+    text = codec.encode(taken)
+    assert not [each for each in (b"web-1", b"10.0.0.1", b"10.1.0.1", b"x://", b'"n1"') if each in text]
+    rows.put(taken, row)
+    assert taken == pod()
+
+
+@pytest.mark.req("W.1")
+def test_a_lean_pod_is_encoded_as_the_whole_pod_is() -> None:
+    whole = codec.encode(pod())
+    lean = codec.decode_own(whole, rows.LeanPod)
+    row = rows.take(lean)
+    rows.put(lean, row)
+    assert codec.decode_own(codec.encode(lean), Pod) == pod()
+    assert (row.pod_ip, row.node_name) == ("10.0.0.1", ""), "the spec stays as it is"
+
+
+@pytest.mark.req("W.1")
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_splitting_leaves_the_object_of_a_client_as_it_is(kind: str) -> None:
+    obj = example(kind)
+    before = copy_of(obj)
+    template, row = rows.split(obj)
+    assert obj == before
+    assert (template.metadata.name, row.name) == (ROW, obj.metadata.name)
+    rows.put(template, row)
+    assert template == before
+
+
+@pytest.mark.req("W.1")
+@pytest.mark.parametrize(
+    "row",
+    [Row(name="A"), Row(hostname="a.b"), Row(target_node="N"), Row(pod_name_label="-"), Row(pod_index_label="/")],
+)
+def test_a_value_that_a_rule_refuses_is_left_to_the_rules(row: Row) -> None:
+    assert not rows.is_valid(row)
+
+
+class Reads:
+    """The functions of admission that read per-row fields while they admit an object."""
+
+    def __init__(self) -> None:
+        self.by: set[str] = set()
+
+    def note(self) -> None:
+        frame = sys._getframe(2)
+        name = f"{frame.f_globals['__name__']}.{frame.f_code.co_name}"
+        if name.startswith("mooring.admission.") and not name.startswith("mooring.admission.rows."):
+            self.by.add(name)
+
+
+def tracked(cls: type[Any], names: frozenset[str], reads: Reads) -> type[Any]:
+    """A subclass of a struct that notes who reads some of its fields."""
+
+    def read(self: Any, name: str) -> Any:
+        if name in names:
+            reads.note()
+        return object.__getattribute__(self, name)
+
+    return type(cls.__name__, (cls,), {"__getattribute__": read, "__module__": __name__})
+
+
+def retyped(obj: Any, cls: type[Any]) -> Any:
+    return cls(**{name: getattr(obj, name) for name in obj.__struct_fields__})
+
+
+_UNDECLARED = "declare in admission/rows.py what reads a per-row field"
+_PER_ROW = {
+    ObjectMeta: frozenset({"name"}),
+    PodSpec: frozenset({"node_name", "hostname"}),
+    PodStatus: frozenset({"pod_ip", "pod_ips", "host_ip", "host_ips"}),
+}
+
+
+@pytest.mark.req("W.2")
+def test_every_rule_that_reads_a_per_row_field_of_a_new_pod_is_declared() -> None:
+    reads = Reads()
+    obj = codec.decode_tree({"metadata": {"name": "web-1", "labels": _LABELS}, "spec": _SPEC}, Pod).object
+    obj.metadata = retyped(obj.metadata, tracked(ObjectMeta, _PER_ROW[ObjectMeta], reads))
+    obj.spec = retyped(obj.spec, tracked(PodSpec, _PER_ROW[PodSpec], reads))
+    admit_create(obj, Request(options=ON, now=_NOW, namespace="default"))
+    assert reads.by, "nothing was noticed: the test itself is broken"
+    assert reads.by <= rows.READERS, (
+        f"declare in admission/rows.py what reads a per-row field: {reads.by - rows.READERS}"
+    )
+
+
+@pytest.mark.req("W.2")
+def test_every_rule_that_reads_a_per_row_field_of_a_status_is_declared() -> None:
+    reads = Reads()
+    old, new = pod(), pod()
+    old.metadata.creation_timestamp = "2026-01-01T00:00:00Z"
+    new.status.pod_ip, new.status.conditions = "10.0.0.2", []
+    for each in (old, new):
+        each.metadata = retyped(each.metadata, tracked(ObjectMeta, _PER_ROW[ObjectMeta], reads))
+        each.spec = retyped(each.spec, tracked(PodSpec, _PER_ROW[PodSpec], reads))
+        each.status = retyped(each.status, tracked(PodStatus, _PER_ROW[PodStatus], reads))
+    admit_update(new, old, Request(options=ON, now=_NOW, namespace="default", name="web-1"), "status")
+    assert reads.by <= rows.READERS, (
+        f"declare in admission/rows.py what reads a per-row field: {reads.by - rows.READERS}"
+    )
+
+
+@pytest.mark.req("W.2")
+def test_rules_of_a_status_read_no_more_of_the_spec_than_is_declared() -> None:
+    reads, known = Reads(), frozenset(rows.SpecRead.__struct_fields__)
+    others = frozenset(PodSpec.__struct_fields__) - known
+    old, new = pod(), pod()
+    new.spec = PodSpec()
+    old.spec = retyped(old.spec, tracked(PodSpec, others, reads))
+    admit_update(new, old, Request(options=ON, now=_NOW, namespace="default", name="web-1"), "status")
+    assert not reads.by, f"add to SpecRead in admission/rows.py what these rules of a status read: {reads.by}"

@@ -1,0 +1,119 @@
+"""Node pools: which can serve a pod, and the autoscaler that adds their nodes in a simulation."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mooring.advisor.plan import plan, reports
+from mooring.advisor.simulate import Scenario, ScenarioError, Settings, Simulation, simulate
+from mooring.advisor.simulate.node_pools import NodePool, explain_pools, pools_of_cluster, read_pools
+from mooring.advisor.snapshot import Snapshot, dump
+from mooring.api.apps_v1 import Deployment
+from mooring.api.meta_v1 import Resource
+from mooring.testing import builders
+
+pytestmark = pytest.mark.req("E.4")
+
+
+def app(replicas: int, cpu: str = "1", **spec: Any) -> Deployment:
+    container = {"name": "c", "image": "app:1", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container], **spec}}
+    tree = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    meta = {"name": "web", "namespace": "default"}
+    return builders.made(Deployment, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": tree})
+
+
+def pool(name: str, cpu: str = "4", price: float = 0.0, maximum: int = 10, **node: Any) -> NodePool:
+    return NodePool(name, builders.node(name, cpu=cpu, **node), maximum, price, 60.0)
+
+
+def simulated(pools: list[NodePool], *objects: Resource) -> Simulation:
+    return simulate(Snapshot("a test", objects), Scenario(), replace(Settings(), pools=tuple(pools)))
+
+
+def test_nodes_come_when_pods_fit_nowhere() -> None:
+    result = simulated([pool("a")], builders.node("n", cpu="1"), app(5))
+    assert [(name, at) for at, name, _ in result.added_nodes] == [("a-new-1", 70.0)]
+    assert (result.counts.pending, result.counts.running) == (0, 5)
+
+
+def test_the_cheapest_pool_that_fits_is_taken() -> None:
+    pools = [pool("dear", price=2.0), pool("cheap", price=1.0), pool("tiny", "500m", price=0.1)]
+    result = simulated(pools, builders.node("n", cpu="1"), app(3))
+    assert {source for _, _, source in result.added_nodes} == {"cheap"}
+
+
+def test_a_pool_makes_no_more_nodes_than_its_maximum() -> None:
+    result = simulated([pool("a", maximum=2)], app(12))
+    assert (len(result.added_nodes), result.counts.pending) == (2, 4)
+
+
+def test_no_node_comes_for_a_pod_that_no_pool_serves() -> None:
+    result = simulated([pool("a", taints=["dedicated=batch:NoSchedule"])], app(1))
+    assert (result.added_nodes, result.counts.pending) == ((), 1)
+
+
+def test_pools_say_why_they_cannot_serve_a_pod_with_the_nearest_first() -> None:
+    pools = [
+        pool("tainted-and-small", "1", taints=["dedicated=batch:NoSchedule"]),
+        pool("small", "1"),
+        pool("fits", "8"),
+    ]
+    found = explain_pools(Snapshot("a test", []), pools, builders.pod("web", cpu="2"))
+    assert (found[0].pool, found[0].fits) == ("fits", True)
+    reasons = {each.pool: each.reasons for each in found}
+    assert reasons["small"] == ("Insufficient cpu",)
+    assert "untolerated taint" in reasons["tainted-and-small"][0]
+
+
+def test_a_plan_names_the_pools_that_cannot_serve() -> None:
+    settings = replace(Settings(), pools=(pool("gpu", taints=["gpu=yes:NoSchedule"]),))
+    found = plan(Snapshot("a test", [builders.node("n", cpu="1")]), [app(3, "2")], settings)
+    assert [(each.pool, each.fits) for each in found.pools] == [("gpu", False)]
+    assert "No pool can make a node for this pod" in reports.markdown(found)
+
+
+MANIFEST = """
+apiVersion: v1
+kind: Node
+metadata: {name: small, annotations: {pool.mooring.dev/max: "%s", pool.mooring.dev/ready: 2m}}
+status: {allocatable: {cpu: "2", pods: "10"}}
+"""
+
+
+def test_pools_are_read_from_node_manifests() -> None:
+    found = read_pools((MANIFEST % 3).encode(), "pools.yaml")
+    assert [(each.name, each.maximum, each.ready_seconds) for each in found] == [("small", 3, 120.0)]
+
+
+def test_a_wrong_annotation_names_file_and_pool() -> None:
+    with pytest.raises(ScenarioError, match=r"pools.yaml: the pool small: .*'many'"):
+        read_pools((MANIFEST % "many").encode(), "pools.yaml")
+
+
+KARPENTER = """
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template:
+    metadata: {labels: {team: shop}}
+    spec:
+      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]
+      taints: [{key: spot, value: "yes", effect: NoSchedule}]
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node-a, labels: {karpenter.sh/nodepool: general}}
+status: {allocatable: {cpu: "8", pods: "10"}}
+"""
+
+
+def test_the_pools_of_a_cluster_are_its_groups_with_what_karpenter_adds(tmp_path: Any) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(KARPENTER)
+    (found,) = pools_of_cluster(dump([path]))
+    labels = found.template.metadata.labels
+    assert (found.name, labels["team"], labels["karpenter.sh/capacity-type"]) == ("general", "shop", "spot")
+    assert [taint.key for taint in found.template.spec.taints] == ["spot"]

@@ -1,0 +1,1053 @@
+"""Sixty situations: the cause is in the first line, the first remedy as printed helps the whole workload, and the
+dashboard agrees."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from advice_situations import (
+    CONTROL,
+    FULL,
+    SMALL,
+    WORKERS,
+    Situation,
+    apart,
+    app,
+    asking,
+    claim,
+    claiming,
+    clock,
+    container,
+    container_status,
+    required,
+    selecting,
+    spread,
+    storage_class,
+    unready,
+    volume,
+    waiting,
+)
+from applied_advice import bind_claims
+from mooring.advisor.explain import explain, find, overview, text
+from mooring.advisor.explain.results import SchedulingExplanation, Suggestion
+from mooring.advisor.simulate import Add, Remove, Scenario, Step, simulate
+from mooring.advisor.simulate.options import for_component
+from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.objects import scheme
+from mooring.api import codec
+from mooring.api.admissionregistration_v1 import (
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+)
+from mooring.api.apps_v1 import DaemonSet, StatefulSet
+from mooring.api.batch_v1 import CronJob, Job
+from mooring.api.core_v1 import LimitRange, Namespace, ResourceQuota, Service, ServiceAccount
+from mooring.api.meta_v1 import Resource
+from mooring.api.resource_v1 import DeviceClass, ResourceClaimTemplate
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.storage_v1 import VolumeAttachment
+from mooring.apiserver.registry.patch.json_patch import apply
+from mooring.base import component
+from mooring.dashboard.live_snapshot import LiveSnapshot
+from mooring.dashboard.views.pending import pending
+from mooring.testing.builders import made, node, pod
+
+pytestmark = pytest.mark.req("S.5")
+GT = {"tolerations": [{"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}]}
+FORBIDDEN = {"nodes": "not allowed: nodes is forbidden", "pods": "not allowed outside of the namespace default: no"}
+
+
+def quota(name: str, hard: dict[str, str], used: dict[str, str]) -> Resource:
+    return made(
+        ResourceQuota,
+        {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"hard": hard},
+            "status": {"hard": hard, "used": used},
+        },
+    )
+
+
+def limits(**item: Any) -> Resource:
+    return made(
+        LimitRange,
+        {"metadata": {"name": "limits", "namespace": "default"}, "spec": {"limits": [{"type": "Container", **item}]}},
+    )
+
+
+def namespace(**labels: str) -> Resource:
+    return made(
+        Namespace,
+        {
+            "metadata": {
+                "name": "default",
+                "labels": {key.replace("__", "/").replace("_", "-"): value for key, value in labels.items()},
+            }
+        },
+    )
+
+
+def priority_class(name: str, value: int, **more: Any) -> Resource:
+    return made(PriorityClass, {"metadata": {"name": name}, "value": value, **more})
+
+
+POLICY = [
+    made(
+        ValidatingAdmissionPolicy,
+        {
+            "metadata": {"name": "images"},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "resourceRules": [
+                        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+                    ]
+                },
+                "validations": [
+                    {
+                        "expression": "object.spec.containers.all(c, !c.image.endsWith(':1'))",
+                        "message": "images need a real tag",
+                    }
+                ],
+            },
+        },
+    ),
+    made(
+        ValidatingAdmissionPolicyBinding,
+        {"metadata": {"name": "images"}, "spec": {"policyName": "images", "validationActions": ["Deny"]}},
+    ),
+]
+WEBHOOK = [
+    made(
+        ValidatingWebhookConfiguration,
+        {
+            "metadata": {"name": "guard"},
+            "webhooks": [
+                {
+                    "name": "guard.example.com",
+                    "failurePolicy": "Fail",
+                    "sideEffects": "None",
+                    "admissionReviewVersions": ["v1"],
+                    "clientConfig": {"service": {"namespace": "tools", "name": "guard"}},
+                    "rules": [
+                        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+                    ],
+                }
+            ],
+        },
+    ),
+    made(Service, {"metadata": {"name": "guard", "namespace": "tools"}, "spec": {"selector": {"app": "guard"}}}),
+]
+FAILED_CREATE: dict[str, Any] = {
+    "status": {
+        "conditions": [
+            {
+                "type": "ReplicaFailure",
+                "status": "True",
+                "reason": "FailedCreate",
+                "message": 'Internal error occurred: failed calling webhook "gone.example.com": connection refused',
+            }
+        ]
+    }
+}
+GPU_CLASS = made(
+    DeviceClass,
+    {
+        "metadata": {"name": "gpu"},
+        "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
+    },
+)
+GPU_TEMPLATE = made(
+    ResourceClaimTemplate,
+    {
+        "metadata": {"name": "gpu", "namespace": "default"},
+        "spec": {
+            "spec": {
+                "devices": {
+                    "requests": [
+                        {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+                    ]
+                }
+            }
+        },
+    },
+)
+DEVICES = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
+RULES_133 = for_component(component.resolve(emulation="1.33"))
+
+SITUATIONS = [
+    # -- pods that do not exist
+    Situation(
+        "a quota admits two of three pods",
+        [*WORKERS, *app("web", 3, on=["n0", "n1"], exists=2), quota("few", {"pods": "2"}, {"pods": "2"})],
+        ("deployment", "web"),
+        "QuotaExceeded",
+        ["quota few", "pods=2"],
+    ),
+    Situation(
+        "a quota of cpu is used up",
+        [
+            *WORKERS,
+            *app("web", 3, {"containers": [asking(cpu="1")]}, on=["n0"], exists=1),
+            quota("cpu", {"requests.cpu": "1"}, {"requests.cpu": "1"}),
+        ],
+        ("deployment", "web"),
+        "QuotaExceeded",
+        ["quota cpu", "requests.cpu=1"],
+    ),
+    Situation(
+        "a quota needs requests",
+        [*WORKERS, *app("web", 2, exists=0), quota("cpu", {"requests.cpu": "9"}, {"requests.cpu": "0"})],
+        ("deployment", "web"),
+        "QuotaNeedsRequests",
+        ["quota cpu", "requests.cpu"],
+    ),
+    Situation(
+        "a LimitRange has a lower maximum",
+        [
+            *WORKERS,
+            *app(
+                "web",
+                2,
+                {"containers": [container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "2"}})]},
+                exists=0,
+            ),
+            limits(max={"cpu": "1"}),
+        ],
+        ("deployment", "web"),
+        "LimitRange",
+        ["maximum cpu usage per Container is 1"],
+    ),
+    Situation(
+        "a LimitRange gives a default below the request",
+        [*WORKERS, *app("web", 2, {"containers": [asking(cpu="2")]}, exists=0), limits(default={"cpu": "1"})],
+        ("deployment", "web"),
+        "LimitRange",
+        ["cpu limit of 1", "request of 2"],
+    ),
+    Situation(
+        "a policy denies the pods",
+        [*WORKERS, *app("web", 2, exists=0), *POLICY],
+        ("deployment", "web"),
+        "PolicyDenied",
+        ["policy images", "images need a real tag"],
+    ),
+    Situation(
+        "a webhook has no pod that answers",
+        [*WORKERS, *app("web", 2, exists=0), *WEBHOOK],
+        ("deployment", "web"),
+        "WebhookDown",
+        ["guard.example.com", "no pod of its Service tools/guard is ready"],
+    ),
+    Situation(
+        "a webhook is reported down by the controller",
+        [*WORKERS, *app("web", 2, exists=0, **FAILED_CREATE)],
+        ("deployment", "web"),
+        "WebhookDown",
+        ["gone.example.com", "connection refused"],
+        has_remedy=False,
+    ),
+    Situation(
+        "Pod Security refuses the pods",
+        [
+            *WORKERS,
+            *app("web", 2, exists=0),
+            namespace(pod_security__x="", **{"pod-security.kubernetes.io/enforce": "restricted"}),
+        ],
+        ("deployment", "web"),
+        "PodSecurity",
+        ["restricted", "allowPrivilegeEscalation"],
+    ),
+    Situation(
+        "a service account is misspelled",
+        [
+            *WORKERS,
+            *app("web", 2, {"serviceAccountName": "bulder"}, exists=0),
+            made(ServiceAccount, {"metadata": {"name": "builder", "namespace": "default"}}),
+        ],
+        ("deployment", "web"),
+        "MissingServiceAccount",
+        ["ServiceAccount bulder"],
+        words_of_remedy="builder",
+    ),
+    Situation(
+        "a service account is missing",
+        [
+            *WORKERS,
+            *app("web", 2, {"serviceAccountName": "robot"}, exists=0),
+            made(ServiceAccount, {"metadata": {"name": "default", "namespace": "default"}}),
+        ],
+        ("deployment", "web"),
+        "MissingServiceAccount",
+        ["ServiceAccount robot"],
+        words_of_remedy="create ServiceAccount",
+    ),
+    Situation(
+        "a priority class is misspelled",
+        [*WORKERS, *app("web", 2, {"priorityClassName": "hihg"}, exists=0), priority_class("high", 5)],
+        ("deployment", "web"),
+        "MissingPriorityClass",
+        ["PriorityClass hihg"],
+        words_of_remedy="to high",
+    ),
+    Situation(
+        "a deployment is paused",
+        [*WORKERS, *app("web", 2, exists=0, deployment={"paused": True})],
+        ("deployment", "web"),
+        "Paused",
+        ["is paused"],
+    ),
+    Situation(
+        "a deployment is scaled to zero",
+        [*WORKERS, *app("web", 0)],
+        ("deployment", "web"),
+        "NoReplicas",
+        ["scaled to 0"],
+    ),
+    Situation(
+        "a job is suspended",
+        [
+            *WORKERS,
+            made(
+                Job,
+                {
+                    "metadata": {"name": "batch", "namespace": "default", "uid": "j"},
+                    "spec": {
+                        "suspend": True,
+                        "template": {
+                            "metadata": {"labels": {"a": "b"}},
+                            "spec": {"restartPolicy": "Never", "containers": [container()]},
+                        },
+                    },
+                },
+            ),
+        ],
+        ("job", "batch"),
+        "Suspended",
+        ["is suspended"],
+    ),
+    Situation(
+        "a job has failed",
+        [
+            *WORKERS,
+            made(
+                Job,
+                {
+                    "metadata": {"name": "batch", "namespace": "default", "uid": "j"},
+                    "spec": {
+                        "template": {
+                            "metadata": {"labels": {"a": "b"}},
+                            "spec": {"restartPolicy": "Never", "containers": [container()]},
+                        }
+                    },
+                    "status": {
+                        "conditions": [
+                            {
+                                "type": "Failed",
+                                "status": "True",
+                                "reason": "BackoffLimitExceeded",
+                                "message": "Job has reached the specified backoff limit",
+                            }
+                        ]
+                    },
+                },
+            ),
+        ],
+        ("job", "batch"),
+        "BackoffLimitExceeded",
+        ["backoff limit"],
+        has_remedy=False,
+    ),
+    Situation(
+        "a cron job is suspended",
+        [
+            *WORKERS,
+            made(
+                CronJob,
+                {
+                    "metadata": {"name": "nightly", "namespace": "default", "uid": "j"},
+                    "spec": {
+                        "suspend": True,
+                        "schedule": "0 0 * * *",
+                        "jobTemplate": {
+                            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container()]}}}
+                        },
+                    },
+                },
+            ),
+        ],
+        ("cronjob", "nightly"),
+        "Suspended",
+        ["is suspended"],
+    ),
+    Situation(
+        "an operator is too new for 1.33",
+        [*WORKERS, *app("web", 2, GT, exists=0)],
+        ("deployment", "web"),
+        "Refused",
+        ['Unsupported value: "Gt"'],
+        has_remedy=False,
+        settings=RULES_133,
+    ),
+    # -- pods that no scheduler tries
+    Situation(
+        "a gate of a known controller",
+        [*WORKERS, pod("web", spec={"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]})],
+        ("pod", "web"),
+        "SchedulingGated",
+        ["kueue.x-k8s.io/admission", "Kueue"],
+    ),
+    Situation(
+        "a gate of an unknown controller",
+        [*WORKERS, *app("web", 2, {"schedulingGates": [{"name": "example.com/wait"}]})],
+        ("deployment", "web"),
+        "SchedulingGated",
+        ["example.com/wait", "the controller of example.com"],
+    ),
+    Situation(
+        "another scheduler that does not run",
+        [*WORKERS, *app("web", 2, {"schedulerName": "volcano"})],
+        ("deployment", "web"),
+        "OtherScheduler",
+        ["volcano", "no such scheduler runs"],
+    ),
+    Situation(
+        "another scheduler that runs",
+        [
+            *WORKERS,
+            pod("volcano-scheduler-1", on="n1", namespace="volcano"),
+            pod("web", spec={"schedulerName": "volcano"}),
+        ],
+        ("pod", "web"),
+        "OtherScheduler",
+        ["volcano", "volcano/volcano-scheduler-1"],
+    ),
+    # -- labels
+    Situation(
+        "a label key is misspelled",
+        [*WORKERS, *app("web", 3, selecting(disktyp="ssd"))],
+        ("deployment", "web"),
+        "NoSuchLabel",
+        ["no node has the label `disktyp`", "did you mean `disktype`? 6 nodes have it"],
+        words_of_remedy="disktype=ssd",
+    ),
+    Situation(
+        "a label value is misspelled",
+        [*WORKERS, *app("web", 3, selecting(disktype="sssd"))],
+        ("deployment", "web"),
+        "NoSuchLabelValue",
+        ["no node has disktype=sssd", "did you mean `ssd`?"],
+        words_of_remedy="disktype=ssd",
+    ),
+    Situation(
+        "a label key in another case in an affinity",
+        [*WORKERS, *app("web", 3, required({"key": "DiskType", "operator": "In", "values": ["ssd"]}))],
+        ("deployment", "web"),
+        "NoSuchLabel",
+        ["did you mean `disktype`?"],
+        words_of_remedy="disktype",
+    ),
+    Situation(
+        "a label that no node has",
+        [*WORKERS, *app("web", 2, selecting(rack="r1"))],
+        ("deployment", "web"),
+        "NoSuchLabel",
+        ["no node has the label `rack`"],
+    ),
+    Situation(
+        "a number that no node reaches",
+        [node("a", labels={"gen": "4"}), *app("web", 2, required({"key": "gen", "operator": "Gt", "values": ["5"]}))],
+        ("deployment", "web"),
+        "BoundNotMet",
+        ["`gen Gt 5`", "the highest is 4"],
+    ),
+    Situation(
+        "two labels on different nodes",
+        [node("a", labels={"x": "1"}), node("b", labels={"y": "1"}), *app("web", 2, selecting(x="1", y="1"))],
+        ("deployment", "web"),
+        "NoMatchingNode",
+        ["at the same time"],
+    ),
+    Situation(
+        "a pod is pinned to a node that is gone",
+        [*WORKERS, pod("web", on="gone", status={"phase": "Pending"})],
+        ("pod", "web"),
+        "NodeGone",
+        ["the node gone", "does not exist"],
+    ),
+    # -- taints
+    Situation(
+        "a taint that is not tolerated",
+        [node("a", taints=["team=blue:NoSchedule"]), *app("web", 2)],
+        ("deployment", "web"),
+        "UntoleratedTaint",
+        ["team=blue:NoSchedule"],
+    ),
+    Situation(
+        "a toleration with a misspelled key",
+        [
+            node("a", taints=["nvidia.com/gpu=present:NoSchedule"]),
+            *app("web", 2, {"tolerations": [{"key": "nvidia.com/gpus", "operator": "Exists"}]}),
+        ],
+        ("deployment", "web"),
+        "UntoleratedTaint",
+        ["did you mean `nvidia.com/gpu`?"],
+        words_of_remedy="correct the toleration",
+    ),
+    Situation(
+        "a toleration with a misspelled value",
+        [
+            node("a", taints=["team=blue:NoSchedule"]),
+            *app(
+                "web",
+                2,
+                {"tolerations": [{"key": "team", "operator": "Equal", "value": "bleu", "effect": "NoSchedule"}]},
+            ),
+        ],
+        ("deployment", "web"),
+        "UntoleratedTaint",
+        ["team=blue", "bleu"],
+        words_of_remedy="team=blue",
+    ),
+    Situation(
+        "a toleration for another effect",
+        [
+            node("a", taints=["team=blue:NoSchedule"]),
+            *app(
+                "web",
+                2,
+                {"tolerations": [{"key": "team", "operator": "Equal", "value": "blue", "effect": "NoExecute"}]},
+            ),
+        ],
+        ("deployment", "web"),
+        "UntoleratedTaint",
+        ["is for the effect NoExecute"],
+        words_of_remedy="NoSchedule",
+    ),
+    Situation(
+        "a bound that is just missed",
+        [node("a", taints=["sla=899:NoSchedule"]), *app("web", 2, GT)],
+        ("deployment", "web"),
+        "UntoleratedTaint",
+        ["sla=899", "`Gt 900`"],
+        words_of_remedy="898",
+    ),
+    Situation(
+        "selected nodes have a taint",
+        [
+            *WORKERS,
+            node("gpu", labels={"pool": "gpu"}, taints=["gpu=true:NoSchedule"]),
+            *app("web", 2, selecting(pool="gpu")),
+        ],
+        ("deployment", "web"),
+        "UntoleratedTaint",
+        ["gpu=true:NoSchedule", "the only node that match"],
+    ),
+    Situation(
+        "all nodes are cordoned",
+        [node("a", unschedulable=True), *app("web", 2)],
+        ("deployment", "web"),
+        "NodesCordoned",
+        ["node a is", "cordoned"],
+        words_of_remedy="uncordon",
+    ),
+    Situation(
+        "the only node has lost its kubelet",
+        [unready("b"), CONTROL, clock(), *app("web", 2)],
+        ("deployment", "web"),
+        "NodeNotReady",
+        ["node b is not ready: its kubelet has not reported for 5 min"],
+        words_of_remedy="add a node",
+    ),
+    # -- room
+    Situation(
+        "no node is that large",
+        [*SMALL, *app("web", 2, {"containers": [asking(cpu="16")]})],
+        ("deployment", "web"),
+        "NoNodeLargeEnough",
+        ["no node is that large, even empty", "the largest has 4 cpu"],
+    ),
+    Situation(
+        "enough in sum, on no single node",
+        [*SMALL, *FULL, *app("web", 1, {"containers": [asking(cpu="2")]})],
+        ("deployment", "web"),
+        "Fragmented",
+        ["enough cpu in sum, on no single node", "3 cpu are free in total"],
+    ),
+    Situation(
+        "no room at all",
+        [*SMALL, *FULL, *app("web", 1, {"containers": [asking(cpu="3500m")]})],
+        ("deployment", "web"),
+        "NotEnoughResources",
+        ["not enough cpu", "at most 1 cpu"],
+    ),
+    Situation(
+        "a resource that no node has",
+        [
+            node("a", resources={"nvidia.com/gpu": "2"}),
+            *app(
+                "web",
+                1,
+                {
+                    "containers": [
+                        container(resources={"requests": {"nvidia.com/gpus": "1"}, "limits": {"nvidia.com/gpus": "1"}})
+                    ]
+                },
+            ),
+        ],
+        ("deployment", "web"),
+        "NoSuchResource",
+        ["no node has the resource nvidia.com/gpus", "did you mean `nvidia.com/gpu`?"],
+    ),
+    Situation(
+        "every node has its most pods",
+        [node("a", pods="1"), pod("one", on="a"), *app("web", 1)],
+        ("deployment", "web"),
+        "NotEnoughResources",
+        ["as many pods as it may"],
+        words_of_remedy="add a node",
+    ),
+    Situation(
+        "a host port is taken",
+        [
+            node("a"),
+            pod("holder", on="a", spec={"containers": [container(ports=[{"containerPort": 80, "hostPort": 80}])]}),
+            *app("web", 1, {"containers": [container(ports=[{"containerPort": 80, "hostPort": 80}])]}),
+        ],
+        ("deployment", "web"),
+        "HostPortTaken",
+        ["host port 80/TCP", "default/holder"],
+    ),
+    Situation(
+        "the preemption policy forbids what priorities allow",
+        [
+            node("a"),
+            *app("low", 1, {"priority": 0, "containers": [asking(cpu="3")]}, on=["a"]),
+            priority_class("patient", 9, preemptionPolicy="Never"),
+            pod("web", cpu="2", priority=9, spec={"preemptionPolicy": "Never", "priorityClassName": "patient"}),
+        ],
+        ("pod", "web"),
+        "PreemptionPolicyNever",
+        ["not enough cpu", "preemptionPolicy is Never"],
+    ),
+    # -- volumes and devices
+    Situation(
+        "a claim does not exist",
+        [*WORKERS, storage_class("fast"), *app("web", 1, claiming("data"))],
+        ("deployment", "web"),
+        "MissingClaim",
+        ["claim default/data does not exist"],
+    ),
+    Situation(
+        "a storage class does not exist",
+        [*WORKERS, claim("data", "fast-ssd"), storage_class("fast-sdd"), *app("web", 1, claiming("data"))],
+        ("deployment", "web"),
+        "MissingStorageClass",
+        ["StorageClass fast-ssd does not exist", "did you mean `fast-sdd`?"],
+        has_remedy=True,
+    ),
+    Situation(
+        "a claim without a volume",
+        [*WORKERS, claim("data"), *app("web", 1, claiming("data"))],
+        ("deployment", "web"),
+        "NoVolume",
+        ["claim default/data has no volume"],
+    ),
+    Situation(
+        "a volume in a zone without a node",
+        [node("a", zone="z1"), volume("pv", "z9"), claim("data", volumeName="pv"), *app("web", 1, claiming("data"))],
+        ("deployment", "web"),
+        "VolumeZone",
+        ["volume pv is in zone z9", "z1"],
+    ),
+    Situation(
+        "a device class whose driver is not there",
+        [*WORKERS, GPU_CLASS, GPU_TEMPLATE, *app("web", 1, DEVICES, exists=0)],
+        ("deployment", "web"),
+        "NoResourceSlice",
+        ["no ResourceSlice of driver gpu.example.com exists"],
+        has_remedy=False,
+    ),
+    Situation(
+        "a device class that does not exist",
+        [*WORKERS, GPU_TEMPLATE, *app("web", 1, DEVICES, exists=0)],
+        ("deployment", "web"),
+        "MissingDeviceClass",
+        ["DeviceClass gpu does not exist"],
+        has_remedy=False,
+    ),
+    Situation(
+        "a claim template that does not exist",
+        [*WORKERS, *app("web", 1, DEVICES)],
+        ("deployment", "web"),
+        "MissingResourceClaimTemplate",
+        ["ResourceClaimTemplate default/gpu does not exist"],
+        has_remedy=False,
+    ),
+    # -- neighbours
+    Situation(
+        "anti-affinity with one zone too few",
+        [*WORKERS, *app("web", 4, apart("topology.kubernetes.io/zone", app="web"), on=["n0", "n1", "n2"])],
+        ("deployment", "web"),
+        "AntiAffinity",
+        ["every topology.kubernetes.io/zone already has a pod of this workload", "there are 3, one too few"],
+    ),
+    Situation(
+        "anti-affinity of pods that run",
+        [node("a"), *app("shy", 1, apart("kubernetes.io/hostname", app="web"), on=["a"]), *app("web", 1)],
+        ("deployment", "web"),
+        "AntiAffinityOfOthers",
+        ["the anti-affinity of pods that run", "default/shy"],
+    ),
+    Situation(
+        "affinity to a pod that is nowhere",
+        [
+            *WORKERS,
+            *app(
+                "web",
+                2,
+                {
+                    "affinity": {
+                        "podAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": [
+                                {
+                                    "topologyKey": "topology.kubernetes.io/zone",
+                                    "labelSelector": {"matchLabels": {"app": "cache"}},
+                                }
+                            ]
+                        }
+                    }
+                },
+            ),
+        ],
+        ("deployment", "web"),
+        "NoAffinityPeer",
+        ["app=cache", "no such pod runs"],
+    ),
+    Situation(
+        "a spread over a label that no node has",
+        [node("a"), *app("web", 2, spread("topology.kubernetes.io/zone", "web"))],
+        ("deployment", "web"),
+        "NoTopologyLabel",
+        ["no node has the label `topology.kubernetes.io/zone`"],
+    ),
+    Situation(
+        "a spread whose emptiest zone has no room",
+        [
+            node("a", zone="z1"),
+            node("b", zone="z2", cpu="500m"),
+            *app("web", 3, {**spread("topology.kubernetes.io/zone", "web"), "containers": [asking(cpu="1")]}, on=["a"]),
+        ],
+        ("deployment", "web"),
+        "SpreadSkew",
+        ["maxSkew 1", "z1 has 1"],
+    ),
+    Situation(
+        "a rollout whose old pods count in the spread",
+        [
+            node("a", zone="z1"),
+            node("b", zone="z2", cpu="1"),
+            *app(
+                "web",
+                5,
+                {**spread("topology.kubernetes.io/zone", "web"), "containers": [asking(cpu="500m")]},
+                old_on=["a", "a", "a", "b", "b"],
+                exists=1,
+                deployment={
+                    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+                },
+            ),
+        ],
+        ("deployment", "web"),
+        "SpreadSkew",
+        ["old pods of the rollout"],
+    ),
+    # -- pods with a node that do not run
+    Situation(
+        "an image cannot be pulled",
+        [*WORKERS, *app("web", 2, on=["n0", "n1"], pod_status=waiting("ImagePullBackOff", "not found"))],
+        ("deployment", "web"),
+        "ImagePullBackOff",
+        ["the image app:1 of container c cannot be pulled", "not found"],
+        has_remedy=False,
+    ),
+    Situation(
+        "a container crashes",
+        [
+            *WORKERS,
+            pod(
+                "web",
+                on="n0",
+                status={
+                    "phase": "Running",
+                    "containerStatuses": [
+                        container_status(
+                            state={"waiting": {"reason": "CrashLoopBackOff"}},
+                            lastState={"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                        )
+                    ],
+                },
+            ),
+        ],
+        ("pod", "web"),
+        "CrashLoopBackOff",
+        ["crashes again and again", "OOMKilled"],
+        has_remedy=False,
+    ),
+    Situation(
+        "an init container fails",
+        [
+            *WORKERS,
+            pod(
+                "web",
+                on="n0",
+                status={
+                    "phase": "Pending",
+                    "initContainerStatuses": [
+                        {
+                            **container_status(state={"terminated": {"exitCode": 1, "message": "no database"}}),
+                            "name": "migrate",
+                        }
+                    ],
+                },
+            ),
+        ],
+        ("pod", "web"),
+        "InitContainerFailed",
+        ["init container migrate failed", "no database"],
+        has_remedy=False,
+    ),
+    Situation(
+        "a config map is missing",
+        [*WORKERS, pod("web", on="n0", status=waiting("CreateContainerConfigError", 'configmap "settings" not found'))],
+        ("pod", "web"),
+        "CreateContainerConfigError",
+        ['configmap "settings" not found'],
+        has_remedy=False,
+    ),
+    Situation(
+        "a volume does not attach",
+        [
+            *WORKERS,
+            claim("data", volumeName="pv"),
+            volume("pv"),
+            pod("web", on="n0", spec=claiming("data"), status={"phase": "Pending"}),
+            made(
+                VolumeAttachment,
+                {
+                    "metadata": {"name": "va"},
+                    "spec": {"attacher": "csi", "nodeName": "n0", "source": {"persistentVolumeName": "pv"}},
+                    "status": {"attached": False, "attachError": {"message": "disk is used elsewhere"}},
+                },
+            ),
+        ],
+        ("pod", "web"),
+        "VolumeNotAttached",
+        ["volume pv cannot be attached to node n0", "disk is used elsewhere"],
+        has_remedy=False,
+    ),
+    Situation(
+        "the node of a pod is not ready",
+        [unready("b", "False", "container runtime is down"), clock(), pod("web", on="b")],
+        ("pod", "web"),
+        "NodeNotReady",
+        ["node b is not ready: container runtime is down"],
+        has_remedy=False,
+    ),
+    Situation(
+        "a pod was evicted",
+        [
+            *WORKERS,
+            pod(
+                "web",
+                on="n0",
+                status={"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."},
+            ),
+        ],
+        ("pod", "web"),
+        "Evicted",
+        ["low on resource: memory"],
+        has_remedy=False,
+    ),
+    # -- few rights, other workloads
+    Situation(
+        "only the namespace may be read",
+        [
+            pod(
+                "web",
+                cpu="99",
+                status={
+                    "phase": "Pending",
+                    "conditions": [
+                        {
+                            "type": "PodScheduled",
+                            "status": "False",
+                            "reason": "Unschedulable",
+                            "message": "0/7 nodes are available: 7 Insufficient cpu.",
+                        }
+                    ],
+                },
+            )
+        ],
+        ("pod", "web"),
+        "Unschedulable",
+        ["the scheduler reports: 0/7 nodes are available: 7 Insufficient cpu."],
+        has_remedy=False,
+        missing=FORBIDDEN,
+    ),
+    Situation(
+        "a missing claim is found with few rights too",
+        [pod("web", spec=claiming("data"))],
+        ("pod", "web"),
+        "MissingClaim",
+        ["claim default/data does not exist"],
+        has_remedy=False,
+        missing=FORBIDDEN,
+    ),
+    Situation(
+        "a stateful set waits for its first pod",
+        [
+            *SMALL,
+            made(
+                StatefulSet,
+                {
+                    "metadata": {"name": "db", "namespace": "default", "uid": "s"},
+                    "spec": {
+                        "replicas": 3,
+                        "serviceName": "db",
+                        "selector": {"matchLabels": {"app": "db"}},
+                        "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [asking(cpu="9")]}},
+                    },
+                },
+            ),
+            pod(
+                "db-0",
+                cpu="9",
+                labels={"app": "db"},
+                metadata={
+                    "ownerReferences": [
+                        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "s", "controller": True}
+                    ]
+                },
+            ),
+        ],
+        ("statefulset", "db"),
+        "NoNodeLargeEnough",
+        ["the largest has 4 cpu"],
+    ),
+    Situation(
+        "a daemon set selects no node",
+        [
+            *WORKERS,
+            made(
+                DaemonSet,
+                {
+                    "metadata": {"name": "agent", "namespace": "default", "uid": "a"},
+                    "spec": {
+                        "selector": {"matchLabels": {"app": "agent"}},
+                        "template": {
+                            "metadata": {"labels": {"app": "agent"}},
+                            "spec": {"nodeSelector": {"disktipe": "ssd"}, "containers": [container()]},
+                        },
+                    },
+                },
+            ),
+        ],
+        ("daemonset", "agent"),
+        "NoSuchLabel",
+        ["no node has the label `disktipe`", "did you mean `disktype`?"],
+    ),
+]
+
+
+def snapshot_of(case: Situation) -> Snapshot:
+    return Snapshot("the test", case.objects, missing=case.missing)
+
+
+def explained(case: Situation) -> SchedulingExplanation:
+    snapshot = snapshot_of(case)
+    kind, name = case.question
+    return explain(snapshot, find(snapshot, kind, "default", name, case.settings.admission), case.settings)
+
+
+@pytest.mark.parametrize("case", SITUATIONS, ids=lambda case: case.name)
+def test_the_first_line_names_the_cause(case: Situation) -> None:
+    found = explained(case)
+    first = next(text.lines(found))
+    assert found.cause == case.code, first
+    assert [words for words in case.words if words not in first] == [], first
+
+
+@pytest.mark.parametrize("case", SITUATIONS, ids=lambda case: case.name)
+def test_the_first_remedy_as_printed_helps_the_whole_workload_and_hurts_no_other(case: Situation) -> None:
+    found = explained(case)
+    assert bool(found.suggestions) == case.has_remedy, [each.summary for each in found.suggestions]
+    if not found.suggestions:
+        return
+    first = found.suggestions[0]
+    assert case.words_of_remedy in first.summary, [each.summary for each in found.suggestions]
+    assert all(change.command or change.target.kind in ("Node", "CronJob") for change in first.changes)
+    if case.question[0] == "cronjob":
+        return
+    before = simulate(snapshot_of(case), Scenario(), case.settings)
+    after = played(snapshot_of(case), first, case)
+    owner = f"{found.subject.kind} default/{case.question[1]}"
+    assert not [
+        group for group in after.pending if owner in group.owners or f"default/{case.question[1]}" in group.owners
+    ]
+    assert not [group for group in after.rejected if group.name == owner]
+    others = {name for group in before.pending for name in group.owners}
+    assert {name for group in after.pending for name in group.owners} <= others
+
+
+def played(snapshot: Snapshot, suggestion: Suggestion, case: Situation) -> Any:
+    """Do what the printed patches and objects say, and let controllers and scheduler work."""
+    steps: list[Step] = []
+    put: list[Any] = []
+    gone: list[Any] = []
+    for change in suggestion.changes:
+        target = change.target
+        kind = scheme().kind(target.api_version, target.kind)
+        assert kind is not None
+        old = snapshot.find(kind.type, target.namespace, target.name)
+        if change.action == "delete":
+            steps.append(Step((Remove(target.kind, target.namespace, target.name),)))
+            continue
+        tree = change.object if change.action == "create" else apply(change.patch, codec.to_tree(old))
+        new: Any = codec.decode_tree(tree, kind.type).object
+        if target.kind == "ResourceQuota":
+            new.status.hard = dict(new.spec.hard)
+        if target.kind == "Node" and not new.spec.unschedulable:
+            new.spec.taints = [each for each in new.spec.taints if not each.key.endswith("/unschedulable")]
+        if target.kind == "Pod":
+            gone.append(old)
+        if target.kind in ("Pod", "Deployment"):
+            steps.append(Step((Add((new,)),)))
+        else:
+            put.append(new)
+        if target.kind in ("StatefulSet", "ReplicaSet", "DaemonSet") and " delete " in change.command:
+            names = change.command.partition(" delete ")[2].split()[3:]
+            steps += [Step((Remove("Pod", target.namespace, name),)) for name in names]
+    after = bind_claims(snapshot.replace(put=put, remove=gone))
+    return simulate(after, Scenario(tuple(steps)), case.settings)
+
+
+@pytest.mark.req("D.8")
+@pytest.mark.parametrize("case", SITUATIONS, ids=lambda case: case.name)
+def test_the_dashboard_and_the_survey_agree_with_the_answer(case: Situation) -> None:
+    found = explained(case)
+    survey = overview(snapshot_of(case), case.settings, remedies=False)
+    shown = pending(LiveSnapshot(snapshot_of(case), case.settings, datetime(2026, 11, 18, 12, tzinfo=UTC))).overview
+    assert shown == survey
+    if case.code in ("NoReplicas", "Suspended", "BackoffLimitExceeded") or case.question[0] == "daemonset":
+        return  # nothing of it is wanted
+    answers = {
+        (group.cause, group.summary)
+        for group in survey.groups
+        if any(each.name == case.question[1] for each in group.members)
+    }
+    if found.state == "Unschedulable" and not found.wanted > 1 and not answers:
+        return
+    assert (found.cause, found.summary) in answers, answers

@@ -1,0 +1,325 @@
+"""`mooring.advisor.upgrade`: every node drained in virtual time, hazards, remedies and the verdict."""
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from mooring.advisor.releases import Crossing
+from mooring.advisor.simulate import Settings
+from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.upgrade import DrainOptions, Rollout, Subject, check, drain_all, hazards, helm_manifests, reports
+from mooring.advisor.upgrade.drains import pools_of
+from mooring.advisor.upgrade.page import page
+from mooring.api.apps_v1 import DaemonSet, Deployment
+from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret
+from mooring.api.meta_v1 import Resource
+from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.testing import builders
+
+pytestmark = pytest.mark.req("E.1")
+
+
+def deployment(name: str, replicas: int, cpu: str = "500m") -> Deployment:
+    container = {"name": "c", "image": "app:1", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return builders.made(Deployment, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+
+
+def budget(name: str, **spec: Any) -> PodDisruptionBudget:
+    selector = {"matchLabels": {"app": name}}
+    tree = {"metadata": {"name": name, "namespace": "default"}, "spec": {"selector": selector, **spec}}
+    return builders.made(PodDisruptionBudget, tree)
+
+
+def nodes(number: int, **more: Any) -> list[Node]:
+    return [builders.node(f"n{index}", **more) for index in range(number)]
+
+
+def drained(*objects: Resource, **options: Any) -> Rollout:
+    return drain_all(Snapshot("a test", objects), DrainOptions(**options), Settings())
+
+
+@dataclass(frozen=True)
+class Case:
+    objects: list[Resource]
+    options: dict[str, Any]
+    unfinished: list[str]
+    pending: int
+    seconds: float
+
+
+CASES = {
+    "nodes with room are drained one after the other": Case([*nodes(3), deployment("web", 4)], {}, [], 0, 360),
+    "two at a time take half as long": Case([*nodes(4), deployment("web", 4)], {"max_unavailable": 2}, [], 0, 240),
+    "a budget that allows no disruption blocks its node": Case(
+        [*nodes(2), deployment("db", 1), budget("db", minAvailable=1)], {"timeout_seconds": 600}, ["n1"], 0, 720
+    ),
+    "a blocked node is emptied by force": Case(
+        [*nodes(2), deployment("db", 1), budget("db", minAvailable=1)], {"force_seconds": 300}, [], 0, 540
+    ),
+    "a full cluster leaves pods pending only while a node is away": Case(
+        [*nodes(2), deployment("web", 2, "3")], {}, [], 0, 240
+    ),
+    "new nodes before old ones keep every pod placed": Case(
+        [*nodes(2), deployment("web", 2, "3")], {"surge": 1}, [], 0, 240
+    ),
+    "only named nodes are drained": Case([*nodes(3), deployment("web", 3)], {"only": frozenset({"n1"})}, [], 0, 120),
+    "a cluster without nodes has nothing to drain": Case([deployment("web", 1)], {}, [], 0, 0),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_drains_end_as_expected(case: Case) -> None:
+    result = drained(*case.objects, **case.options)
+    assert [each.node for each in result.unfinished] == case.unfinished
+    assert sum(each.pods for each in result.pending) == case.pending
+    assert result.seconds == case.seconds
+    assert result.is_complete
+
+
+def test_a_budget_delays_a_drain_until_the_replacement_is_ready() -> None:
+    result = drained(*nodes(2), deployment("web", 4), budget("web", minAvailable=3), start_seconds=30)
+    assert [each.seconds for each in result.blocks] == [30, 30, 60, 90], "one pod after the other"
+    assert result.unfinished == ()
+
+
+def test_start_times_are_measured_from_the_pods_of_a_workload() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u", "controller": True}
+    conditions = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:01:30Z"},
+    ]
+    pod = builders.made(
+        Pod,
+        {
+            "metadata": {"name": "web-1-a", "namespace": "default", "uid": "p", "ownerReferences": [owner]},
+            "spec": {"nodeName": "n0", "containers": [{"name": "c", "image": "app:1"}]},
+            "status": {"phase": "Running", "conditions": conditions},
+        },
+    )
+    result = drained(*nodes(2), pod)
+    assert [(each.workload, each.longest_seconds) for each in result.interruptions] == [
+        ("ReplicaSet default/web-1", 90.0)
+    ]
+
+
+def test_a_pod_with_a_local_volume_waits_for_its_node() -> None:
+    required = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n0"]}
+    volume = builders.made(
+        PersistentVolume,
+        {
+            "metadata": {"name": "pv"},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "local": {"path": "/data"},
+                "claimRef": {"namespace": "default", "name": "data", "uid": "c"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [required]}]}},
+            },
+            "status": {"phase": "Bound"},
+        },
+    )
+    claim = builders.made(
+        PersistentVolumeClaim,
+        {
+            "metadata": {
+                "name": "data",
+                "namespace": "default",
+                "uid": "c",
+                "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+            },
+            "spec": {"volumeName": "pv", "accessModes": ["ReadWriteOnce"], "storageClassName": ""},
+            "status": {"phase": "Bound"},
+        },
+    )
+    web = deployment("db", 1)
+    web.spec.template.spec.volumes = builders.pod(
+        "x", spec={"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}
+    ).spec.volumes
+    result = drained(*nodes(2), volume, claim, web)
+    assert [(each.workload, each.seconds) for each in result.delayed] == [("Deployment default/db", 120.0)]
+    assert result.interruptions[0].longest_seconds == 130.0
+
+
+def test_pods_of_daemon_sets_stay_on_their_node() -> None:
+    container = {"name": "c", "image": "agent:1"}
+    template = {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
+    agent = builders.made(DaemonSet, {"metadata": {"name": "agent", "namespace": "default"}, "spec": spec})
+    result = drained(*nodes(3), agent)
+    assert (result.moves, result.daemon_pods, result.unfinished) == ((), 3, ())
+
+
+@pytest.mark.req("E.4")
+@pytest.mark.parametrize(
+    ("labels", "chosen", "pools"),
+    [
+        pytest.param({}, "", ["nodes"], id="nodes without labels are one pool"),
+        pytest.param({"eks.amazonaws.com/nodegroup": "gpu"}, "", ["gpu", "nodes"], id="a provider's label"),
+        pytest.param({"team": "a"}, "team", ["a", "nodes"], id="a label that was chosen"),
+    ],
+)
+def test_pools_are_found_by_label(labels: dict[str, str], chosen: str, pools: list[str]) -> None:
+    found = pools_of([builders.node("x"), builders.node("y", labels=labels)], chosen)
+    assert list(found) == pools
+
+
+# -- hazards
+
+
+def running_pod(**spec: Any) -> Pod:
+    return builders.pod("alone", spec={"nodeName": "n0", **spec})
+
+
+HAZARDS: dict[str, tuple[Callable[[], Pod], list[str]]] = {
+    "a pod without a controller is lost": (running_pod, ["no controller"]),
+    "an emptyDir is deleted": (
+        lambda: running_pod(volumes=[{"name": "scratch", "emptyDir": {}}]),
+        ["no controller", "emptyDir volume scratch"],
+    ),
+    "an emptyDir in memory is no data": (
+        lambda: running_pod(volumes=[{"name": "shm", "emptyDir": {"medium": "Memory"}}]),
+        ["no controller"],
+    ),
+    "a hostPath stays on the node": (
+        lambda: running_pod(volumes=[{"name": "h", "hostPath": {"path": "/var/data"}}]),
+        ["no controller", "/var/data"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "problems"), HAZARDS.values(), ids=HAZARDS.keys())
+def test_local_data_is_named(pod: Callable[[], Pod], problems: list[str]) -> None:
+    found = [each.problem for each in hazards.local_data(Snapshot("a test", [*nodes(1), pod()]))]
+    assert len(found) == len(problems)
+    assert all(text in problem for problem, text in zip(found, problems, strict=True))
+
+
+def test_kubelets_are_checked_at_every_release_on_the_way() -> None:
+    old = builders.node("old")
+    old.status.node_info.kubelet_version = "v1.32.3"
+    found = list(hazards.kubelet_skew([old], Crossing.between("1.34", "1.37")))
+    assert [(each.release, each.nodes) for each in found] == [("1.36", ("old",)), ("1.37", ("old",))]
+
+
+# -- the whole check
+
+
+def checked(*objects: Resource, **more: Any) -> Any:
+    drains = DrainOptions(timeout_seconds=600)
+    subject = Subject(Snapshot("a test", objects), Crossing.between("1.36", "1.37"), drains, Settings())
+    return check(replace(subject, **more))
+
+
+def test_a_cluster_with_room_passes() -> None:
+    result = checked(*nodes(3), deployment("web", 4))
+    assert (result.verdict, result.reasons) == ("passes", ())
+
+
+def test_a_blocked_drain_is_found_with_a_verified_remedy() -> None:
+    result = checked(*nodes(3), deployment("db", 2), budget("db", minAvailable=2))
+    assert result.verdict == "does not pass"
+    remedy = result.remedies[0]
+    assert remedy.command == "kubectl -n default scale deployment/db --replicas=3"
+    assert remedy.is_verified
+    again = checked(*nodes(3), deployment("db", 3), budget("db", minAvailable=2))
+    assert again.rollout.unfinished == ()
+
+
+def test_a_budget_that_follows_the_replicas_is_relaxed_instead() -> None:
+    result = checked(*nodes(3), deployment("db", 2), budget("db", maxUnavailable=0))
+    assert "patch pdb db" in result.remedies[0].command
+    assert result.remedies[0].is_verified
+
+
+def test_pods_that_end_pending_get_a_surge_that_was_played() -> None:
+    """The blocked node stays cordoned, so that a large pod finds no room."""
+    full = [*nodes(2), deployment("big", 2, "2500m"), deployment("db", 1, "1"), budget("db", minAvailable=1)]
+    result = checked(*full)
+    assert [each.workload for each in result.rollout.pending] == ["Deployment default/big"]
+    assert [(each.command, each.is_verified) for each in result.remedies if "pending" in each.problem] == [
+        ("use --surge 1 for the pool", True)
+    ]
+
+
+def test_a_singleton_is_a_warning_with_a_command() -> None:
+    result = checked(*nodes(2), deployment("db", 1))
+    assert result.verdict == "passes with warnings"
+    assert [each.command for each in result.remedies] == ["kubectl -n default scale deployment/db --replicas=2"]
+
+
+def test_a_rollback_that_would_lose_a_field_is_found() -> None:
+    web = deployment("web", 2)
+    web.spec.template.spec.tolerations = builders.pod(
+        "x", spec={"tolerations": [{"key": "sla", "operator": "Gt", "value": "900"}]}
+    ).spec.tolerations
+    result = checked(*nodes(2), web, crossing=Crossing.between("1.34", "1.37"), goes_back=True)
+    assert result.up.worst() != result.back.worst()
+    assert any("way back" in reason for reason in result.reasons)
+
+
+def helm_secret(revision: int, manifest: str, data: bytes | None = None) -> Secret:
+    release = json.dumps({"name": "shop", "namespace": "default", "version": revision, "manifest": manifest}).encode()
+    packed = base64.b64encode(gzip.compress(release)) if data is None else data
+    tree = {"metadata": {"name": f"sh.helm.release.v1.shop.v{revision}", "namespace": "default"}}
+    secret = builders.made(Secret, {**tree, "type": "helm.sh/release.v1"})
+    secret.data = {"release": packed}
+    return secret
+
+
+MANIFEST = """
+apiVersion: {version}
+kind: PodDisruptionBudget
+metadata: {{name: x, namespace: default}}
+spec: {{minAvailable: 1}}
+"""
+
+
+def test_helm_releases_are_checked_at_their_newest_revision() -> None:
+    old, new = MANIFEST.format(version="policy/v1"), MANIFEST.format(version="policy/v1beta1")
+    found, notes = helm_manifests(Snapshot("a test", [helm_secret(9, old), helm_secret(10, new)]))
+    assert notes == ()
+    assert found is not None
+    assert [each.api_version for each in found.raw()] == ["policy/v1beta1"]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        pytest.param(b"!!", "not read", id="no base64"),
+        pytest.param(base64.b64encode(b"text"), "not read", id="no gzip"),
+        pytest.param(base64.b64encode(gzip.compress(b"[]")), "not read", id="no release"),
+        pytest.param(base64.b64encode(gzip.compress(b"x" * 70_000_000)), "larger than", id="a bomb"),
+    ],
+)
+def test_a_broken_helm_release_is_a_note(data: bytes, reason: str) -> None:
+    found, notes = helm_manifests(Snapshot("a test", [helm_secret(1, "", data)]))
+    assert found is None
+    assert reason in notes[0]
+
+
+def test_the_reports_name_the_verdict_and_the_remedy() -> None:
+    result = checked(*nodes(3), deployment("db", 2), budget("db", minAvailable=2))
+    text = "\n".join(reports.lines(result, lambda line, _tone: line))
+    for written in (text, reports.markdown(result), page(result)):
+        assert "does not pass" in written
+        assert "kubectl -n default scale deployment/db --replicas=3" in written
+    assert "<svg" in page(result)
+    assert result.tree()["verdict"] == "does not pass"
+
+
+def test_names_from_the_cluster_are_escaped_in_markdown_and_html() -> None:
+    web = deployment("db", 1)
+    hostile = builders.node("a|<b>")
+    written = (
+        reports.markdown(checked(hostile, builders.node("n"), web)),
+        page(checked(hostile, builders.node("n"), web)),
+    )
+    assert "| a\\|&lt;b> |" in written[0]
+    assert "a|<b>" not in written[1]

@@ -1,0 +1,220 @@
+"""Names, docstrings and comments use the words of docs/glossary.md, and refer to files and modules that exist."""
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "mooring"
+FOLDERS = ("src", "benchmarks", "tools", "docs", "examples", "tests")
+
+# Packages whose words are not checked yet. The list only gets shorter; remove a package when it is done.
+NOT_YET_DONE = (
+    "src/mooring/apiserver/extension",
+    "src/mooring/apiserver/messages",
+    "src/mooring/apiserver/output",
+    "src/mooring/apiserver/registry",
+    "src/mooring/apiserver/requests",
+    "src/mooring/client",
+    "src/mooring/constraints/columns",
+    "src/mooring/scheduler",
+    "tests",
+)
+
+REFUSED = {
+    r"told|tells": "send, notify, report, log, record, respond",
+    r"judge[ds]?|judging|judgements?": "validate (API rules), admit (requests), evaluate (expressions, filters)",
+    r"alike": "identical, from the same template, with the same pod signature; both",
+    r"anew": "again; recompute, rebuild, relist, retry",
+    r"whoever|somebody|someone else|nobody|those who": "client, caller, watcher, writer, controller, user",
+    r"comes? to be|came to be|what (?:it )?(?:comes|came) to": "result, sum, become",
+    r"in vain": "miss; without a result",
+    r"made up": "generated (names), invented",
+    r"reckon\w*": "count, compute, account for",
+    r"but for": "except",
+    r"behind (?:it|them|him|these|those|this|that|which|each other|one another)": "after",
+    r"as what": "as the kind, role or value that is meant",
+}
+REFUSED_IN_NAMES = r"told|tells|judged?s?|judging|alike|anew|whoever|somebody|nobody|reckon\w*|oddity|oddities"
+
+# Uses that are right, each with its reason. The key is matched together with its surroundings.
+EXCEPTIONS = {
+    r"uid 65534|nobody:|user nobody|`nobody`": "the Unix user of this name",
+    r"behind (?:it|them) (?:in the queue|in line)": "a queue has a place behind",
+}
+
+# File names in examples, which are no files of the tree.
+EXAMPLE_FILES = {"webhook.py": "a user's program in an image map (controllers/programs)"}
+
+_WORDS = re.compile(rf"\b({'|'.join(REFUSED)})\b", re.IGNORECASE)
+_NAMES = re.compile(rf"(?:^|_)({REFUSED_IN_NAMES})(?:_|$)")
+_EXCEPTED = re.compile("|".join(EXCEPTIONS), re.IGNORECASE)
+_QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"]*\"", re.DOTALL)
+
+
+@cache
+def _tracked(*patterns: str) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("the files of a release are those of the repository, where this is checked")
+    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+
+
+def _checked_files() -> Iterator[Path]:
+    for path in _tracked("*.py"):
+        name = str(path.relative_to(ROOT))
+        if not name.startswith(NOT_YET_DONE):
+            yield path
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield every docstring, also those of attributes and constants, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield each run of comment lines as one text, with its first line."""
+    first, last, lines = 0, -2, list[str]()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            if token.start[0] != last + 1:
+                if lines:
+                    yield first, " ".join(lines)
+                first, lines = token.start[0], []
+            lines.append(token.string.lstrip("# "))
+            last = token.start[0]
+    if lines:
+        yield first, " ".join(lines)
+
+
+def defined_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield every name that is bound: functions, classes, parameters, variables and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+
+
+def refused_words(text: str) -> list[str]:
+    """Return the refused words of a docstring or comment, outside quotations and excepted phrases."""
+    prose = _EXCEPTED.sub("", _QUOTED.sub("", text))
+    return [" ".join(word.split()) for word in _WORDS.findall(" ".join(prose.split()))]
+
+
+def refused_parts(name: str) -> list[str]:
+    """Return the refused words of an identifier, in snake case or camel case."""
+    return _NAMES.findall(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+
+
+@pytest.mark.req("L.1")
+def test_names_docstrings_and_comments_use_the_words_of_the_glossary() -> None:
+    found = []
+    for path in _checked_files():
+        if path == Path(__file__):
+            continue
+        source = path.read_text()
+        tree = ast.parse(source)
+        for line, text in [*docstrings(tree), *comments(source)]:
+            found += [f"{path.relative_to(ROOT)}:{line}: {word!r} in {text[:60]!r}" for word in refused_words(text)]
+        for line, name in defined_names(tree):
+            found += [f"{path.relative_to(ROOT)}:{line}: {word!r} in {name}" for word in refused_parts(name)]
+    assert found == [], "docs/glossary.md has the words to use instead"
+
+
+@pytest.mark.req("L.1")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Pods that look alike are judged once.", ["alike", "judged"]),
+        ("Return None when somebody was faster.", ["somebody"]),
+        ("Searches in vain.", ["in vain"]),
+        ("Everything but for the name.", ["but for"]),
+        ("The line\nbut\nfor one.", ["but for"]),
+        ("Send `same_template_results` as the user typed it.", []),
+        ("Run as the user nobody.", []),
+        ("A server behind a load balancer.", []),
+    ],
+)
+def test_refused_words_are_found_in_prose(text: str, words: list[str]) -> None:
+    assert refused_words(text) == words
+
+
+@pytest.mark.req("L.1")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("judged", ["judged"]), ("_is_told", ["told"]), ("NobodyAsks", ["nobody"]), ("ledger", []), ("is_stolid", [])],
+)
+def test_refused_words_are_found_in_names(name: str, words: list[str]) -> None:
+    assert refused_parts(name) == words
+
+
+@pytest.mark.req("L.1")
+def test_the_glossary_lists_every_refused_word() -> None:
+    glossary = (ROOT / "docs" / "glossary.md").read_text()
+    first_words = [re.split(r"[|\[(?\\]", pattern)[0] for pattern in REFUSED]
+    assert [word for word in first_words if word.strip() not in glossary] == []
+
+
+def _exists(reference: str, near: Path) -> bool:
+    """Whether a path such as `store/kv.py` exists below the folder of a file or one of the folders above it."""
+    return any((folder / reference).exists() for folder in [*near.parents, SOURCE] if folder.is_relative_to(ROOT))
+
+
+def _is_module(dotted: str) -> bool:
+    """Whether `mooring.a.b.Name` is a module, or a name bound in one."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        stem = (ROOT / "src").joinpath(*parts[:length])
+        path = stem.with_suffix(".py") if stem.with_suffix(".py").exists() else stem / "__init__.py"
+        if path.exists() or stem.is_dir():
+            rest = parts[length:]
+            return not rest or (path.exists() and re.search(rf"\b{re.escape(rest[0])}\b", path.read_text()) is not None)
+    return False
+
+
+def wrong_references(text: str, near: Path) -> list[str]:
+    """Return the references to Python files and modules in a text that lead nowhere."""
+    files = re.findall(r"(?<![\w/.*<-])((?:\w+/)*\w+\.py)\b(?![\w(])", text)
+    modules = re.findall(r"(?<![\w.:/@-])(mooring(?!\.(?:dev|pyz)\b)(?:\.[A-Za-z_]\w*+)++)(?![(/-])", text)
+    return [name for name in files if name not in EXAMPLE_FILES and not _exists(name, near)] + [
+        name for name in modules if not _is_module(name)
+    ]
+
+
+@pytest.mark.req("L.2")
+def test_references_between_modules_lead_somewhere() -> None:
+    found = []
+    for path in _tracked("src/*.py", "benchmarks/*.py", "tools/*.py"):
+        source = path.read_text()
+        for line, text in [*docstrings(ast.parse(source)), *comments(source)]:
+            found += [f"{path.relative_to(ROOT)}:{line}: {name}" for name in wrong_references(text, path)]
+    assert found == []
+
+
+@pytest.mark.req("L.2")
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("See `kv.py` and `store/kv.py`.", []),
+        ("See `gone.py`.", ["gone.py"]),
+        ("`mooring.store.kv.Store` is used by mooring.store.", []),
+        ("`mooring.store.nothing` is not there.", ["mooring.store.nothing"]),
+        ("The annotation constraints.mooring.dev/tolerations is no module.", []),
+    ],
+)
+def test_wrong_references_are_found(text: str, wrong: list[str]) -> None:
+    assert wrong_references(text, SOURCE / "store" / "sqlite.py") == wrong
