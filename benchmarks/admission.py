@@ -88,7 +88,7 @@ def request() -> Request:
 
 
 def create(body: bytes) -> Pod:
-    """The whole way of a new pod."""
+    """Decode, default and validate a new pod."""
     return admit_create(codec.decode(body, Pod).object, request()).object
 
 

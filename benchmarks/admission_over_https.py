@@ -1,10 +1,10 @@
 """What ten policies, and a quota, cost a pod that is created over HTTPS on disk: processor time of the server.
 
 Run as `python -m benchmarks admission_over_https`. Two servers, one of them with the ten policies of ``policies.py``,
-get pods on 32 connections, in turns; both have a namespace with a quota and one without. Pods have the same text but
-for the name, as those of one client have, or another label each. Each turn with policies or a quota is compared with
-the plain one beside it, and who is first changes from turn to turn: so other load harms both alike. Targets, which the
-medians of these ratios are held to: ten policies cost at most 1.3 times, a quota 1.15 times.
+get pods on 32 connections, in turns; both have a namespace with a quota and one without. Pods have the same text
+except for the name, as those of one client have, or another label each. Each turn with policies or a quota is compared
+with the plain one beside it, and the order alternates, so that other load affects both equally. Targets for the medians
+of these ratios: ten policies cost at most 1.3 times, a quota 1.15 times.
 """
 
 import json
@@ -89,7 +89,7 @@ async def _compare(without: _Client, with_policies: _Client) -> None:
     await _prepare(without, policies=False)
     await _prepare(with_policies, policies=True)
     sorts = {"plain": (without, "plain"), "quota": (without, "limited"), "policies": (with_policies, "plain")}
-    for how, body in (("the same text but for the name", _same), ("another label each", _other)):
+    for how, body in (("the same text except for the name", _same), ("another label each", _other)):
         found: dict[str, list[float]] = {name: [] for name in sorts}
         for turn in range(_ROUNDS + 1):
             for name in sorted(sorts, reverse=turn % 2 == 1):

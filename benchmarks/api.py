@@ -102,7 +102,7 @@ def _row(name: str, limit: int | None, work: Callable[[], object]) -> None:
 
 
 def _import_milliseconds() -> float:
-    """The time that the import adds to the start of Python."""
+    """Measure the time that the import adds to the start of Python."""
     return (_start("import mooring.api.core_v1") - _start("")) * 1000
 
 

@@ -133,7 +133,7 @@ class _Connection:
 
 
 def _pod(name: str) -> bytes:
-    """A pod of about 1.5 KB, once it has its defaults."""
+    """Return a pod of about 1.5 KB, defaults included."""
     probe = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10}
     container = {
         "name": "c",
@@ -171,7 +171,7 @@ async def _fill(server: _Server, least: int) -> None:
 
 
 async def _timed(connection: _Connection, path: str, times: int = 5) -> float:
-    """The best of some requests, in milliseconds."""
+    """Return the fastest of some requests, in milliseconds."""
     best = float("inf")
     for _ in range(times):
         begun = time.perf_counter()

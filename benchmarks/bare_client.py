@@ -17,14 +17,14 @@ _END_OF_HEAD, _END_OF_CHUNKS = b"\r\n\r\n", b"\r\n0\r\n\r\n"
 
 
 def connected(server: Any, tls: ssl.SSLContext | None = None) -> ssl.SSLSocket:
-    """A connection to a `benchmarks.apiserver` server, with the administrator's certificate unless told otherwise."""
+    """Connect to a `benchmarks.apiserver` server, by default with the administrator's certificate."""
     plain = socket.create_connection((server.host, server.port))
     secured: ssl.SSLSocket = (tls or server.tls).wrap_socket(plain, server_hostname=server.host)
     return secured
 
 
 def request(method: str, path: str, body: bytes = b"", media: str = "application/json", accept: str = "") -> bytes:
-    """The bytes of a request."""
+    """Encode a request."""
     wanted = f"accept: {accept}\r\n" if accept else ""
     head = f"{method} {path} HTTP/1.1\r\nhost: x\r\n{wanted}content-type: {media}\r\ncontent-length: {len(body)}"
     return head.encode() + _END_OF_HEAD + body
@@ -47,6 +47,8 @@ def answered(connections: Sequence[ssl.SSLSocket], requests: Sequence[bytes]) ->
             try:
                 answer = by_number[number].recv(65536)
             except ssl.SSLWantReadError:  # a ticket for a later session
+                continue
+            if not answer.startswith(b"HTTP/"):  # the rest of an answer in pieces, as kube-apiserver may send it
                 continue
             if not answer.startswith(b"HTTP/1.1 20"):
                 raise RuntimeError(answer.decode())

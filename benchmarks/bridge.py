@@ -106,7 +106,7 @@ async def _measure(kubeconfig: Path, server: int) -> None:
 
 @dataclass
 class Page:
-    """The bridge's own metrics: whoever watched the pods to see them released would take part of the two cores."""
+    """The bridge's own metrics: watching the pods instead would take part of the two cores."""
 
     port: int
 
@@ -163,7 +163,7 @@ async def _once_more(client: Client, flags: list[str], page: Page, server: int) 
 
 
 async def _follow(client: Client) -> None:
-    """A node's own label changes: how long until the bridge's labels on it say so."""
+    """Measure the time from a change of a node's label to the change of the bridge's labels on it."""
     seconds = []
     informers = Informers(client)
     nodes = informers.of(Node)

@@ -5,7 +5,7 @@ NODES=200 PODS=1000 TURNS=3 python -m benchmarks compare HEAD~20 HEAD end_to_end
 python -m benchmarks compare HEAD~20 HEAD "variety --nodes 5000 --axes spread"
 
 The benchmarks are those of the working tree; what they measure is the source of each commit. Turns alternate, so that
-other load on the machine concerns both alike. Of each number the median of all turns is shown, and the ratio of new to
+other load on the machine affects both equally. Of each number the median of all turns is shown, and the ratio of new to
 old. A number is known by the words of its line and its place among the numbers there.
 """
 
@@ -64,7 +64,7 @@ def _compare(name: str, old: Path, new: Path) -> None:
 
 
 def _measured(name: str, place: Path) -> str:
-    """What a benchmark prints about the source of a commit."""
+    """Run a benchmark with the source of a commit; return its output."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(place / "src"), str(HERE)])}
     command = [sys.executable, "-m", "benchmarks", *shlex.split(name)]
     return subprocess.run(command, cwd=HERE, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -90,7 +90,7 @@ def gather(numbers: Numbers, text: str) -> None:
 
 
 def ratios(old: Mapping[str, list[list[float]]], new: Mapping[str, list[list[float]]]) -> list[str]:
-    """A line for each line of numbers that both have printed.
+    """Return a line for each line of numbers that both outputs have.
 
     >>> ratios({"pods a second": [[100.0, 110.0, 90.0]]}, {"pods a second": [[150.0]]})
     ['pods a second                                       100 →        150  (1.50)']

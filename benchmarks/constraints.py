@@ -1,4 +1,4 @@
-"""Matching: `Equal` and `Exists` with the gates on and off, and 5,000 nodes judged for one pod over columns."""
+"""Matching: `Equal` and `Exists` with the gates on and off, and 5,000 nodes evaluated for one pod over columns."""
 
 import statistics
 import timeit
@@ -41,7 +41,7 @@ def _row(what: str, measured: str, target: str = "") -> None:
 
 
 def _equal_and_exists() -> tuple[float, float]:
-    """Nanoseconds a match, gates on and off, in turns so that noise falls on both alike."""
+    """Measure nanoseconds a match, gates on and off, in turns so that noise affects both equally."""
     taints = [Taint(key="pool", value=value, effect="NoSchedule") for value in ("spot", "gpu")]
     pod = [
         Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute"),
@@ -86,25 +86,25 @@ def _columns(nodes: int, target: str = "") -> None:
         taints.put(row, [Taint(key="sla", value=str(900 + row % 100), effect="NoSchedule")])
     spec, pod = _pod()
 
-    def judge() -> int:
+    def evaluate() -> int:
         required = node_selector.required_affinity(spec, ALL_ON)
         mask = labels.required_mask(required) & taints.untolerated(pod).mask()
         return int(np.count_nonzero(mask))
 
-    first = timeit.timeit(judge, number=1)
+    first = timeit.timeit(evaluate, number=1)
     _row(f"{nodes:,} nodes, SemverGt + Gt + CEL, first time", f"{first * 1e3:.1f} ms")
-    _row("the same afterwards", f"{_median(judge):.0f} µs", target)
+    _row("the same afterwards", f"{_median(evaluate):.0f} µs", target)
     turn = 0
 
-    def judge_after_change() -> int:
+    def evaluate_after_change() -> int:
         nonlocal turn
         turn += 1
         row = turn % nodes
         labels.put(row, f"node-{row}", _labels(row, turn))
         taints.put(row, [Taint(key="sla", value=str(900 + turn % 50), effect="NoSchedule")])
-        return judge()
+        return evaluate()
 
-    _row("the same after a node has changed its labels and taints", f"{_median(judge_after_change):.0f} µs", target)
+    _row("the same after a node has changed its labels and taints", f"{_median(evaluate_after_change):.0f} µs", target)
     one_by_one = timeit.timeit(lambda: _one_by_one(nodes, spec, pod), number=1)
     _row("the same one node at a time, for comparison", f"{one_by_one * 1e3:.1f} ms")
 

@@ -44,7 +44,7 @@ def main() -> None:
 
 @contextmanager
 def _process(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A component, from when it says that it is ready."""
+    """Run a component and yield when it is ready."""
     process = subprocess.Popen([sys.executable, "-m", "mooring", *words], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None

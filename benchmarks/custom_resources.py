@@ -1,9 +1,9 @@
-"""Custom resources beside ConfigMaps of the same size, a schema that judges an object, and many definitions at once.
+"""Custom resources beside ConfigMaps of the same size, a schema that validates an object, and many definitions at once.
 
 Run as `python -m benchmarks custom_resources`. All of it runs without a socket on a store in memory, in turns, so that
 both kinds have the same machine; times are those of the processor. Targets: custom objects are created at 0.7 times
-the rate of ConfigMaps or more, an object of 2 KB is judged in 100 µs, 500 definitions are there in 20 s, and discovery
-takes 50 ms. Texts are different in every object, so that no cache of patterns helps.
+the rate of ConfigMaps or more, an object of 2 KB is validated in 100 µs, 500 definitions are there in 20 s, and
+discovery takes 50 ms. Texts are different in every object, so that no cache of patterns helps.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ async def _creates(server: _Server) -> None:
     print(f"rate of custom objects / ConfigMaps: {best['ConfigMap'] / best['custom']:.2f}")
 
 
-def _judging() -> None:
+def _measure_validation() -> None:
     check = compile_schema(msgspec.convert(_SCHEMA, JSONSchemaProps))
     trees = [_custom(f"j{number}", ports=44) for number in range(200)]
     best = 1e9
@@ -110,7 +110,7 @@ def _judging() -> None:
         for tree in fresh:
             check(tree, None, Findings(None))
         best = min(best, (time.process_time() - began) / len(fresh))
-    print(f"an object of {len(json.dumps(trees[0]))} bytes judged: {best * 1e6:.0f} µs")
+    print(f"an object of {len(json.dumps(trees[0]))} bytes validated: {best * 1e6:.0f} µs")
 
 
 async def _many(server: _Server) -> None:
@@ -130,7 +130,7 @@ async def _run() -> None:
     task = asyncio.create_task(server.definitions.run())
     await server.definitions.wait_for_sync()
     await _creates(server)
-    _judging()
+    _measure_validation()
     await _many(server)
     task.cancel()
     await store.close()

@@ -5,7 +5,7 @@
 
 Fills a data directory, runs `mooring up` on it without scheduler and controllers, starts `mooring dashboard` and looks
 at it with a real browser (chromium on the PATH), while pods change. With `--in-process` there is no server: the
-dashboard gets objects and changes directly, which is faster to set up. See docs/benchmarks.md.
+dashboard gets objects and changes directly, which is faster to set up. See docs/benchmarks-details.md.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def memory(pid: int) -> int:
 
 
 def started(words: list[str], sign: str) -> tuple[subprocess.Popen[str], str]:
-    """A command, and the first line that has a sign in it."""
+    """Start a command; return it with the first line that contains `sign`."""
     process = subprocess.Popen([sys.executable, "-m", "mooring", *words], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     for line in process.stdout:
@@ -227,7 +227,7 @@ async def measure(kubeconfig: Path, wanted: argparse.Namespace) -> None:
 
 
 async def measure_in_process(wanted: argparse.Namespace) -> None:
-    """The same without a server: what pages cost, live and in a browser."""
+    """Measure pages without a server, live and in a browser."""
     found = objects(wanted.nodes, wanted.pods)
     print(f"{wanted.nodes} nodes, {wanted.pods} pods, in process; load {os.getloadavg()[0]:.0f}")
     snapshot = Snapshot("the benchmark", found)

@@ -1,4 +1,4 @@
-"""How many resources a second lint judges: Deployments, Services and ConfigMaps, no two alike.
+"""How many resources a second lint validates: Deployments, Services and ConfigMaps, no two identical.
 
 The target is 7,500 resources a second. YAML is read by libyaml in C; its events take half of the time. Run with
 `python -m benchmarks lint`.
@@ -91,7 +91,7 @@ def main() -> None:
             "one YAML file": one_file,
             "a YAML file a set": _many_files,
             "one JSON list": json_list,
-            "the same set over and over": _alike,
+            "the same set over and over": _write_identical,
         }
         print(f"{'layout':<30}{'1 process':>12}{f'{cores} processes':>14}{'target':>10}   resources/s")
         for number, (title, write) in enumerate(layouts.items()):
@@ -134,7 +134,7 @@ def json_list(directory: Path, sets: int) -> None:
     (directory / "list.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
 
 
-def _alike(directory: Path, sets: int) -> None:
+def _write_identical(directory: Path, sets: int) -> None:
     (directory / "all.yaml").write_text("---\n".join([SET.format(n=0)] * sets))
 
 

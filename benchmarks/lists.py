@@ -4,7 +4,7 @@ python -m benchmarks lists
 PODS=10000 python -m benchmarks lists
 
 The server is a process of its own, over HTTPS, on a data directory that is filled beforehand. A bare client takes what
-comes; kubectl, where there is one, is told beside it. Lists are asked for twice: rows of tables are remembered.
+comes; kubectl, if installed, is measured too. Lists are asked for twice: rows of tables are remembered.
 """
 
 import json
@@ -95,7 +95,7 @@ async def _fill(folder: Path) -> None:
 
 
 def _another(pod: bytes, number: int) -> bytes:
-    """A pod like this one, which is made a hundred to the second, and gets a node and an address in turn."""
+    """Return the pod with a number: a hundred share a creation second; nodes and addresses rotate."""
     metadata = json.loads(pod)["metadata"]
     since = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number // 100)
     own = {
@@ -134,9 +134,9 @@ def _listed(server: _Server, accept: str, limit: int, query: str = "") -> tuple[
         began, first, size, token = time.perf_counter(), 0.0, 0, ""
         while True:
             page = f"&limit={limit}&continue={token}" if limit else ""
-            heard, told, begin = taken(connection, request("GET", f"{_PODS}?{query}{page}", accept=accept))
+            heard, received, begin = taken(connection, request("GET", f"{_PODS}?{query}{page}", accept=accept))
             first = first or heard - began
-            size += told
+            size += received
             found = begin.partition(b'"continue":"')[2].partition(b'"')[0] if limit else b""
             if not found:
                 return first * 1000, (time.perf_counter() - began) * 1000, size

@@ -1,4 +1,4 @@
-"""What it costs that nodes read pods in words that they know: the same lists, asked for by a node and by somebody else.
+"""What it costs that nodes read pods in words that they know: the same lists, requested by a node and by another user.
 
 Run as `python -m benchmarks node_reading`. Ten thousand pods lie in a store in memory and are listed without a socket,
 in turns, so that both have the same machine. Target: a node's list takes at most 1.2 times as long (N.4). The first

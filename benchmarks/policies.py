@@ -1,4 +1,4 @@
-"""What admission policies cost a pod that is created: with none, with ten that judge it, with a thousand for others.
+"""What admission policies cost a pod that is created: with none, with ten that match it, with a thousand for others.
 
 Run as `python -m benchmarks policies`. All of it runs without a socket on a store in memory, in turns, so that all have
 the same machine; times are those of the processor, the best of several rounds. Target: a pod with ten policies costs at
@@ -20,8 +20,9 @@ from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import resolve
 from mooring.apiserver.registry import Resources, bootstrap
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
+from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.base.clock import SystemClock
-from mooring.constraints.celenv.authorizer import nobody_may
+from mooring.constraints.celenv.authorizer import deny_all
 from mooring.store.memory import MemoryStore
 
 _PODS, _ROUNDS = 100, 30
@@ -56,7 +57,7 @@ _POD: dict[str, Any] = {
 
 
 def policy_and_binding(number: int, expression: str, resource: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A policy for pods or the like that are created, as JSON."""
+    """Return a policy for the creation of pods, or of another resource, as JSON."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
     spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}
     metadata = {"name": f"policy-{number}"}
@@ -71,7 +72,7 @@ class _Server:
         self.resources = Resources(store, self.scheme, AdmissionOptions())
         self.metrics = AdmissionMetrics(CollectorRegistry())
         self.resources.context.extensions.metrics = self.metrics
-        self.policies = PolicyStep(store, self.scheme, nobody_may, self.metrics)
+        self.policies = PolicyStep(store, self.scheme, deny_all, self.metrics, DecodedCache())
         self.resources.context.extensions.steps.append(self.policies)
         self.rounds: list[float] = []
 

@@ -1,4 +1,5 @@
-"""How long `mooring audit --from-version … --to-version …` takes for 10,000 objects, no two alike, from start to end.
+"""How long `mooring audit --from-version … --to-version …` takes for 10,000 objects, no two identical, from start to
+end.
 
 The target is 5 seconds. Printed are the time on the clock and the processor time of the command and its processes,
 which other work on the machine disturbs less. Run with `python -m benchmarks releases`.

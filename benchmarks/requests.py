@@ -63,7 +63,7 @@ def _gated(number: int) -> bytes:
 
 
 def _release(number: int) -> bytes:
-    """The bridge's patch without the test of a version, which is not known here."""
+    """Return the bridge's patch without the test of the version, which is not known here."""
     taints = [Taint(key="sla", value=str(900 + each), effect="NoSchedule") for each in range(100)]
     pod = _gated_pod("gated", number)
     pod.spec.tolerations = [

@@ -50,10 +50,10 @@ _MOST_WITH_DEVICES = 50_000
 _SECONDS = 120
 """How long a workload may take."""
 _FASTEST = 10_000
-"""So many pods a second nobody binds."""
+"""Pods per second, above the rate of any scheduler."""
 _LOOK_SECONDS, _LONGEST_SECONDS, _SHARE = 0.02, 0.5, 0.7
 """Reading metrics costs the scheduler some milliseconds: the next time is when so much of the rest should be over. The
-pace of the beginning says little about the end, so nobody waits for longer."""
+pace of the beginning says little about the end, so this is the longest wait."""
 
 
 def main() -> None:
@@ -134,7 +134,7 @@ async def _until_bound(url: str, ready: float, pods: int) -> tuple[float, str]:
         now = time.perf_counter() - ready
         bound = _bound(page)
         if bound >= pods:
-            # It was at some time since we last looked: the pace before that tells when.
+            # It happened since the last look: estimate when from the rate before.
             return (min(now, seen_at + (pods - seen) / pace) if pace else now), page
         if now > _SECONDS:
             raise TimeoutError(f"only {bound:.0f} of {pods} pods were bound in {_SECONDS} s")

@@ -52,7 +52,7 @@ class Process:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def line(self, words: str) -> str:
-        """The line of its output that has some words, as soon as it is there."""
+        """Wait for the output line that contains `words` and return it."""
         while True:
             is_over = self._process.poll() is not None
             found = [line for line in self._log.read_text().splitlines() if words in line]
@@ -80,7 +80,7 @@ class Process:
 
 
 class BenchmarkCluster:
-    """An API server with so many nodes, each with eight devices unless told otherwise."""
+    """An API server with a number of nodes, by default with eight devices each."""
 
     client: Client
 
@@ -154,7 +154,7 @@ class BenchmarkCluster:
         await self.client.create(structs.replace(made, metadata=meta, spec=wanted))
 
     async def _make_victim(self, number: int) -> None:
-        """A pod that fills a node, and whose deletion takes no time."""
+        """Return a pod that fills a node and has no grace period."""
         await self._make_pod(
             "basic", containers=_large(), termination_grace_period_seconds=0, node_name=f"node-{number}"
         )

@@ -104,7 +104,7 @@ def _report(name: str, nodes: int, rate: float, times: list[float], placed: int)
 
 
 def _measure_preemption(nodes: int) -> None:
-    """A cluster full of pods of low priority, and pods that each displace some of them."""
+    """Fill a cluster with pods of low priority and place pods that preempt some of them."""
     engine, _ = _full_engine(nodes)
     times: list[float] = []
     found = 0
@@ -123,7 +123,7 @@ def _measure_preemption(nodes: int) -> None:
 
 
 def _measure_churn(nodes: int) -> None:
-    """A cluster full of pods, and pods that wait: one is judged whenever a pod has gone and another come somewhere."""
+    """Fill a cluster and evaluate pending pods, one after each replacement of a pod on some node."""
     engine, running = _full_engine(nodes)
     times: list[float] = []
     for number in range(PODS):

@@ -71,7 +71,7 @@ def _times(name: str, spec: Callable[[], PodSpec]) -> dict[str, list[float]]:
 
 
 def _turned(names: list[str], number: int) -> list[str]:
-    """Another order for each number, so that nobody is always first or always after the same one."""
+    """Return another order for each number, so that no engine is always first or always after the same one."""
     turn = number % len(names)
     turned = names[turn:] + names[:turn]
     return turned[::-1] if number // len(names) % 2 else turned

@@ -78,7 +78,7 @@ class _Measured:
 
 @asynccontextmanager
 async def _measured(name: str) -> AsyncIterator[_Measured]:
-    """Prints pods a second, and the processor time that a pod took in the server."""
+    """Print pods a second, and the processor time that a pod took in the server."""
     measured = _Measured()
     begun, before = time.perf_counter(), {part: _spent(pid) for part, pid in PIDS.items()}
     yield measured

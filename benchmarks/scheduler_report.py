@@ -4,8 +4,8 @@ python -m benchmarks.scheduler_report                     all that has been meas
 python -m benchmarks.scheduler_report scheduler           through the API only
 
 Reads ``results/*.json``, which ``scheduler.py``, ``scheduler_engine.py`` and ``traces.py`` write. The tables stand in
-benchmarks.md between comments with their names. Both axes of the plots are logarithmic: a line that rises no steeper
-than the dashed one grows at most linearly.
+benchmarks-details.md between comments with their names. Both axes of the plots are logarithmic: a line that rises no
+steeper than the dashed one grows at most linearly.
 """
 
 import math
@@ -42,7 +42,7 @@ Points = Sequence[tuple[int, float]]
 
 
 def main() -> None:
-    page = DOCS / "benchmarks.md"
+    page = DOCS / "benchmarks-details.md"
     text = page.read_text()
     for name in sys.argv[1:] or REPORTS:
         tables, plot = REPORTS[name]
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def between(text: str, name: str, table: str) -> str:
-    """A page with the table of a name replaced."""
+    """Return the page with one named table replaced."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     if begin not in text or end not in text:
         raise ValueError(f"the page has no place for {name}")
@@ -91,9 +91,9 @@ def api_tables(rows: Sequence[Row]) -> str:
 
 
 def _of_processes(rows: Sequence[Row], sizes: Sequence[int]) -> list[list[str]]:
-    """What does not depend on the workload much: the range over all of them."""
+    """Return the table of measures that hardly depend on the workload, as ranges over all workloads."""
     here = {size: [row for row in rows if row.nodes == size] for size in sizes}
-    told: dict[str, Callable[[Row], float]] = {
+    measures: dict[str, Callable[[Row], float]] = {
         "until the scheduler is ready, s": lambda row: row.ready_seconds,
         "memory of the scheduler, MB": lambda row: row.scheduler_megabytes,
         "memory of the API server, MB": lambda row: row.server_megabytes,
@@ -101,7 +101,7 @@ def _of_processes(rows: Sequence[Row], sizes: Sequence[int]) -> list[list[str]]:
     }
     return [
         [text, *(_range([value(row) for row in here[size]], exact=text.endswith(", s")) for size in sizes)]
-        for text, value in told.items()
+        for text, value in measures.items()
     ]
 
 
@@ -180,7 +180,7 @@ REPORTS: dict[str, tuple[Callable[[Sequence[Row]], str], str]] = {
 
 
 def draw(lines: Mapping[str, Points]) -> str:
-    """The plot as SVG."""
+    """Return the plot as SVG."""
     if not lines:
         raise ValueError("nothing has been measured")
     everything = [point for points in lines.values() for point in points]
@@ -223,7 +223,7 @@ class _Plane:
         yield f'<text font-size="12" x="{left}" y="{TOP - 10}">time to place one more pod</text>'
 
     def linear(self) -> Iterator[str]:
-        """The slope of linear growth, from the lower left corner to where it leaves the picture."""
+        """Draw the slope of linear growth, from the lower left corner to the edge of the plot."""
         low, high = 10.0 ** self._x[0], 10.0 ** self._x[1]
         cost = 10.0 ** self._y[0]
         factor = min(high / low, 10.0 ** (self._y[1] - self._y[0]))

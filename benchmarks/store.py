@@ -207,7 +207,7 @@ async def _read(watcher: Watcher, count: int) -> None:
 
 
 async def _clients(etcd: EtcdServers, seconds: float) -> list[Row]:
-    """The store, and the same puts without it: no precondition, no watch, no memory. In turns, since load varies."""
+    """Compare the store with bare puts (no precondition, watch or memory), in turns because the load varies."""
     import aiohttp  # noqa: PLC0415 - only this needs it
     import grpc  # noqa: PLC0415 - only this needs it
 

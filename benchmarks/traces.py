@@ -76,7 +76,7 @@ def _measure(path: Path, nodes: int, pods: int) -> None:
 
 
 def _tell(progress: Progress) -> None:
-    """A line now and then, for runs that take long."""
+    """Print progress now and then."""
     if not progress.events % (256 * 128):
         megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"  {progress.events:,} events, {progress.running:,} pods run, {megabytes:,.0f} MB", file=sys.stderr)

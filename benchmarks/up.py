@@ -30,7 +30,7 @@ NODES = int(os.environ.get("NODES", "1000"))
 PODS = int(os.environ.get("PODS", "2000"))
 STARTS = int(os.environ.get("STARTS", "5"))
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-"""What was started once has its bytecode, as what pip installs has; to compile all anew takes as long as a start."""
+"""A first start compiles bytecode, as pip does at installation, which takes as long as a start."""
 MODES = {"two processes": (), "one process": ("--single-process",)}
 _SECONDS = 300.0
 

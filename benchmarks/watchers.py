@@ -50,14 +50,16 @@ def _measure(server: _Server) -> None:
     time.sleep(1)
     used = _kilobytes(server.pid) - before
     print(f"{WATCHERS:,} idle watchers: {used / 1024:.0f} MB, {used / WATCHERS:.1f} KB each")
-    last, middle, processor = zip(*(_told(server, writer, watchers, number) for number in range(_CHANGES)), strict=True)
+    last, middle, processor = zip(
+        *(_time_change(server, writer, watchers, number) for number in range(_CHANGES)), strict=True
+    )
     print(f"one change until the last has it: {min(last):.1f} ms at best, {statistics.median(last):.1f} ms")
     print(f"until the middle one has it: {min(middle):.1f} ms at best, {statistics.median(middle):.1f} ms")
     print(f"processor time of the server for each: {sum(processor) / _CHANGES / WATCHERS * 1e6:.0f} µs")
 
 
 def _watching(server: _Server) -> socket.socket:
-    """A connection behind the head of a response, of which only arrivals matter any longer."""
+    """Start a watch; return its socket after the head of the response, still enciphered: only arrivals are timed."""
     connection = connected(server, server.trust if TOKENS else server.tls)
     connection.sendall((_WATCH.replace("host: x", f"host: x\r\nauthorization: Bearer {_TOKEN}")).encode())
     head = b""
@@ -66,10 +68,10 @@ def _watching(server: _Server) -> socket.socket:
     return socket.socket(fileno=connection.detach())
 
 
-def _told(
+def _time_change(
     server: _Server, writer: ssl.SSLSocket, watchers: list[socket.socket], number: int
 ) -> tuple[float, float, float]:
-    """Milliseconds until the last and the middle watcher hear of a change, and what the server computed for it."""
+    """Return milliseconds until the last and the median watcher receive a change, and the server's CPU time for it."""
     arrivals = select.epoll()
     by_number = {watcher.fileno(): watcher for watcher in watchers}
     for each in by_number:

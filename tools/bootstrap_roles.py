@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def text(items: list[Tree]) -> str:
-    """The file: a list for each kind, an object a line."""
+    """Return the file's text: a list for each kind, one object a line."""
     lists = []
     for kind in KINDS:
         lines = sorted(json.dumps(plain(each), sort_keys=True) for each in items if each["kind"] == kind)
@@ -32,7 +32,7 @@ def text(items: list[Tree]) -> str:
 
 
 def plain(item: Tree) -> Tree:
-    """An object as somebody would write it."""
+    """Return an object without what the server adds."""
     metadata = {name: value for name, value in item["metadata"].items() if name not in _OF_THE_SERVER}
     return {name: value for name, value in item.items() if value is not None} | {"metadata": metadata}
 

@@ -1,7 +1,7 @@
-"""Makes the picture of the dashboard in the README: `python tools/dashboard_picture.py docs/dashboard.png`.
+"""Make the picture of the dashboard in the README: `python tools/dashboard_picture.py docs/dashboard.png`.
 
-A small cluster in three zones is made up, and Chromium (on the PATH, or MOORING_CHROMIUM) takes a picture of the page
-about its pending pods. Made anew by hand when the page looks different.
+It generates a small cluster in three zones; Chromium (on the PATH, or MOORING_CHROMIUM) takes a picture of the page
+about its pending pods. Run it when the page looks different.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def read(source: str) -> Iterator[tuple[str, str]]:
-    """The messages of a file, and their fields."""
+    """Return the messages of a file with their fields."""
     package = _PACKAGE.search(source)
     place = short(package[1]) if package else ""
     for message in _MESSAGE.finditer(source):
@@ -57,7 +57,7 @@ def read(source: str) -> Iterator[tuple[str, str]]:
 
 
 def reached(messages: dict[str, str]) -> set[str]:
-    """The messages that are wanted, and those that they hold."""
+    """Return the wanted messages and those that they contain."""
     found: set[str] = set()
     pending = [name for name in messages if is_wanted(name.rpartition(".")[0])]
     while pending:
@@ -71,7 +71,7 @@ def reached(messages: dict[str, str]) -> set[str]:
 
 
 def held(kind: str, place: str) -> str:
-    """What a field says of the message that it holds."""
+    """Return the reference of a field to the message that it contains."""
     if kind in _SCALARS:
         return ""
     if not kind.startswith("."):
@@ -81,7 +81,7 @@ def held(kind: str, place: str) -> str:
 
 
 def short(package: str) -> str:
-    """The name of a group-version: `apps.v1` for `k8s.io.api.apps.v1`."""
+    """Return the name of a group-version: `apps.v1` for `k8s.io.api.apps.v1`."""
     return ".".join(package.split(".")[-2:])
 
 

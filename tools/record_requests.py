@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def settled(case: dict[str, Any], server: str, token: str) -> dict[str, Any]:
-    """The answer of a server, once controllers have done what there was to do."""
+    """Return the answer of a server after its controllers have settled."""
     answer = ask(case, server, token)
     since = time.monotonic()
     while time.monotonic() - since < case.get("settles", 0):
@@ -46,7 +46,7 @@ def settled(case: dict[str, Any], server: str, token: str) -> dict[str, Any]:
 
 
 def ask(case: dict[str, Any], server: str, token: str) -> dict[str, Any]:
-    """The answer of a server; its certificate is not checked, as that of a server for comparison is its own."""
+    """Return the answer of a server; its certificate is not verified, because a server for comparison signs its own."""
     query = f"?{case['query']}" if case.get("query") else ""
     body = None if case.get("body") is None else json.dumps(case["body"]).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": case.get("content_type", "application/json")}

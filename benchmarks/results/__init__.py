@@ -21,7 +21,7 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     ready_seconds: float = 0.0
     """Until the scheduler was ready."""
     busy_rate: float = 0.0
-    """Pods for each second that the busier of the processes computed: what the rate would be if nobody else did."""
+    """Pods per CPU second of the busier process: the rate on an otherwise idle machine."""
     scheduler_megabytes: float
     server_megabytes: float = 0.0
     load: float = 0.0
@@ -29,7 +29,7 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def read(name: str) -> list[Row]:
-    """The rows of a file, by workload in the order they were first measured, then by number of nodes."""
+    """Return the rows of a file, by workload in the order of their first measurement, then by number of nodes."""
     path = FOLDER / f"{name}.json"
     rows = msgspec.json.decode(path.read_bytes(), type=list[Row]) if path.exists() else []
     order = {workload: number for number, workload in enumerate(dict.fromkeys(row.workload for row in rows))}

@@ -1,4 +1,5 @@
-"""An operator for CronTabs, with kopf: it tells in the status what it made of the spec, and cleans up behind itself."""
+"""An operator for CronTabs, with kopf: it reports in the status what it made of the spec, and cleans up when it
+ends."""
 
 from typing import Any
 

@@ -15,14 +15,14 @@ DEFINITION = HERE.parent / "custom-resources" / "crontabs.yaml"
 
 @contextmanager
 def operator(mooring: RunningControlPlane, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The operator, while it runs."""
+    """Run the operator."""
     monkeypatch.setenv("KUBECONFIG", str(mooring.kubeconfig))
     with KopfRunner(["run", "--standalone", "--all-namespaces", str(HERE / "crontabs.py")], timeout=30):
         yield
 
 
 @pytest.mark.mooring(without=["scheduler", "nodes"])
-def test_the_operator_tells_what_it_found(mooring: RunningControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_operator_reports_what_it_found(mooring: RunningControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     with mooring.crd(DEFINITION) as crontabs, operator(mooring, monkeypatch):
         crontabs.create("nightly", {"cronSpec": "0 3 * * *", "replicas": 2})
         crontabs.wait_until("nightly", lambda tab: tab.get("status", {}).get("replicas") == 2)

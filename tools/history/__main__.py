@@ -132,7 +132,7 @@ def _is_strategy(path: str) -> bool:
 
 
 def _group(path: str) -> str:
-    """The group whose fields a strategy drops: `apps` for `pkg/registry/apps/statefulset/strategy.go`."""
+    """Return the group whose fields a strategy drops: `apps` for `pkg/registry/apps/statefulset/strategy.go`."""
     words = path.split("/")
     if words[1] != "api":
         return words[-3]
@@ -154,7 +154,7 @@ def _lifecycles(text: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def gate_histories(facts: Iterable[Facts]) -> dict[str, list[Stage]]:
-    """What each gate was, oldest first."""
+    """Return the lines of each gate's stages, oldest first."""
     histories: dict[str, dict[int, Stage]] = defaultdict(dict)
     last: dict[str, int] = {}
     for each in facts:
@@ -240,7 +240,7 @@ def _resource_line(key: tuple[str, str, str], by_minor: dict[int, openapi.Resour
 
 
 def _package(group: str) -> str:
-    """The name of a group's package: `core`, `flowcontrol`, `rbac`."""
+    """Return the name of a group's package: `core`, `flowcontrol`, `rbac`."""
     first = group.partition(".")[0]
     return {"": "core", "internal": "apiserverinternal"}.get(first, first)
 

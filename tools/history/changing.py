@@ -4,7 +4,7 @@
 
 Made from ``fields.txt``, of which it is the part that decides something: the definitions below the kinds that Mooring
 stores, and of those the fields and closed values that came later than the definition, or are behind a gate that some
-release has off, and the fields that lead to such. A test makes it anew and compares.
+release has off, and the fields that lead to such. A test generates it again and compares.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from mooring.base.gate_history import FIRST, LAST
 from mooring.base.version import Version
 
 HEAD = """\
-# The part of fields.txt that tells releases apart in the kinds that Mooring stores, in the same form: a field with the
+# The part of fields.txt in which releases differ, for the kinds that Mooring stores, in the same form: a field with the
 # release that it came with, where that is not the release of its definition, and with the gates that some release has
 # off; or a field that leads to such. Written by tools/history/changing.py.
 """
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def lines(known: History) -> Iterator[str]:
-    """The lines of the table."""
+    """Return the lines of the table."""
     parts = _Parts(known)
     wanted = parts.wanted()
     enums = sorted({of.holds for name in wanted for of in parts.fields(name) if parts.changes_values(of.holds)})
@@ -69,7 +69,7 @@ class _Parts:
         """The gates of the fields that hold a definition, where all have the same."""
 
     def wanted(self) -> set[str]:
-        """The definitions in which something changes, or below which something does."""
+        """Return the definitions that change between releases, or that contain one that does."""
         below: set[str] = set()
         pending = list(self._roots)
         while pending:
@@ -90,7 +90,7 @@ class _Parts:
         return wanted
 
     def fields(self, name: str) -> Iterator[Field]:
-        """The fields of a definition, but not the metadata and the status of a kind."""
+        """Return the fields of a definition, without metadata and status of a kind."""
         for of in self._known.definitions.get(name, {}).values():
             if name not in self._roots or of.name not in ("metadata", "status"):
                 type_ = _SCHEMA if of.type.startswith(f"{_SCHEMA}Or") else of.type
@@ -100,7 +100,7 @@ class _Parts:
         return bool(self.words(name, of))
 
     def words(self, name: str, of: Field) -> list[str]:
-        """Since when a field is there, and behind which gates, as far as that tells releases apart."""
+        """Return the release and gates of a field, where releases differ in it."""
         since = self._since(name, of.name)
         behind = of.gates or (self._holders_gates[name] if since else ())
         gates = [f"gate={gate}" for gate in behind] if _is_switched(behind, since) else []
@@ -111,7 +111,7 @@ class _Parts:
         return len({value.releases.since for value in values.values()}) > 1
 
     def _since(self, name: str, field: str) -> Version | None:
-        """The release that added a field to its definition, in whichever version of the group that was first."""
+        """Return the release that added a field to its definition, in the first version of the group that had it."""
         group, _, last = name.split(".")
         added = []
         for other, fields in self._known.definitions.items():
@@ -133,7 +133,9 @@ def _age(fields: Mapping[str, Field]) -> Version:
 
 def _is_switched(gates: tuple[str, ...], since: Version | None) -> bool:
     there = [version for version in RELEASES if since is None or version >= since]
-    return bool(gates) and not all(any(gate_history.is_on(gate, version) for gate in gates) for version in there)
+    return bool(gates) and not all(
+        any(gate_history.is_on_by_default(gate, version) for gate in gates) for version in there
+    )
 
 
 def _value(name: str, value: Value, first: Version) -> str:

@@ -31,7 +31,7 @@ class Seen:
 
 
 def field_lines(facts: list[Facts], gates: Mapping[str, list[Stage]]) -> Iterator[str]:
-    """The lines of the table."""
+    """Return the lines of the table."""
     gathering = _Gathering(facts, gates)
     for each in facts:
         gathering.add_schemas(each)
@@ -62,7 +62,7 @@ def _field(prop: str, seen: Seen) -> str:
 
 
 def reached(surface: Surface) -> set[str]:
-    """The definitions of kinds that can be stored or sent, and those that they hold."""
+    """Return the definitions of kinds that can be stored or sent, and of everything that they contain."""
     pending = [name for (_, _, kind), name in surface.kinds.items() if not kind.endswith("List")]
     found: set[str] = set()
     while pending:
@@ -75,7 +75,7 @@ def reached(surface: Surface) -> set[str]:
 
 
 def _type_name(member: Member, place: str) -> str:
-    """The type of a field; what another package has, core/v1 has."""
+    """Return the type of a field; types of other packages are looked up in core/v1."""
     package, _, name = member.type.lstrip("*[]").rpartition(".")
     return f"core.v1.{name}" if package else f"{place}.{name}"
 
@@ -93,7 +93,7 @@ class _Gathering:
         self._drops = {drop for each in facts for drop in each.drops}
 
     def add_schemas(self, facts: Facts) -> None:
-        """What OpenAPI tells."""
+        """Add what OpenAPI says."""
         for name in sorted(reached(facts.surface)):
             for prop, about in facts.surface.definitions[name].items():
                 seen = self.definitions[name][prop]
@@ -104,7 +104,7 @@ class _Gathering:
                     seen.deprecated.add(facts.minor)
 
     def add_types(self, facts: Facts) -> None:
-        """What only the Go types tell: closed string types, and gates."""
+        """Add what only the Go types say: closed string types and gates."""
         for place, types in facts.types.items():
             for enum, values in types.enums.items():
                 for value, comment in values.items():
@@ -121,29 +121,30 @@ class _Gathering:
                         self._note_values(_type_name(member, place), member.comment, facts.minor)
 
     def _note_member(self, seen: Seen, member: Member, place: str, born: int) -> None:
-        """What a field's type and comment tell; `born` is the release that its definition came with."""
+        """Add what a field's type and comment say; `born` is the first release of its definition."""
         enum = _type_name(member, place)
         if enum in self.closed:
             seen.type = seen.type.replace("string", enum)
         marked = set(re.findall(r"\+featureGate=(\w+)", member.comment)) & set(self._gates)
         began = min(seen.minors)
         together = self._mentioned(member.comment, began=began) if began != born else set()
-        dropped = self._dropping(member, place, began, is_telling=member.is_unique or began != born)
+        dropped = self._dropping(member, place, began, is_unambiguous=member.is_unique or began != born)
         seen.gates |= marked or together or (dropped if len(dropped) == 1 else set())
 
-    def _dropping(self, member: Member, place: str, began: int, *, is_telling: bool) -> set[str]:
-        """The gates without which the server drops a field of this name; `is_telling`: it can be no other field."""
+    def _dropping(self, member: Member, place: str, began: int, *, is_unambiguous: bool) -> set[str]:
+        """Return the gates without which the server drops a field of this name; `is_unambiguous`: no other field has
+        it."""
         here = (place.partition(".")[0], member.name)
         gates = {gate for group, gate, name in self._drops if (group, name) == here and gate in self._gates}
         gates = set(filter(self._lasted, gates)) or gates
         if began != FIRST:
-            return {gate for gate in gates if is_telling and self._began(gate) == began}
+            return {gate for gate in gates if is_unambiguous and self._began(gate) == began}
         # Gate and field need not have come together, so that the name alone must be telling.
         mentioned = self._mentioned(member.comment)
         return {gate for gate in gates if gate in mentioned or (member.is_unique and self._began(gate) <= FIRST)}
 
     def _note_values(self, enum: str, comment: str, minor: int) -> None:
-        """Values that a release has added to a type, where the field tells the gate that came with them."""
+        """Add the values that a release added to a type, where the field names the gate that came with them."""
         values = self.enums.get(enum, {}).values()
         new = [seen for seen in values if seen.minors == {minor}]
         if minor != FIRST and len(new) < len(values):
@@ -151,7 +152,7 @@ class _Gathering:
                 seen.gates |= self._mentioned(comment, began=minor)
 
     def _mentioned(self, comment: str, began: int = 0) -> set[str]:
-        """The gates that a comment names; only those that began with a release, if one is given."""
+        """Return the gates that a comment names; with a release, only those that began with it."""
         words = {word for word in re.findall(r"[A-Z]\w+", comment) if word in self._gates}
         return {word for word in words if not began or self._began(word) == began}
 

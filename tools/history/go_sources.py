@@ -54,12 +54,12 @@ class Types:
 
 
 def constants_of(texts: Iterable[str]) -> dict[str, str]:
-    """The string constants of files, by name."""
+    """Return the string constants of files, by name."""
     return {const[2]: const[4] for text in texts for const in _CONST.finditer(text)}
 
 
 def types_of(texts: Iterable[str], constants: Mapping[str, str]) -> Types:
-    """What the files of one package declare; `constants` are those of others that it may name."""
+    """Parse the declarations of one package; `constants` are those of other packages that it may use."""
     found = Types()
     embedded: dict[str, list[str]] = {}
     texts = list(texts)
@@ -115,9 +115,10 @@ class Stage:
 
 
 def gates_of(texts: Iterable[str], minor: int) -> dict[str, list[Stage]]:
-    """The gates that a release declares, with the stages it knows of, oldest first; before 1.31 the present one.
+    """Return the gates that a release declares, with their stages, oldest first; before 1.31 only the current one.
 
-    A stage that wants a newer minimum compatibility version than the release before is none: nobody begins with it.
+    A stage that wants a newer minimum compatibility version than the previous release is left out: no release starts
+    with it.
     """
     texts = list(texts)
     true = {"true"} | {name for text in texts for name in _TRUE.findall(text)}

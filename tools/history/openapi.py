@@ -118,7 +118,7 @@ def _paths(paths: dict[str, Any], found: Surface) -> None:
 
 
 def short(name: str) -> str:
-    """The name of a definition: `core.v1.PodSpec` for `io.k8s.api.core.v1.PodSpec`."""
+    """Return the name of a definition: `core.v1.PodSpec` for `io.k8s.api.core.v1.PodSpec`."""
     words = name.split(".")
     if words[-1] in ("IntOrString", "Quantity", "RawExtension"):
         return words[-1]
@@ -126,6 +126,6 @@ def short(name: str) -> str:
 
 
 def storage_hash(group: str, version: str, kind: str) -> str:
-    """What discovery shows of a storage version."""
+    """Return the hash by which discovery names a storage version."""
     text = f"{group}/{version}/{kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()

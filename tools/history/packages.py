@@ -60,7 +60,7 @@ def _read(
 
 
 def of_release(version: Version) -> Fields:
-    """The fields of each definition that the history has for a release."""
+    """Return the fields of each definition that the history has for a release."""
     found = {
         name: frozenset(each.name for each in fields.values() if each.releases.has(version))
         for name, fields in history().definitions.items()
@@ -69,7 +69,7 @@ def of_release(version: Version) -> Fields:
 
 
 def digests(minor: int, fields: Fields) -> Iterator[str]:
-    """A line for each group-version."""
+    """Return a line for each group-version."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name in sorted(fields):
         groups[name.rpartition(".")[0]].append(f"{name}:{','.join(sorted(fields[name]))}")

@@ -13,22 +13,23 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
-from mooring.scheduler.columns.shapes import PodInfo, PodShape
+from mooring.scheduler.columns.signatures import PodInfo, PodSignature
 from mooring.scheduler.framework import (
     SKIP,
     SUCCESS,
     Action,
     ClusterEvent,
     CycleState,
+    Declaration,
     EventWithHint,
+    FilterPlugin,
     Handle,
+    Input,
     Kind,
     Part,
     PluginArguments,
     PreFilterResult,
-    Reads,
     Rows,
-    Scope,
     Status,
     Verdicts,
     unschedulable,
@@ -58,7 +59,7 @@ class Demand(NamedTuple):
         return min(self.total, WHOLE)
 
 
-def demand_of(shape: PodShape) -> Demand:
+def demand_of(shape: PodSignature) -> Demand:
     return Demand(shape.scored.get("cpu", 0), shape.requests.get(GPU, 0))
 
 
@@ -106,11 +107,11 @@ class Cards:
     def fullest(self, row: int, fitting: NDArray[np.intp], _demand: Demand) -> int:
         return int(fitting[self.left[row, fitting].argmin()])
 
-    # -- told by the cluster
+    # -- called by the cluster
 
     def pod_placed(self, placed: PlacedPod, node: NodeInfo) -> None:
         self.sync()
-        demand = demand_of(placed.shape)
+        demand = demand_of(placed.signature)
         if demand.total and GpuShare.name not in placed.held:
             placed.hold(GpuShare.name, _written(placed.pod) or self._choose(node.row, demand))
         self._count(node)
@@ -122,7 +123,7 @@ class Cards:
     # -- how
 
     def _choose(self, row: int, demand: Demand) -> tuple[int, ...]:
-        """The cards for a pod; none when there are not enough."""
+        """Choose cards for a pod; return none if there are not enough."""
         fitting = (self.left[row] >= demand.part).nonzero()[0]
         if len(fitting) < demand.count:
             return ()
@@ -145,7 +146,7 @@ class Cards:
         self._count(info, row)
 
     def _count(self, info: NodeInfo | None, row: int = -1) -> None:
-        """What is left on a row, from the pods that are there: nothing has to be undone."""
+        """Recompute what is left on a row from its pods, so that nothing has to be undone."""
         row = row if info is None else info.row
         left = self.left[row]
         left[:] = 0
@@ -153,18 +154,16 @@ class Cards:
         for placed in () if info is None else info.placed.values():
             for card in placed.held.get(GpuShare.name, ()):
                 if card < len(left):  # the node may have lost a card that a pod still names
-                    left[card] -= demand_of(placed.shape).part
+                    left[card] -= demand_of(placed.signature).part
         self._changes += 1
         self.changed_at[row] = self._changes
 
 
-class GpuShare:
-    """Lets pods only where cards have enough left, and tells them which ones they have got."""
+class GpuShare(FilterPlugin[tuple[Demand, object]]):
+    """Accepts nodes whose cards have enough left, and records the chosen cards on the pod."""
 
     name = "GpuShare"
-    scope = Scope.SHAPE
-    reads = Reads.NODE | Reads.PODS
-    signs = Part.RESOURCES
+    filters = Declaration(Part.RESOURCES, Input.NODE | Input.PODS)
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._cluster, self._client = handle.cluster, handle.client
@@ -174,8 +173,8 @@ class GpuShare:
         return pod.metadata.annotations.get(MODEL, "")
 
     def pre_filter(self, pod: PodInfo, _cluster: Cluster) -> PreFilterResult[tuple[Demand, object]] | Status:
-        demand = demand_of(pod.shape)
-        return PreFilterResult((demand, pod.shape.own)) if demand.total else SKIP
+        demand = demand_of(pod.signature)
+        return PreFilterResult((demand, pod.signature.own)) if demand.total else SKIP
 
     def filter(self, state: tuple[Demand, object], rows: Rows) -> Verdicts:
         demand, named = state
@@ -193,7 +192,7 @@ class GpuShare:
         return unschedulable("the cards of the node are taken")
 
     def unreserve(self, cycle: CycleState, pod: Pod, node_name: str) -> None:
-        """The cards are free again as soon as the pod has left the node."""
+        """Release nothing here: the cards are free when the pod has left the node."""
 
     async def pre_bind(self, _cycle: CycleState, pod: Pod, _node_name: str) -> Status:
         """Tell the node which cards the pod has got."""
@@ -213,12 +212,12 @@ class GpuShare:
 
 
 def accepted(text: str) -> frozenset[str]:
-    """The models that a pod accepts; none stands for all."""
+    """Return the models that a pod accepts; an empty result means all."""
     return frozenset(filter(None, text.split("|")))
 
 
 def _written(pod: Pod) -> tuple[int, ...]:
-    """The cards that a pod has got already, from another scheduler or before a restart."""
+    """Return the cards that a pod has already, from another scheduler or from before a restart."""
     text = pod.metadata.annotations.get(INDEX, "")
     return tuple(int(card) for card in text.split("-") if card.isdecimal())
 

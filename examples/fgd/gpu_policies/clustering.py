@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from gpu_policies.cards import WHOLE, Demand, demand_of
 from gpu_policies.packing import MOST_GPU, CardPolicy
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import MAX_NODE_SCORE, SUCCESS, Handle, PluginArguments, Rows, Scores, Status
 
 _QUARTER = MAX_NODE_SCORE // 4
@@ -51,7 +51,7 @@ class GpuClustering(CardPolicy):
         return found
 
     def _count(self, placed: PlacedPod, row: int, number: int) -> None:
-        demand = demand_of(placed.shape)
+        demand = demand_of(placed.signature)
         if demand.total:
             self._of(_kind(demand), self._cluster.capacity)[row] += number
 

@@ -15,8 +15,18 @@ from numpy.typing import NDArray
 from gpu_policies.cards import MODEL, WHOLE, Amounts, Cards, Demand, accepted, demand_of
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
-from mooring.scheduler.framework import MAX_NODE_SCORE, Handle, Part, PluginArguments, Reads, Rows, Scope, Scores
+from mooring.scheduler.columns.signatures import PodInfo
+from mooring.scheduler.framework import (
+    MAX_NODE_SCORE,
+    Declaration,
+    Handle,
+    Input,
+    Part,
+    PluginArguments,
+    Rows,
+    ScorePlugin,
+    Scores,
+)
 
 _POPULAR = 95
 """The most frequent tasks that together are so many per cent of all are the typical ones."""
@@ -47,11 +57,9 @@ class _Points:
         self.found_at: Amounts = np.full(capacity, -1, np.int64)
 
 
-class FGD:
+class FGD(ScorePlugin[_Points]):
     name = "FGD"
-    score_scope = Scope.SHAPE
-    score_reads = Reads.NODE | Reads.PODS
-    signs = Part.RESOURCES
+    scores = Declaration(Part.RESOURCES, Input.NODE | Input.PODS)
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._cluster, self._workload = handle.cluster, handle.workload
@@ -60,7 +68,7 @@ class FGD:
         self._cards.pick = self._card
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Points:
-        return _Points(demand_of(pod.shape), cluster.capacity)
+        return _Points(demand_of(pod.signature), cluster.capacity)
 
     def score(self, state: _Points, rows: Rows) -> Scores:
         cards = self._cards
@@ -75,7 +83,7 @@ class FGD:
         return state.points[rows]
 
     def _card(self, row: int, fitting: NDArray[np.intp], demand: Demand) -> int:
-        """The first of the cards with the most points."""
+        """Return the first card with the highest score."""
         left = self._cards.left[row]
         after = np.repeat(left[None, :], len(fitting), axis=0)
         after[np.arange(len(fitting)), fitting] -= demand.part
@@ -102,7 +110,7 @@ class FGD:
         return of, _sigmoid((before[of] - grown) / self._of_workload().all)
 
     def _fragments(self, left: Amounts, cpu: Amounts, model: Amounts) -> Amounts:
-        """The expected fragmentation of nodes, times the number of typical tasks."""
+        """Return the expected fragmentation of nodes, times the number of typical tasks."""
         tasks = self._of_workload()
         enough = left[:, None, :] >= tasks.levels[None, :, None]
         cards, useful = enough.sum(axis=2), (left[:, None, :] * enough).sum(axis=2)
@@ -122,7 +130,9 @@ class FGD:
 
 def _typical(workload: Iterable[Pod], cluster: Cluster) -> _Typical:
     """Sample the workload."""
-    seen = Counter((demand_of(cluster.info(pod).shape), pod.metadata.annotations.get(MODEL, "")) for pod in workload)
+    seen = Counter(
+        (demand_of(cluster.info(pod).signature), pod.metadata.annotations.get(MODEL, "")) for pod in workload
+    )
     ranked = sorted(
         seen.items(), key=lambda task: (task[1], task[0][0].cpu, task[0][0].total, task[0][1]), reverse=True
     )

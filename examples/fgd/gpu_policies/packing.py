@@ -5,16 +5,17 @@ from numpy.typing import NDArray
 
 from gpu_policies.cards import WHOLE, Cards, Demand, demand_of
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
     MAX_NODE_SCORE,
     SUCCESS,
+    Declaration,
     Handle,
+    Input,
     Part,
     PluginArguments,
-    Reads,
     Rows,
-    Scope,
+    ScorePlugin,
     Scores,
     Status,
 )
@@ -23,23 +24,21 @@ MOST_CPU, MOST_GPU = 128_000, 8 * WHOLE
 """The largest node there is, by which amounts become comparable."""
 
 
-class CardPolicy:
+class CardPolicy(ScorePlugin[Demand]):
     """What these policies have in common: they look at what pods ask for, and at what is left on nodes."""
 
     name = ""
-    score_scope = Scope.SHAPE
-    score_reads = Reads.NODE | Reads.PODS
-    signs = Part.RESOURCES
+    scores = Declaration(Part.RESOURCES, Input.NODE | Input.PODS)
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self.cards = Cards.of(handle.cluster)
 
     def pre_score(self, pod: PodInfo, _cluster: Cluster) -> Demand | Status:
-        return demand_of(pod.shape)
+        return demand_of(pod.signature)
 
 
 class BestFit(CardPolicy):
-    """The node on which least is left over, processors and cards weighted alike."""
+    """The node on which least is left over, with equal weights for CPUs and cards."""
 
     name = "BestFit"
 
