@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 COMPILED := $(VENV)/.compiled
+DIST ?= dist
 unexport PYTHONDONTWRITEBYTECODE # starting from source each time would cost half a second
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-full tests check lint layers types fmt docs site bench lock clean
+.PHONY: help up test test-full tests check lint layers types fmt docs site fuzz bench lock manifests dist clean coverage
 
 help: ## what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +61,7 @@ $(COMPILED): $(READY)
 	@touch $@
 
 tests: $(COMPILED)
+	@tools/test_tools.sh
 	$(BIN)/pytest
 
 # Types are checked beside the tests, for many of those wait: it saves a minute where nothing is known from before.
@@ -68,6 +70,9 @@ test: $(READY) ## every check and every test
 
 test-full: export MOORING_FULL := 1
 test-full: test ## the same with the tests that take minutes
+
+coverage: $(COMPILED) ## the tests again, with the share of lines that they run; nightly, for it takes half as long again
+	$(BIN)/pytest --cov=mooring --cov-report=term:skip-covered | tail -25
 
 fmt: $(READY) ## format and mend what the linter can mend
 	$(BIN)/ruff format .
@@ -81,6 +86,11 @@ site: $(READY) requirements-docs.txt ## the documentation as a site, in build/si
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "Open build/site/index.html"
 
+FUZZ_SEEDS ?= 200
+fuzz: $(READY) ## compare with a real Kubernetes on random input (MOORING_REAL=DIR); prints its seed
+	@failed=0; $(BIN)/python -m mooring.testing.differential api --seeds $$(( $(FUZZ_SEEDS) * 10 )) $(FLAGS) || failed=1; \
+	  $(BIN)/python -m mooring.testing.differential scheduling --seeds $(FUZZ_SEEDS) $(FLAGS) || failed=1; exit $$failed
+
 bench: $(READY) ## measure; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 
@@ -88,6 +98,12 @@ lock: $(READY) ## resolve the dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 pyproject.toml --group dev -o requirements-dev.txt
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 --group docs -o requirements-docs.txt
+
+manifests: $(READY) ## write deploy/bridge from the Helm chart
+	$(BIN)/python tools/manifests.py
+
+dist: $(READY) ## a release in DIST: wheel, sdist, mooring.pyz, krew archive, chart, SBOM, checksums
+	@$(BIN)/python tools/dist.py $(DISTFLAGS) $(DIST)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache* .ruff_cache .pytest_cache .import_linter_cache build dist

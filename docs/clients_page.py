@@ -72,7 +72,7 @@ def reason(test: Test) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     found = tests()
     rows = []
     for suite, about in ABOUT.items():

@@ -93,7 +93,7 @@ def reason(test: Test, *, real: bool = False) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     found = tests()
     counted = [test for test in found if test.area in COUNTED and not test.serial]
     passed = sum(test.ended == "passed" for test in counted)

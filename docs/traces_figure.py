@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _means(results: Path, workload: str, policy: str) -> dict[int, float]:
-    """The mean over the seeds that were run, by per cents asked for."""
+    """Return the means over the seeds, by requested per cent."""
     found = [json.loads(path.read_text())["allocated"] for path in results.glob(f"runs/*.{workload}.{policy}.*.json")]
     gpu = [curve["alibabacloud.com/gpu-milli"] for curve in found]
     steps = {int(step) for curve in gpu for step in curve if _FROM <= int(step) <= _TO}

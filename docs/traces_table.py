@@ -4,7 +4,7 @@ python docs/traces_table.py [RESULTS.csv [PUBLISHED.json]]
 
 RESULTS is the `table.csv` that `mooring experiment run examples/fgd/paper.yaml` writes, by default what is kept of ours
 in traces-paper.csv; PUBLISHED has mean and standard deviation over ten seeds by trace, policy and per cent that had
-been asked for. The output is the table of docs/benchmarks.md. `--keep` writes traces-paper.csv anew.
+been asked for. The output is the table of docs/benchmarks-details.md. `--keep` rewrites traces-paper.csv.
 """
 
 import csv
@@ -60,16 +60,16 @@ def _ours(rows: list[dict[str, str]]) -> Ours:
 
 
 def published(path: Path) -> Published:
-    told = json.loads(path.read_text(encoding="utf-8"))["allocation"]
+    published = json.loads(path.read_text(encoding="utf-8"))["allocation"]
     return {
         (trace, policy): {int(step): Number(*pair) for step, pair in steps.items()}
-        for trace, policies in told.items()
+        for trace, policies in published.items()
         for policy, steps in policies.items()
     }
 
 
 def far(ours: Results, theirs: Published) -> Iterator[str]:
-    """What is further away from the paper than half a point."""
+    """Return the means that differ from the paper's by more than half a point."""
     for key, found in ours.items():
         for step in STEPS:
             apart = found.numbers[step].mean - theirs[key][step].mean
