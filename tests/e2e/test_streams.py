@@ -13,6 +13,7 @@ import pytest
 from kubernetes import stream
 
 from eventually import eventually
+from free_ports import free_port
 from kubectl_caller import KUBECTL, Kubectl
 from running_up import running_up
 
@@ -192,7 +193,7 @@ async def test_kr8s_reads_logs_runs_commands_and_forwards_ports(kubeconfig: Path
     assert [line async for line in pod.logs()] == ["one", "two", "three"]
     done = await pod.exec(["sh", "-c", "echo out; exit 3"], check=False)
     assert (done.stdout, done.returncode) == (b"out\n", 3)
-    async with pod.portforward(remote_port=80, local_port="auto") as port:
+    async with pod.portforward(remote_port=80, local_port=free_port()) as port:
         import httpx
 
         async with httpx.AsyncClient() as client:
