@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
-HEADINGS = ["Added", "Changed", "Fixed", "Removed"]
+HEADINGS = ["Added", "Changed", "Fixed", "Removed", "Security"]
 
 
 @pytest.mark.req("L.4")
@@ -27,3 +27,10 @@ def test_changelog_is_by_release_and_kind_of_change() -> None:
 def test_each_change_is_one_line() -> None:
     for line in CHANGELOG.read_text().splitlines():
         assert not line.startswith(" "), f"continued line: {line!r}; one change is one line"
+
+
+@pytest.mark.req("L.4")
+def test_no_change_is_listed_twice() -> None:
+    changes = [line for line in CHANGELOG.read_text().splitlines() if line.startswith("- ")]
+    assert sorted(set(changes)) == sorted(changes)
+    assert [line for line in changes if line.startswith(("- Security:", "- Found"))] == []
