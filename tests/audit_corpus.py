@@ -157,7 +157,7 @@ def old_node_operators(spec: Tree, lot: random.Random) -> list[Use]:
 def plain_toleration(spec: Tree, lot: random.Random) -> list[Use]:
     value = lot.choice(["Gt", "950", "SemverGt", "v1.2.3", "expression"])
     _append(spec, {"key": "Gt", "operator": "Equal", "value": value}, "tolerations")
-    _append(spec, {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9}, "tolerations")
+    _append(spec, {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3600}, "tolerations")
     return []
 
 

@@ -53,7 +53,7 @@ def stored(tree: Tree, number: int) -> Tree:
     return tree
 
 
-def rehearsal_of(trees: list[Tree], folder: Path, seconds: float = 15.0, **question: Any) -> Audit:
+def rehearsal_of(trees: list[Tree], folder: Path, seconds: float = 120.0, **question: Any) -> Audit:
     (folder / "cluster.yaml").write_text("---\n".join(map(yaml.safe_dump, trees)))
     snapshot = dump([folder / "cluster.yaml"])
     asked = ask(component.resolve(), **question)
@@ -201,3 +201,13 @@ def test_a_controller_that_is_refused_is_seen(tmp_path: Path) -> None:
         ("controller", "fails"),
     }
     assert found.rehearsal.differences == []
+
+
+def test_a_rehearsal_that_has_no_time_to_settle_says_so(tmp_path: Path) -> None:
+    found = rehearsal_of([pod("p"), *TAINTED], tmp_path, seconds=0.0, disable=[COMPARISON_OPERATORS])
+    assert found.rehearsal is not None
+    assert [
+        note
+        for note in found.rehearsal.notes
+        if "still changing after 0 s; repeat with more --rehearsal-seconds" in note
+    ]

@@ -35,7 +35,8 @@ from mooring.scheduler.facade import DEFAULT_SCHEDULER
 from mooring.store.kv import Store
 
 _POLL_SECONDS = 0.1
-_QUIET_SECONDS = 1.0
+_QUIET_POLLS = 10
+"""Polls in a row without a write after which a copy has settled. A process that gets no CPU time waits longer."""
 _BATCH = 500
 _PODS = f"{ROOT}pods/"
 _RBAC = "rbac.authorization.k8s.io"
@@ -118,7 +119,12 @@ async def rehearse(audit: Audit, copy: Copy, start: Start, folder: Path, seconds
     views: list[dict[_Key, _Seen]] = []
     for place, then in ((first, False), (second, True)):
         async with start(place, then=then) as plane:
-            await _until_at_rest(plane, waiting, seconds)
+            if not await _wait_until_settled(plane, waiting, seconds):
+                name = "new" if then else "current"
+                notes.append(
+                    f"the copy with the {name} flags was still changing after {seconds:g} s; "
+                    "repeat with more --rehearsal-seconds"
+                )
             views.append(await _Probe(plane).look_at(taken))
     report = Rehearsal(
         objects=len(taken),
@@ -148,16 +154,17 @@ async def _load(plane: Plane, copy: Copy, notes: list[str]) -> list[Subject]:
     return taken
 
 
-async def _until_at_rest(plane: Plane, waiting: Sequence[Pod], seconds: float) -> None:
+async def _wait_until_settled(plane: Plane, waiting: Sequence[Pod], seconds: float) -> bool:
+    """Wait until nothing is written any more and every waiting pod has been tried; return whether that was in time."""
     deadline = time.monotonic() + seconds
-    revision, since = -1, time.monotonic()
+    revision, quiet = -1, 0
     while time.monotonic() < deadline:
         await asyncio.sleep(_POLL_SECONDS)
         current = (await plane.store.range(_PODS, limit=1)).revision
-        if current != revision:
-            revision, since = current, time.monotonic()
-        elif time.monotonic() - since > _QUIET_SECONDS and await _all_evaluated(plane, waiting):
-            return
+        revision, quiet = current, quiet + 1 if current == revision else 0
+        if quiet >= _QUIET_POLLS and await _all_evaluated(plane, waiting):
+            return True
+    return False
 
 
 async def _all_evaluated(plane: Plane, waiting: Sequence[Pod]) -> bool:
