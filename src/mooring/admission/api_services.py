@@ -22,13 +22,7 @@ _STATES = ("True", "False", "Unknown")
 
 
 class APIServiceStrategy(RuleStrategy[APIService]):
-    object_type = APIService
-    group = "apiregistration.k8s.io"
-    kind = "APIService"
-    resource = "apiservices"
-    namespaced = False
     has_generation = False
-    has_status = True
     allow_unconditional_update = False
 
     def default(self, obj: APIService) -> None:

@@ -42,12 +42,6 @@ _TARGETS = ("Utilization", "Value", "AverageValue")
 
 
 class HorizontalPodAutoscalerStrategy(RuleStrategy[HorizontalPodAutoscaler]):
-    object_type = HorizontalPodAutoscaler
-    group = "autoscaling"
-    kind = "HorizontalPodAutoscaler"
-    resource = "horizontalpodautoscalers"
-    has_status = True
-
     def default(self, obj: HorizontalPodAutoscaler) -> None:
         spec = obj.spec
         if spec.min_replicas is None:

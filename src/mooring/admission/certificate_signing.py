@@ -57,11 +57,6 @@ _Conditions = list[CertificateSigningRequestCondition]
 
 
 class CertificateStrategy(RuleStrategy[CertificateSigningRequest]):
-    object_type = CertificateSigningRequest
-    group = "certificates.k8s.io"
-    kind = "CertificateSigningRequest"
-    resource = "certificatesigningrequests"
-    namespaced = False
     has_generation = False
 
     def __init__(self) -> None:

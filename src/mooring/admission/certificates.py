@@ -25,12 +25,7 @@ _FINAL = ("Issued", "Denied", "Failed")
 
 
 class PodCertificateRequestStrategy(RuleStrategy[PodCertificateRequest]):
-    object_type = PodCertificateRequest
-    group = "certificates.k8s.io"
-    kind = "PodCertificateRequest"
-    resource = "podcertificaterequests"
     has_generation = False
-    has_status = True
     allow_unconditional_update = False
 
     def default(self, obj: PodCertificateRequest) -> None:

@@ -19,9 +19,6 @@ _REDACTED = "<secret contents redacted>"
 
 
 class ConfigMapStrategy(RuleStrategy[ConfigMap]):
-    object_type = ConfigMap
-    kind = "ConfigMap"
-    resource = "configmaps"
     has_generation = False
 
     def rules(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> list[FieldError]:
@@ -41,9 +38,6 @@ class ConfigMapStrategy(RuleStrategy[ConfigMap]):
 
 
 class SecretStrategy(RuleStrategy[Secret]):
-    object_type = Secret
-    kind = "Secret"
-    resource = "secrets"
     has_generation = False
 
     def default(self, obj: Secret) -> None:
@@ -67,9 +61,6 @@ class SecretStrategy(RuleStrategy[Secret]):
 
 
 class ServiceAccountStrategy(RuleStrategy[ServiceAccount]):
-    object_type = ServiceAccount
-    kind = "ServiceAccount"
-    resource = "serviceaccounts"
     has_generation = False
     allow_unconditional_update = False
 

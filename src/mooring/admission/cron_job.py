@@ -20,12 +20,6 @@ _POD_TEMPLATE = SPEC.child("jobTemplate", "spec", "template")
 
 
 class CronJobStrategy(RuleStrategy[CronJob]):
-    object_type = CronJob
-    group = "batch"
-    kind = "CronJob"
-    resource = "cronjobs"
-    has_status = True
-
     def default(self, obj: CronJob) -> None:
         spec = obj.spec
         spec.concurrency_policy = spec.concurrency_policy or "Allow"

@@ -25,12 +25,6 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class DaemonSetStrategy(RuleStrategy[DaemonSet]):
-    object_type = DaemonSet
-    group = "apps"
-    kind = "DaemonSet"
-    resource = "daemonsets"
-    has_status = True
-
     def default(self, obj: DaemonSet) -> None:
         strategy = obj.spec.update_strategy
         strategy.type = strategy.type or "RollingUpdate"

@@ -31,12 +31,6 @@ _NO_SELECTOR = "empty selector is invalid for deployment"
 
 
 class DeploymentStrategy(RuleStrategy[Deployment]):
-    object_type = Deployment
-    group = "apps"
-    kind = "Deployment"
-    resource = "deployments"
-    has_status = True
-
     def default(self, obj: Deployment) -> None:
         spec = obj.spec
         if spec.replicas is None:

@@ -13,11 +13,6 @@ _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
 class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
-    object_type = PodDisruptionBudget
-    group = "policy"
-    kind = "PodDisruptionBudget"
-    resource = "poddisruptionbudgets"
-    has_status = True
     allow_unconditional_update = False
 
     def rules(self, obj: PodDisruptionBudget, old: PodDisruptionBudget | None, request: Request) -> list[FieldError]:
@@ -50,10 +45,6 @@ class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
 
 
 class EvictionStrategy(Strategy[Eviction]):
-    object_type = Eviction
-    group = "policy"
-    kind = "Eviction"
-    resource = "evictions"
     has_generation = False
 
 

@@ -18,9 +18,6 @@ _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 
 
 class EndpointsStrategy(RuleStrategy[Endpoints]):
-    object_type = Endpoints
-    kind = "Endpoints"
-    resource = "endpoints"
     has_generation = False
     allow_create_on_update = True
 
@@ -75,11 +72,6 @@ def _port(port: EndpointPort, path: Path, *, needs_name: bool) -> list[FieldErro
 
 
 class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
-    object_type = discovery_v1.EndpointSlice
-    group = "discovery.k8s.io"
-    kind = "EndpointSlice"
-    resource = "endpointslices"
-
     def default(self, obj: discovery_v1.EndpointSlice) -> None:
         for port in obj.ports:
             port.name = port.name or ""

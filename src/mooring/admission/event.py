@@ -13,9 +13,6 @@ _MAX_NOTE_BYTES = 1024
 
 
 class EventStrategy(RuleStrategy[Event]):
-    object_type = Event
-    kind = "Event"
-    resource = "events"
     has_generation = False
     allow_create_on_update = True
 

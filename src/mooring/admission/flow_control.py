@@ -36,13 +36,6 @@ _SPEC = Path("spec")
 
 
 class FlowSchemaStrategy(RuleStrategy[FlowSchema]):
-    object_type = FlowSchema
-    group = GROUP
-    kind = "FlowSchema"
-    resource = "flowschemas"
-    namespaced = False
-    has_status = True
-
     def default(self, obj: FlowSchema) -> None:
         obj.spec.matching_precedence = obj.spec.matching_precedence or 1000
 
@@ -210,13 +203,6 @@ def _conditions(conditions: list[FlowSchemaCondition]) -> list[FieldError]:
 
 
 class PriorityLevelStrategy(RuleStrategy[PriorityLevelConfiguration]):
-    object_type = PriorityLevelConfiguration
-    group = GROUP
-    kind = "PriorityLevelConfiguration"
-    resource = "prioritylevelconfigurations"
-    namespaced = False
-    has_status = True
-
     def default(self, obj: PriorityLevelConfiguration) -> None:
         exempt, limited = obj.spec.exempt, obj.spec.limited
         if exempt is not None:

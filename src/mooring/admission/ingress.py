@@ -29,12 +29,6 @@ _CONTROLLER_LENGTH = 250
 
 
 class IngressStrategy(RuleStrategy[Ingress]):
-    object_type = Ingress
-    group = "networking.k8s.io"
-    kind = "Ingress"
-    resource = "ingresses"
-    has_status = True
-
     def mutate(self, obj: Ingress, old: Ingress | None, request: Request) -> None:
         """Set the default class of a new Ingress without one."""
         is_named = obj.spec.ingress_class_name is not None or _CLASS_ANNOTATION in obj.metadata.annotations
@@ -173,12 +167,6 @@ def _reference(reference: TypedLocalObjectReference | IngressClassParametersRefe
 
 
 class IngressClassStrategy(RuleStrategy[IngressClass]):
-    object_type = IngressClass
-    group = "networking.k8s.io"
-    kind = "IngressClass"
-    resource = "ingressclasses"
-    namespaced = False
-
     def default(self, obj: IngressClass) -> None:
         parameters = obj.spec.parameters
         if parameters is not None and parameters.scope is None:

@@ -40,12 +40,6 @@ _NEEDS_INDEXED = "requires indexed completion mode"
 
 
 class JobStrategy(RuleStrategy[Job]):
-    object_type = Job
-    group = "batch"
-    kind = "Job"
-    resource = "jobs"
-    has_status = True
-
     def default(self, obj: Job) -> None:
         spec = obj.spec
         if spec.completions is None and spec.parallelism is None:

@@ -13,10 +13,6 @@ _STRATEGIES = ("OldestEmulationVersion",)
 
 
 class LeaseStrategy(RuleStrategy[Lease]):
-    object_type = Lease
-    group = "coordination.k8s.io"
-    kind = "Lease"
-    resource = "leases"
     has_generation = False
     allow_create_on_update = True
     allow_unconditional_update = False

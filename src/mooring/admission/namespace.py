@@ -20,12 +20,7 @@ _FINALIZERS = Path("spec", "finalizers")
 
 
 class NamespaceStrategy(RuleStrategy[Namespace]):
-    object_type = Namespace
-    kind = "Namespace"
-    resource = "namespaces"
-    namespaced = False
     has_generation = False
-    has_status = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,11 +14,6 @@ _TYPES = ("Ingress", "Egress")
 
 
 class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
-    object_type = NetworkPolicy
-    group = "networking.k8s.io"
-    kind = "NetworkPolicy"
-    resource = "networkpolicies"
-
     def default(self, obj: NetworkPolicy) -> None:
         spec = obj.spec
         ports = [port for rule in spec.ingress for port in rule.ports]

@@ -29,12 +29,7 @@ _ONE_PER_FAMILY = "may specify no more than one CIDR for each IP family"
 
 
 class NodeStrategy(RuleStrategy[Node]):
-    object_type = Node
-    kind = "Node"
-    resource = "nodes"
-    namespaced = False
     has_generation = False
-    has_status = True
 
     def default(self, obj: Node) -> None:
         status, spec = obj.status, obj.spec

@@ -33,12 +33,7 @@ _SPEC = Path("spec")
 
 
 class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
-    object_type = PersistentVolume
-    kind = "PersistentVolume"
-    resource = "persistentvolumes"
-    namespaced = False
     has_generation = False
-    has_status = True
 
     def status_strategy(self) -> Strategy[PersistentVolume]:
         return PersistentVolumeStatusStrategy(self)

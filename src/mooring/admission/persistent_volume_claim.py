@@ -31,11 +31,7 @@ _SPEC_IS_IMMUTABLE = (
 
 
 class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
-    object_type = PersistentVolumeClaim
-    kind = "PersistentVolumeClaim"
-    resource = "persistentvolumeclaims"
     has_generation = False
-    has_status = True
 
     def default(self, obj: PersistentVolumeClaim) -> None:
         default_claim(obj)

@@ -14,12 +14,6 @@ _POLICIES = ("PreemptLowerPriority", "Never")
 
 
 class PriorityClassStrategy(RuleStrategy[PriorityClass]):
-    object_type = PriorityClass
-    group = "scheduling.k8s.io"
-    kind = "PriorityClass"
-    resource = "priorityclasses"
-    namespaced = False
-
     def default(self, obj: PriorityClass) -> None:
         if obj.preemption_policy is None:
             obj.preemption_policy = "PreemptLowerPriority"

@@ -51,11 +51,7 @@ _SPEC = Path("spec")
 
 
 class ResourceQuotaStrategy(RuleStrategy[ResourceQuota]):
-    object_type = ResourceQuota
-    kind = "ResourceQuota"
-    resource = "resourcequotas"
     has_generation = False
-    has_status = True
 
     def default(self, obj: ResourceQuota) -> None:
         round_to_milli(obj.spec.hard)
@@ -162,9 +158,6 @@ def _scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Pat
 
 
 class LimitRangeStrategy(RuleStrategy[LimitRange]):
-    object_type = LimitRange
-    kind = "LimitRange"
-    resource = "limitranges"
     has_generation = False
     allow_create_on_update = True
 

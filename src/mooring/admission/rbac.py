@@ -35,17 +35,10 @@ class _RbacStrategy(RuleStrategy[AnyRole]):
 
 
 class RoleStrategy(_RbacStrategy[Role]):
-    object_type = Role
-    kind = "Role"
-    resource = "roles"
+    """The rules of Role."""
 
 
 class ClusterRoleStrategy(_RbacStrategy[ClusterRole]):
-    object_type = ClusterRole
-    kind = "ClusterRole"
-    resource = "clusterroles"
-    namespaced = False
-
     def rules(self, obj: ClusterRole, old: ClusterRole | None, request: Request) -> list[FieldError]:
         errors = super().rules(obj, old, request)
         if obj.aggregation_rule is None:
@@ -87,17 +80,10 @@ class _BindingStrategy(RuleStrategy[AnyBinding]):
 
 
 class RoleBindingStrategy(_BindingStrategy[RoleBinding]):
-    object_type = RoleBinding
-    kind = "RoleBinding"
-    resource = "rolebindings"
     role_kinds = ("Role", "ClusterRole")
 
 
 class ClusterRoleBindingStrategy(_BindingStrategy[ClusterRoleBinding]):
-    object_type = ClusterRoleBinding
-    kind = "ClusterRoleBinding"
-    resource = "clusterrolebindings"
-    namespaced = False
     role_kinds = ("ClusterRole",)
 
 

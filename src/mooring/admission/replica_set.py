@@ -30,12 +30,6 @@ _NO_SELECTOR = "empty selector is invalid for deployment"  # Kubernetes' message
 
 
 class ReplicaSetStrategy(RuleStrategy[ReplicaSet]):
-    object_type = ReplicaSet
-    group = "apps"
-    kind = "ReplicaSet"
-    resource = "replicasets"
-    has_status = True
-
     def default(self, obj: ReplicaSet) -> None:
         if obj.spec.replicas is None:
             obj.spec.replicas = 1
@@ -72,11 +66,6 @@ class ReplicaSetStrategy(RuleStrategy[ReplicaSet]):
 
 
 class ReplicationControllerStrategy(RuleStrategy[ReplicationController]):
-    object_type = ReplicationController
-    kind = "ReplicationController"
-    resource = "replicationcontrollers"
-    has_status = True
-
     def default(self, obj: ReplicationController) -> None:
         spec = obj.spec
         if spec.template is not None:
@@ -130,10 +119,6 @@ class ReplicationControllerStrategy(RuleStrategy[ReplicationController]):
 
 
 class PodTemplateStrategy(RuleStrategy[PodTemplate]):
-    object_type = PodTemplate
-    kind = "PodTemplate"
-    resource = "podtemplates"
-
     def default(self, obj: PodTemplate) -> None:
         default_template(obj.template)
 

@@ -35,22 +35,11 @@ class _ReviewStrategy(Strategy[T]):
 
 
 class SubjectAccessReviewStrategy(_ReviewStrategy[SubjectAccessReview]):
-    object_type = SubjectAccessReview
-    group = AUTHORIZATION
-    kind = "SubjectAccessReview"
-    resource = "subjectaccessreviews"
-
     def validate_create(self, obj: SubjectAccessReview, request: Request) -> list[FieldError]:
         return _access(obj.spec) + _validate_user(obj.spec)
 
 
 class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]):
-    object_type = LocalSubjectAccessReview
-    group = AUTHORIZATION
-    kind = "LocalSubjectAccessReview"
-    resource = "localsubjectaccessreviews"
-    namespaced = True
-
     def validate_create(self, obj: LocalSubjectAccessReview, request: Request) -> list[FieldError]:
         errors = _access(obj.spec) + _validate_user(obj.spec)
         attributes = obj.spec.resource_attributes
@@ -65,46 +54,24 @@ class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]
 
 
 class SelfSubjectAccessReviewStrategy(_ReviewStrategy[SelfSubjectAccessReview]):
-    object_type = SelfSubjectAccessReview
-    group = AUTHORIZATION
-    kind = "SelfSubjectAccessReview"
-    resource = "selfsubjectaccessreviews"
-
     def validate_create(self, obj: SelfSubjectAccessReview, request: Request) -> list[FieldError]:
         return _access(obj.spec)
 
 
 class SelfSubjectRulesReviewStrategy(_ReviewStrategy[SelfSubjectRulesReview]):
-    object_type = SelfSubjectRulesReview
-    group = AUTHORIZATION
-    kind = "SelfSubjectRulesReview"
-    resource = "selfsubjectrulesreviews"
+    """The rules of SelfSubjectRulesReview."""
 
 
 class SelfSubjectReviewStrategy(_ReviewStrategy[SelfSubjectReview]):
-    object_type = SelfSubjectReview
-    group = AUTHENTICATION
-    kind = "SelfSubjectReview"
-    resource = "selfsubjectreviews"
+    """The rules of SelfSubjectReview."""
 
 
 class TokenReviewStrategy(_ReviewStrategy[TokenReview]):
-    object_type = TokenReview
-    group = AUTHENTICATION
-    kind = "TokenReview"
-    resource = "tokenreviews"
-
     def validate_create(self, obj: TokenReview, request: Request) -> list[FieldError]:
         return [] if obj.spec.token else [field_errors.required(_SPEC.child("token"))]
 
 
 class TokenRequestStrategy(_ReviewStrategy[TokenRequest]):
-    object_type = TokenRequest
-    group = AUTHENTICATION
-    kind = "TokenRequest"
-    resource = "tokenrequests"
-    namespaced = True
-
     def default(self, obj: TokenRequest) -> None:
         if obj.spec.expiration_seconds is None:
             obj.spec.expiration_seconds = 3600
@@ -119,12 +86,6 @@ class TokenRequestStrategy(_ReviewStrategy[TokenRequest]):
 
 
 class ScaleStrategy(_ReviewStrategy[Scale]):
-    object_type = Scale
-    group = "autoscaling"
-    kind = "Scale"
-    resource = "scales"
-    namespaced = True
-
     def validate_update(self, new: Scale, old: Scale, request: Request) -> list[FieldError]:
         return non_negative(new.spec.replicas, _SPEC.child("replicas"))
 

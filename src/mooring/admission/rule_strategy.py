@@ -6,7 +6,7 @@ a small example, ``node.py`` for one with a life of its own.
 """
 
 from collections.abc import Callable
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from mooring.admission import meta
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
@@ -17,8 +17,7 @@ T = TypeVar("T", bound=meta_v1.Resource)
 
 
 class RuleStrategy(Strategy[T]):
-    has_status: ClassVar[bool] = False
-    """Whether there is a `status` subresource."""
+    """The rules of a kind, with a `status` subresource where the kind has one."""
 
     def __init__(self) -> None:
         super().__init__({"status": self.status_strategy()} if self.has_status else None)

@@ -20,11 +20,6 @@ from mooring.api.node_v1 import RuntimeClass, Scheduling
 
 
 class RuntimeClassStrategy(RuleStrategy[RuntimeClass]):
-    object_type = RuntimeClass
-    group = "node.k8s.io"
-    kind = "RuntimeClass"
-    resource = "runtimeclasses"
-    namespaced = False
     has_generation = False
 
     def rules(self, obj: RuntimeClass, old: RuntimeClass | None, request: Request) -> list[FieldError]:

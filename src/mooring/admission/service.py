@@ -41,11 +41,7 @@ _EXTERNAL = ("NodePort", "LoadBalancer")
 
 
 class ServiceStrategy(RuleStrategy[Service]):
-    object_type = Service
-    kind = "Service"
-    resource = "services"
     has_generation = False
-    has_status = True
     allow_create_on_update = True
 
     def name_check_for(self, request: Request) -> Callable[[str], names.Messages]:

@@ -18,11 +18,6 @@ _ONE_OF_EACH = "may specify no more than one IP for each IP family, i.e 192.168.
 
 
 class IPAddressStrategy(RuleStrategy[IPAddress]):
-    object_type = IPAddress
-    group = "networking.k8s.io"
-    kind = "IPAddress"
-    resource = "ipaddresses"
-    namespaced = False
     has_generation = False
 
     def name_check(self, name: str) -> names.Messages:
@@ -52,13 +47,7 @@ def _parent(parent: ParentReference) -> list[FieldError]:
 
 
 class ServiceCIDRStrategy(RuleStrategy[ServiceCIDR]):
-    object_type = ServiceCIDR
-    group = "networking.k8s.io"
-    kind = "ServiceCIDR"
-    resource = "servicecidrs"
-    namespaced = False
     has_generation = False
-    has_status = True
 
     def rules(self, obj: ServiceCIDR, old: ServiceCIDR | None, request: Request) -> list[FieldError]:
         cidrs = obj.spec.cidrs

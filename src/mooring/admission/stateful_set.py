@@ -42,12 +42,6 @@ _IMMUTABLE = ("selector", "volume_claim_templates", "service_name", "pod_managem
 
 
 class StatefulSetStrategy(RuleStrategy[StatefulSet]):
-    object_type = StatefulSet
-    group = "apps"
-    kind = "StatefulSet"
-    resource = "statefulsets"
-    has_status = True
-
     def default(self, obj: StatefulSet) -> None:
         spec = obj.spec
         spec.pod_management_policy = spec.pod_management_policy or "OrderedReady"
@@ -191,10 +185,6 @@ def _retention(spec: StatefulSetSpec, path: Path) -> list[FieldError]:
 
 
 class ControllerRevisionStrategy(RuleStrategy[ControllerRevision]):
-    object_type = ControllerRevision
-    group = "apps"
-    kind = "ControllerRevision"
-    resource = "controllerrevisions"
     has_generation = False
 
     def rules(self, obj: ControllerRevision, old: ControllerRevision | None, request: Request) -> list[FieldError]:

@@ -50,11 +50,6 @@ def _unchanged(name: str, new: object, old: object) -> list[FieldError]:
 
 
 class StorageClassStrategy(RuleStrategy[StorageClass]):
-    object_type = StorageClass
-    group = GROUP
-    kind = "StorageClass"
-    resource = "storageclasses"
-    namespaced = False
     has_generation = False
 
     def default(self, obj: StorageClass) -> None:
@@ -109,11 +104,6 @@ def _topologies(terms: list[TopologySelectorTerm], path: Path) -> list[FieldErro
 
 
 class VolumeAttributesClassStrategy(RuleStrategy[VolumeAttributesClass]):
-    object_type = VolumeAttributesClass
-    group = GROUP
-    kind = "VolumeAttributesClass"
-    resource = "volumeattributesclasses"
-    namespaced = False
     has_generation = False
 
     def mutate(self, obj: VolumeAttributesClass, old: VolumeAttributesClass | None, request: Request) -> None:
@@ -134,11 +124,6 @@ class VolumeAttributesClassStrategy(RuleStrategy[VolumeAttributesClass]):
 
 
 class CSIDriverStrategy(RuleStrategy[CSIDriver]):
-    object_type = CSIDriver
-    group = GROUP
-    kind = "CSIDriver"
-    resource = "csidrivers"
-    namespaced = False
     has_generation = False
     allow_unconditional_update = False
 
@@ -217,13 +202,7 @@ def _token_requests(requests: list[TokenRequest], path: Path) -> list[FieldError
 
 
 class CSINodeStrategy(RuleStrategy[CSINode]):
-    object_type = CSINode
-    group = GROUP
-    kind = "CSINode"
-    resource = "csinodes"
-    namespaced = False
     has_generation = False
-    has_status = True
     allow_unconditional_update = False
 
     def rules(self, obj: CSINode, old: CSINode | None, request: Request) -> list[FieldError]:
@@ -269,10 +248,6 @@ def _node_driver(driver: CSINodeDriver, path: Path) -> list[FieldError]:
 
 
 class CSIStorageCapacityStrategy(RuleStrategy[CSIStorageCapacity]):
-    object_type = CSIStorageCapacity
-    group = GROUP
-    kind = "CSIStorageCapacity"
-    resource = "csistoragecapacities"
     has_generation = False
     allow_unconditional_update = False
 
@@ -293,13 +268,7 @@ class CSIStorageCapacityStrategy(RuleStrategy[CSIStorageCapacity]):
 
 
 class VolumeAttachmentStrategy(RuleStrategy[VolumeAttachment]):
-    object_type = VolumeAttachment
-    group = GROUP
-    kind = "VolumeAttachment"
-    resource = "volumeattachments"
-    namespaced = False
     has_generation = False
-    has_status = True
     allow_unconditional_update = False
 
     def default(self, obj: VolumeAttachment) -> None:

@@ -14,13 +14,7 @@ _STATUS = Path("status")
 
 
 class StorageVersionMigrationStrategy(RuleStrategy[StorageVersionMigration]):
-    object_type = StorageVersionMigration
-    group = "storagemigration.k8s.io"
-    kind = "StorageVersionMigration"
-    resource = "storageversionmigrations"
-    namespaced = False
     has_generation = False
-    has_status = True
 
     def rules(
         self, obj: StorageVersionMigration, old: StorageVersionMigration | None, request: Request

@@ -19,7 +19,7 @@ A subresource such as `status` is a strategy of its own in `subresources`; `Stat
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, get_args
 
 import msgspec
 
@@ -29,6 +29,7 @@ from mooring.api import meta_v1
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import LimitRange, Pod, ServiceAccount
 from mooring.api.field_errors import FieldError
+from mooring.api.kinds import KINDS
 from mooring.api.node_v1 import RuntimeClass
 from mooring.api.response_limits import add_warning
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:  # it needs the rules of pods, which need this module
     from mooring.admission.pod.known_specs import KnownSpecs
 
 T = TypeVar("T", bound=meta_v1.Resource)
+
+_KINDS = {kind.type: kind for kind in reversed(KINDS)}
+"""The newest version of each kind, by its struct."""
 
 
 class Priority(msgspec.Struct, frozen=True):
@@ -163,7 +167,10 @@ class Request(msgspec.Struct, kw_only=True):
 
 
 class Strategy(Generic[T]):
-    """The rules of one kind. The defaults suit a kind with `spec` and `status` and without rules."""
+    """The rules of one kind. The defaults suit a kind with `spec` and `status` and without rules.
+
+    A subclass names the kind's struct as type argument; ``api/kinds.py`` has the kind's names, scope and subresources.
+    """
 
     object_type: type[meta_v1.Resource]
     """The struct of the kind, in the newest version."""
@@ -172,6 +179,8 @@ class Strategy(Generic[T]):
     resource: str
     """The plural, as in paths and in errors that name an object."""
     namespaced: bool = True
+    has_status: bool = False
+    """Whether there is a `status` subresource."""
     has_generation: bool = True
     """Whether `metadata.generation` counts changes of `spec`."""
     allow_create_on_update: bool = False
@@ -180,6 +189,14 @@ class Strategy(Generic[T]):
     """Whether an update may leave out `metadata.resourceVersion`."""
     may_take_long: bool = False
     """Whether validating a large object takes so long that a server runs it in a thread."""
+
+    def __init_subclass__(cls) -> None:
+        for base in cls.__dict__.get("__orig_bases__", ()):  # `Strategy[Pod]`, with its type argument
+            for argument in get_args(base):
+                if kind := _KINDS.get(argument):
+                    cls.object_type, cls.group, cls.kind = kind.type, kind.group, kind.kind
+                    cls.resource = kind.plural or f"{kind.kind.lower()}s"
+                    cls.namespaced, cls.has_status = kind.namespaced, kind.has_status
 
     def __init__(self, subresources: "Mapping[str, Strategy[Any]] | None" = None) -> None:
         self.subresources = subresources or {}

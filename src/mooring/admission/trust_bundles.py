@@ -28,11 +28,6 @@ _HEADER = re.compile(r"^[^\n:]+:", re.MULTILINE)
 
 
 class ClusterTrustBundleStrategy(RuleStrategy[ClusterTrustBundle]):
-    object_type = ClusterTrustBundle
-    group = "certificates.k8s.io"
-    kind = "ClusterTrustBundle"
-    resource = "clustertrustbundles"
-    namespaced = False
     has_generation = False
     allow_unconditional_update = False
 

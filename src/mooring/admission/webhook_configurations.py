@@ -118,15 +118,11 @@ def _reviews_named(rule: RuleWithOperations) -> list[str]:
 
 
 class ValidatingWebhookConfigurationStrategy(_ConfigurationStrategy[ValidatingWebhookConfiguration]):
-    object_type = ValidatingWebhookConfiguration
-    kind = "ValidatingWebhookConfiguration"
-    resource = "validatingwebhookconfigurations"
+    """The rules of ValidatingWebhookConfiguration."""
 
 
 class MutatingWebhookConfigurationStrategy(_ConfigurationStrategy[MutatingWebhookConfiguration]):
-    object_type = MutatingWebhookConfiguration
-    kind = "MutatingWebhookConfiguration"
-    resource = "mutatingwebhookconfigurations"
+    """The rules of MutatingWebhookConfiguration."""
 
 
 def _default(webhook: Webhook) -> None:

@@ -16,12 +16,6 @@ _HTTPS = 443
 
 
 class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
-    object_type = CustomResourceDefinition
-    group = "apiextensions.k8s.io"
-    kind = "CustomResourceDefinition"
-    resource = "customresourcedefinitions"
-    namespaced = False
-    has_status = True
     allow_unconditional_update = False
     may_take_long = True  # schemas may have 100,000 nodes and rules to compile
 

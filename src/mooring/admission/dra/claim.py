@@ -64,12 +64,7 @@ Device = tuple[str, str, str, str | None]
 
 
 class ResourceClaimStrategy(RuleStrategy[ResourceClaim]):
-    object_type = ResourceClaim
-    group = "resource.k8s.io"
-    kind = "ResourceClaim"
-    resource = "resourceclaims"
     has_generation = False
-    has_status = True
 
     def status_strategy(self) -> Strategy[ResourceClaim]:
         return ResourceClaimStatusStrategy(self)
@@ -99,10 +94,6 @@ class ResourceClaimStatusStrategy(RuleStatusStrategy[ResourceClaim]):
 
 
 class ResourceClaimTemplateStrategy(RuleStrategy[ResourceClaimTemplate]):
-    object_type = ResourceClaimTemplate
-    group = "resource.k8s.io"
-    kind = "ResourceClaimTemplate"
-    resource = "resourceclaimtemplates"
     has_generation = False
 
     def default(self, obj: ResourceClaimTemplate) -> None:

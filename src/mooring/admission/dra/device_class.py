@@ -14,12 +14,6 @@ _SPEC = Path("spec")
 
 
 class DeviceClassStrategy(RuleStrategy[DeviceClass]):
-    object_type = DeviceClass
-    group = "resource.k8s.io"
-    kind = "DeviceClass"
-    resource = "deviceclasses"
-    namespaced = False
-
     def rules(self, obj: DeviceClass, old: DeviceClass | None, request: Request) -> list[FieldError]:
         spec = obj.spec
         errors: list[FieldError] = []

@@ -61,12 +61,6 @@ _SEMVER = re.compile(
 
 
 class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
-    object_type = ResourceSlice
-    group = "resource.k8s.io"
-    kind = "ResourceSlice"
-    resource = "resourceslices"
-    namespaced = False
-
     def mutate(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> None:
         for device in obj.spec.devices:
             stamp(device.taints, request)

@@ -80,13 +80,6 @@ def _toleration(toleration: DeviceToleration, path: Path, numeric: bool) -> list
 
 
 class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
-    object_type = DeviceTaintRule
-    group = "resource.k8s.io"
-    kind = "DeviceTaintRule"
-    resource = "devicetaintrules"
-    namespaced = False
-    has_status = True
-
     def mutate(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> None:
         """Reset `timeAdded` when the effect changes, unless the client set a new time."""
         taint = obj.spec.taint

@@ -50,10 +50,6 @@ GATED = PodCondition(
 
 
 class PodStrategy(Strategy[Pod]):
-    object_type = Pod
-    kind = "Pod"
-    resource = "pods"
-
     def __init__(self) -> None:
         super().__init__(
             {

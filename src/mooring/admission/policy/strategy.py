@@ -85,12 +85,6 @@ class _Compiler:
 
 
 class ValidatingAdmissionPolicyStrategy(RuleStrategy[ValidatingAdmissionPolicy]):
-    object_type = ValidatingAdmissionPolicy
-    group = GROUP
-    kind = "ValidatingAdmissionPolicy"
-    resource = "validatingadmissionpolicies"
-    namespaced = False
-    has_status = True
     allow_unconditional_update = False
 
     def default(self, obj: ValidatingAdmissionPolicy) -> None:
@@ -135,11 +129,6 @@ class ValidatingAdmissionPolicyStrategy(RuleStrategy[ValidatingAdmissionPolicy])
 
 
 class MutatingAdmissionPolicyStrategy(RuleStrategy[MutatingAdmissionPolicy]):
-    object_type = MutatingAdmissionPolicy
-    group = GROUP
-    kind = "MutatingAdmissionPolicy"
-    resource = "mutatingadmissionpolicies"
-    namespaced = False
     allow_unconditional_update = False
 
     def default(self, obj: MutatingAdmissionPolicy) -> None:
@@ -171,11 +160,6 @@ class MutatingAdmissionPolicyStrategy(RuleStrategy[MutatingAdmissionPolicy]):
 
 
 class ValidatingAdmissionPolicyBindingStrategy(RuleStrategy[ValidatingAdmissionPolicyBinding]):
-    object_type = ValidatingAdmissionPolicyBinding
-    group = GROUP
-    kind = "ValidatingAdmissionPolicyBinding"
-    resource = "validatingadmissionpolicybindings"
-    namespaced = False
     allow_unconditional_update = False
 
     def default(self, obj: ValidatingAdmissionPolicyBinding) -> None:
@@ -191,11 +175,6 @@ class ValidatingAdmissionPolicyBindingStrategy(RuleStrategy[ValidatingAdmissionP
 
 
 class MutatingAdmissionPolicyBindingStrategy(RuleStrategy[MutatingAdmissionPolicyBinding]):
-    object_type = MutatingAdmissionPolicyBinding
-    group = GROUP
-    kind = "MutatingAdmissionPolicyBinding"
-    resource = "mutatingadmissionpolicybindings"
-    namespaced = False
     allow_unconditional_update = False
 
     def default(self, obj: MutatingAdmissionPolicyBinding) -> None:
