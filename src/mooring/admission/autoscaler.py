@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from mooring.admission.numbers import non_negative, non_negative_quantity
+from mooring.admission.checks import non_negative, non_negative_quantity, one_of, require
 from mooring.admission.pod.resources import container_resource_problems
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
@@ -126,8 +126,7 @@ def _reference(reference: CrossVersionObjectReference, path: Path, *, needs_grou
 def _metric(metric: MetricSpec, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     here = path.child("type")
-    if not metric.type:
-        errors.append(field_errors.required(here, "must specify a metric source type"))
+    errors += require(metric.type, here, "must specify a metric source type")
     if metric.type not in _METRICS:
         errors.append(field_errors.not_supported(here, metric.type, _METRIC_TYPES))
     given = {
@@ -182,8 +181,7 @@ def _pods(source: PodsMetricSource, path: Path) -> list[FieldError]:
 
 def _resource(source: ResourceMetricSource, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
-    if not source.name:
-        errors.append(field_errors.required(path.child("name"), "must specify a resource name"))
+    errors += require(source.name, path.child("name"), "must specify a resource name")
     return errors + _use(source.target, path.child("target"))
 
 
@@ -230,8 +228,7 @@ def _identifier(metric: MetricIdentifier, path: Path) -> list[FieldError]:
 def _target(target: MetricTarget, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     here = path.child("type")
-    if not target.type:
-        errors.append(field_errors.required(here, "must specify a metric target type"))
+    errors += require(target.type, here, "must specify a metric target type")
     if target.type not in _TARGETS:
         detail = "must be either Utilization, Value, or AverageValue"
         errors.append(field_errors.invalid(here, target.type, detail))
@@ -256,8 +253,7 @@ def _behavior(rules: HPAScalingRules | None, path: Path) -> list[FieldError]:
     if rules.select_policy is not None and rules.select_policy not in _SELECT:
         errors.append(field_errors.not_supported(path.child("selectPolicy"), rules.select_policy, _SELECT))
     policies = path.child("policies")
-    if not rules.policies:
-        errors.append(field_errors.required(policies, "must specify at least one Policy"))
+    errors += require(rules.policies, policies, "must specify at least one Policy")
     for index, policy in enumerate(rules.policies or ()):
         errors += _policy(policy, policies.index(index))
     if rules.tolerance is not None:
@@ -267,8 +263,7 @@ def _behavior(rules: HPAScalingRules | None, path: Path) -> list[FieldError]:
 
 def _policy(policy: HPAScalingPolicy, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
-    if policy.type not in _POLICIES:
-        errors.append(field_errors.not_supported(path.child("type"), policy.type, _POLICIES))
+    errors += one_of(policy.type, _POLICIES, path.child("type"))
     if policy.value <= 0:
         errors.append(field_errors.invalid(path.child("value"), policy.value, "must be greater than zero"))
     period, here = policy.period_seconds, path.child("periodSeconds")

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from mooring.admission import meta
+from mooring.admission.checks import require
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.signer_names import validate_signer_name
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
@@ -164,8 +165,7 @@ def _condition_errors(conditions: _Conditions) -> list[FieldError]:
     for index, condition in enumerate(conditions):
         path = _CONDITIONS.index(index)
         allowed = ("True",) if condition.type in {APPROVED, DENIED, FAILED} else ("False", "True", "Unknown")
-        if not condition.type:
-            errors.append(field_errors.required(path.child("type"), ""))
+        errors += require(condition.type, path.child("type"), "")
         if not condition.status:
             errors.append(field_errors.required(path.child("status"), ""))
         elif condition.status not in allowed:

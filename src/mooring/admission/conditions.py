@@ -1,5 +1,6 @@
 """The rules of `metav1.Condition`, which the status of newer kinds has a list of."""
 
+from mooring.admission.checks import Unique, limit_bytes, one_of
 from mooring.api import field_errors, names
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -12,20 +13,17 @@ _MAX_MESSAGE_BYTES = 32 * 1024
 
 def validate_conditions(conditions: list[Condition], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    seen = Unique()
     for index, condition in enumerate(conditions):
         here = path.index(index)
-        if condition.type in seen:
-            errors.append(field_errors.duplicate(here.child("type"), condition.type))
-        seen.add(condition.type)
+        errors += seen.add(condition.type, here.child("type"))
         errors += _condition(condition, here)
     return errors
 
 
 def _condition(condition: Condition, path: Path) -> list[FieldError]:
     errors = names.validate_label_key(condition.type, path.child("type"))
-    if condition.status not in STATUSES:
-        errors.append(field_errors.not_supported(path.child("status"), condition.status, STATUSES))
+    errors += one_of(condition.status, STATUSES, path.child("status"))
     if condition.observed_generation < 0:
         detail = "must be greater than or equal to zero"
         errors.append(field_errors.invalid(path.child("observedGeneration"), condition.observed_generation, detail))
@@ -36,8 +34,6 @@ def _condition(condition: Condition, path: Path) -> list[FieldError]:
     else:
         wrong = names.condition_reason(condition.reason)
         errors += names.validate(path.child("reason"), condition.reason, wrong)
-        if len(condition.reason.encode(errors="surrogatepass")) > _MAX_REASON_BYTES:
-            errors.append(field_errors.too_long(path.child("reason"), _MAX_REASON_BYTES))
-    if len(condition.message.encode(errors="surrogatepass")) > _MAX_MESSAGE_BYTES:
-        errors.append(field_errors.too_long(path.child("message"), _MAX_MESSAGE_BYTES))
+        errors += limit_bytes(condition.reason, _MAX_REASON_BYTES, path.child("reason"))
+    errors += limit_bytes(condition.message, _MAX_MESSAGE_BYTES, path.child("message"))
     return errors

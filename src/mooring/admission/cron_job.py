@@ -1,8 +1,8 @@
 """CronJobs: a schedule, a time zone, and the Jobs that are made by it."""
 
 from mooring.admission import cron_schedule
+from mooring.admission.checks import non_negative
 from mooring.admission.job import default_job_template, validate_job_spec
-from mooring.admission.numbers import non_negative
 from mooring.admission.pod.template import prepare_template, template_warnings
 from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy

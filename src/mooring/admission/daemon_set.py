@@ -1,7 +1,7 @@
 """DaemonSets."""
 
+from mooring.admission.checks import at_most_all, non_negative
 from mooring.admission.meta import immutable
-from mooring.admission.numbers import at_most_all, non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings
 from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy

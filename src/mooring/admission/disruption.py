@@ -1,7 +1,7 @@
 """PodDisruptionBudgets, and the Evictions that they guard against."""
 
+from mooring.admission.checks import at_most_all, number_or_percent
 from mooring.admission.conditions import validate_conditions
-from mooring.admission.numbers import at_most_all, number_or_percent
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request, Strategy
 from mooring.admission.workload import SPEC, STATUS, status_numbers

@@ -1,6 +1,7 @@
 """Endpoints and EndpointSlices: the endpoint addresses of a Service."""
 
 from mooring.admission.addresses import NOT_AN_IP, validate_endpoint_ip
+from mooring.admission.checks import Unique, one_of
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service import PROTOCOLS
@@ -63,8 +64,7 @@ def _port(port: EndpointPort, path: Path, *, needs_name: bool) -> list[FieldErro
     if port.name:
         errors += names.validate(path.child("name"), port.name, names.dns1123_label(port.name))
     errors += [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
-    if port.protocol not in PROTOCOLS:
-        errors.append(field_errors.not_supported(path.child("protocol"), port.protocol, PROTOCOLS))
+    errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
     if port.app_protocol is not None:
         wrong = names.label_key(port.app_protocol)
         errors += names.validate(path.child("appProtocol"), port.app_protocol, wrong)
@@ -139,12 +139,10 @@ def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Pa
 
 
 def _repeated_zones(zones: list[discovery_v1.ForZone], path: Path) -> list[FieldError]:
-    seen: set[str] = set()
+    seen = Unique()
     errors = []
     for index, zone in enumerate(zones):
-        if zone.name in seen:
-            errors.append(field_errors.duplicate(path.index(index).child("name"), zone.name))
-        seen.add(zone.name)
+        errors += seen.add(zone.name, path.index(index).child("name"))
     return errors
 
 
@@ -169,16 +167,13 @@ def _slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> list[Fie
     if len(ports) > MAX_PORTS:
         return [field_errors.too_many(path, len(ports), MAX_PORTS)]
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    seen = Unique()
     for index, port in enumerate(ports):
         here, name = path.index(index), port.name or ""
         if name:
             errors += names.validate(here.child("name"), name, names.dns1123_label(name))
-        if name in seen:
-            errors.append(field_errors.duplicate(here.child("name"), name))
-        seen.add(name)
-        if port.protocol not in PROTOCOLS:
-            errors.append(field_errors.not_supported(here.child("protocol"), port.protocol, PROTOCOLS))
+        errors += seen.add(name, here.child("name"))
+        errors += one_of(port.protocol, PROTOCOLS, here.child("protocol"))
         if port.app_protocol is not None:
             wrong_name = names.label_key(port.app_protocol)
             errors += names.validate(here.child("appProtocol"), port.app_protocol, wrong_name)

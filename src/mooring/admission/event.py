@@ -1,5 +1,6 @@
 """Events. Those with `eventTime` are of the newer form and have more required fields."""
 
+from mooring.admission.checks import limit_bytes, require
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
@@ -41,12 +42,9 @@ def _validate_new_form(event: Event) -> list[FieldError]:
         ("action", event.action),
         ("reason", event.reason),
     ):
-        if not value:
-            errors.append(field_errors.required(Path(name)))
-        if len(value.encode(errors="surrogatepass")) > _MAX_BYTES:
-            errors.append(field_errors.too_long(Path(name), _MAX_BYTES))
-    if len(event.message.encode(errors="surrogatepass")) > _MAX_NOTE_BYTES:
-        errors.append(field_errors.too_long(Path("message"), _MAX_NOTE_BYTES))
+        errors += require(value, Path(name))
+        errors += limit_bytes(value, _MAX_BYTES, Path(name))
+    errors += limit_bytes(event.message, _MAX_NOTE_BYTES, Path("message"))
     return errors
 
 

@@ -6,6 +6,7 @@ Two of each are mandatory with fixed specs; ``flow_control_defaults.py`` has the
 import math
 
 from mooring.admission import flow_control_defaults as defaults
+from mooring.admission.checks import Unique, require
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
@@ -79,8 +80,7 @@ def _rule(rule: PolicyRulesWithSubjects, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, subject in enumerate(rule.subjects):
         errors += _subject(subject, path.child("subjects").index(index))
-    if not rule.subjects:
-        errors.append(field_errors.required(path.child("subjects"), "subjects must contain at least one value"))
+    errors += require(rule.subjects, path.child("subjects"), "subjects must contain at least one value")
     if not rule.resource_rules and not rule.non_resource_rules:
         detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
         errors.append(field_errors.required(path, detail))
@@ -191,14 +191,11 @@ def _url_problem(url: str) -> str:
 
 def _conditions(conditions: list[FlowSchemaCondition]) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    seen = Unique()
     for index, condition in enumerate(conditions):
         here = Path("status", "conditions").index(index).child("type")
-        if condition.type in seen:
-            errors.append(field_errors.duplicate(here, condition.type))
-        seen.add(condition.type)
-        if not condition.type:
-            errors.append(field_errors.required(here))
+        errors += seen.add(condition.type, here)
+        errors += require(condition.type, here)
     return errors
 
 

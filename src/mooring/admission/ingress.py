@@ -1,6 +1,7 @@
 """Ingresses and IngressClasses: validated and stored; an external ingress controller implements them."""
 
 from mooring.admission.addresses import is_ip, validate_ip
+from mooring.admission.checks import one_of, require
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
@@ -79,8 +80,7 @@ def _rule(rule: IngressRule, path: Path, request: Request) -> list[FieldError]:
     if rule.http is None:
         return errors
     here = path.child("http", "paths")
-    if not rule.http.paths:
-        errors.append(field_errors.required(here))
+    errors += require(rule.http.paths, here)
     for index, each in enumerate(rule.http.paths):
         errors += _path(each, here.index(index), request)
     return errors
@@ -106,8 +106,7 @@ def _path(each: HTTPIngressPath, path: Path, request: Request) -> list[FieldErro
     elif each.path_type == "ImplementationSpecific":
         problems += ["must be an absolute path"] if text and not text.startswith("/") else []
     errors = names.validate(here, text, tuple(problems))
-    if each.path_type not in _PATH_TYPES:
-        errors.append(field_errors.not_supported(path.child("pathType"), each.path_type, _PATH_TYPES))
+    errors += one_of(each.path_type, _PATH_TYPES, path.child("pathType"))
     return errors + _backend(each.backend, path.child("backend"), request)
 
 

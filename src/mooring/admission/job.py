@@ -5,9 +5,9 @@ while a Job is suspended: before its first start, and with the gate MutableSched
 it has no active pods.
 """
 
+from mooring.admission.checks import limit_bytes, non_negative
 from mooring.admission.job_policies import validate_failure_policy, validate_success_policy
 from mooring.admission.meta import IMMUTABLE, immutable
-from mooring.admission.numbers import non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings, validate_template
 from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy
@@ -174,8 +174,7 @@ def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: R
     if spec.managed_by is not None:
         here = path.child("managedBy")
         errors += names.validate_domain_prefixed_path(spec.managed_by, here)
-        if len(spec.managed_by.encode(errors="surrogatepass")) > _MAX_MANAGED_BY_BYTES:
-            errors.append(field_errors.too_long(here, _MAX_MANAGED_BY_BYTES))
+        errors += limit_bytes(spec.managed_by, _MAX_MANAGED_BY_BYTES, here)
     errors += _completion_mode(spec, path)
     errors += validate_failure_policy(spec, path.child("podFailurePolicy"))
     errors += validate_success_policy(spec, path.child("successPolicy"))

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from mooring.admission.numbers import non_negative
+from mooring.admission.checks import Unique, limit_bytes, non_negative
 from mooring.api import field_errors, names
 from mooring.api.batch_v1 import (
     JobSpec,
@@ -80,13 +80,11 @@ def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Path, conta
         errors.append(field_errors.invalid(here, None, "at least one value is required"))
     elif len(values) > _MAX_EXIT_CODES:
         errors.append(field_errors.too_many(here, len(values), _MAX_EXIT_CODES))
-    seen: set[int] = set()
+    seen = Unique()
     for index, value in enumerate(values):
         if codes.operator == "In" and value == 0:
             errors.append(field_errors.invalid(here.index(index), value, "must not be 0 for the In operator"))
-        if value in seen:
-            errors.append(field_errors.duplicate(here.index(index), value))
-        seen.add(value)
+        errors += seen.add(value, here.index(index))
     if any(before > after for before, after in pairwise(values)):
         errors.append(field_errors.invalid(here, values, "must be ordered"))
     return errors
@@ -117,8 +115,7 @@ def _success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> list
     listed: int | None = None
     if indexes is not None:
         here = path.child("succeededIndexes")
-        if len(indexes.encode(errors="surrogatepass")) > _MAX_INDEXES_BYTES:
-            errors.append(field_errors.too_long(here, _MAX_INDEXES_BYTES))
+        errors += limit_bytes(indexes, _MAX_INDEXES_BYTES, here)
         outcome = count_indexes(indexes, completions)
         if isinstance(outcome, str):
             errors.append(field_errors.invalid(here, indexes, f"error parsing succeededIndexes: {outcome}"))

@@ -1,6 +1,6 @@
 """Leases."""
 
-from mooring.admission.numbers import non_negative
+from mooring.admission.checks import non_negative
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors

@@ -10,7 +10,7 @@ counts as not set. No time is set when a node is created with a taint, because i
 
 import ipaddress
 
-from mooring.admission.numbers import non_negative_quantity
+from mooring.admission.checks import Unique, non_negative_quantity, require_one_of
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names, times
@@ -73,19 +73,14 @@ class NodeStrategy(RuleStrategy[Node]):
 
 def validate_taints(taints: list[Taint], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[tuple[str, str]] = set()
+    seen = Unique()
     for index, taint in enumerate(taints):
         here = path.index(index)
         errors += names.validate_label_key(taint.key, here.child("key"))
         if wrong := names.label_value(taint.value):
             errors.append(field_errors.invalid(here.child("value"), taint.value, ";".join(wrong)))
-        if not taint.effect:
-            errors.append(field_errors.required(here.child("effect")))
-        elif taint.effect not in EFFECTS:
-            errors.append(field_errors.not_supported(here.child("effect"), taint.effect, EFFECTS))
-        if (taint.key, taint.effect) in seen:
-            errors.append(field_errors.duplicate(here, taint, "taints must be unique by key and effect pair"))
-        seen.add((taint.key, taint.effect))
+        errors += require_one_of(taint.effect, EFFECTS, here.child("effect"))
+        errors += seen.add((taint.key, taint.effect), here, taint, "taints must be unique by key and effect pair")
     return errors
 
 
@@ -131,12 +126,10 @@ def _resources(resources: dict[str, Quantity], name: str) -> list[FieldError]:
 
 def _changes(new: Node, old: Node) -> list[FieldError]:
     errors = []
-    seen: set[tuple[str, str]] = set()
+    seen = Unique()
     for index, address in enumerate(new.status.addresses):
         pair = (address.type, address.address)
-        if pair in seen:
-            errors.append(field_errors.duplicate(Path("status", "addresses").index(index), address))
-        seen.add(pair)
+        errors += seen.add(pair, Path("status", "addresses").index(index), address)
     if old.spec.pod_cidrs and new.spec.pod_cidrs != old.spec.pod_cidrs:
         errors.append(_only_once("podCIDRs", "podCIDR"))
     if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:

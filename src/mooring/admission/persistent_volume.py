@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mooring.admission import volume_sources as sources
+from mooring.admission.checks import require, require_name
 from mooring.admission.expressions import ExpressionError
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.node_selector import NodeSelectorRules, validate_node_selector
@@ -303,15 +304,13 @@ def _source(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
         found = True
     if spec.local is not None and spec.node_affinity is None:
         errors.append(field_errors.required(path.child("nodeAffinity"), "Local volume requires node affinity"))
-    if not found:
-        errors.append(field_errors.required(path, "must specify a volume type"))
+    errors += require(found, path, "must specify a volume type")
     return errors
 
 
 def _csi(source: vs.CSIPersistentVolumeSource, path: Path) -> list[FieldError]:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
-    if not source.volume_handle:
-        errors.append(field_errors.required(path.child("volumeHandle")))
+    errors += require(source.volume_handle, path.child("volumeHandle"))
     for name, secret in (
         ("controllerPublishSecretRef", source.controller_publish_secret_ref),
         ("nodeStageSecretRef", source.node_stage_secret_ref),
@@ -330,10 +329,7 @@ def _secret(name: str, namespace: str, path: Path) -> list[FieldError]:
         if name
         else [field_errors.required(path.child("name"))]
     )
-    if not namespace:
-        errors.append(field_errors.required(path.child("namespace")))
-    else:
-        errors += names.validate(path.child("namespace"), namespace, names.dns1123_label(namespace))
+    errors += require_name(namespace, path.child("namespace"), names.dns1123_label)
     return errors
 
 

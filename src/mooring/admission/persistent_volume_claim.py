@@ -4,8 +4,8 @@
 """
 
 from mooring.admission import limit_range
+from mooring.admission.checks import non_negative_quantity, require
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.numbers import non_negative_quantity
 from mooring.admission.persistent_volume import validate_access_modes, validate_class_name, validate_volume_mode
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.rule_strategy import RuleStrategy
@@ -67,8 +67,7 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request
     ) -> list[FieldError]:
         errors: list[FieldError] = []
-        if not new.spec.access_modes:
-            errors.append(field_errors.required(Path("Spec", "accessModes")))
+        errors += require(new.spec.access_modes, Path("Spec", "accessModes"))
         for name, quantity in new.status.capacity.items():
             errors += non_negative_quantity(quantity, Path("status", "capacity").key(name))
         for field, given in (
@@ -152,10 +151,8 @@ def _data_sources(spec: PersistentVolumeClaimSpec, path: Path) -> list[FieldErro
 
 def _data_source(source: TypedLocalObjectReference | TypedObjectReference, path: Path) -> list[FieldError]:
     errors = []
-    if not source.name:
-        errors.append(field_errors.required(path.child("name")))
-    if not source.kind:
-        errors.append(field_errors.required(path.child("kind")))
+    errors += require(source.name, path.child("name"))
+    errors += require(source.kind, path.child("kind"))
     group = source.api_group or ""
     if not group and source.kind != "PersistentVolumeClaim":
         detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"

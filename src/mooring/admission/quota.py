@@ -1,7 +1,7 @@
 """Validate ResourceQuotas and LimitRanges."""
 
+from mooring.admission.checks import NEGATIVE, Unique
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.numbers import NEGATIVE
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.pod.resources import container_resource_problems, resource_problems
 from mooring.admission.rule_strategy import RuleStrategy
@@ -174,13 +174,11 @@ class LimitRangeStrategy(RuleStrategy[LimitRange]):
 
     def rules(self, obj: LimitRange, old: LimitRange | None, request: Request) -> list[FieldError]:
         errors: list[FieldError] = []
-        seen: set[str] = set()
+        seen = Unique()
         for index, item in enumerate(obj.spec.limits):
             here = _SPEC.child("limits").index(index)
             errors += names.validate(here.child("type"), item.type, _type_problems(item.type))
-            if item.type in seen:
-                errors.append(field_errors.duplicate(here.child("type"), item.type))
-            seen.add(item.type)
+            errors += seen.add(item.type, here.child("type"))
             errors += _limits(item, here)
         return errors
 

@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+from mooring.admission.checks import one_of
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, label_selector, names
@@ -111,8 +112,7 @@ def _role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> list[FieldError]:
     errors = []
     if ref.api_group != GROUP:
         errors.append(field_errors.not_supported(_ROLE_REF.child("apiGroup"), ref.api_group, [GROUP]))
-    if ref.kind not in kinds:
-        errors.append(field_errors.not_supported(_ROLE_REF.child("kind"), ref.kind, kinds))
+    errors += one_of(ref.kind, kinds, _ROLE_REF.child("kind"))
     here = _ROLE_REF.child("name")
     if not ref.name:
         return [*errors, field_errors.required(here)]

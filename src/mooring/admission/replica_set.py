@@ -1,7 +1,7 @@
 """ReplicaSets, the older ReplicationControllers, and stored PodTemplates."""
 
+from mooring.admission.checks import non_negative, require
 from mooring.admission.meta import immutable
-from mooring.admission.numbers import non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings, validate_template
 from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy
@@ -91,8 +91,7 @@ class ReplicationControllerStrategy(RuleStrategy[ReplicationController]):
     ) -> list[FieldError]:
         spec = obj.spec
         errors = non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
-        if not spec.selector:
-            errors.append(field_errors.required(SPEC.child("selector")))
+        errors += require(spec.selector, SPEC.child("selector"))
         errors += non_negative(spec.replicas, SPEC.child("replicas"))
         if spec.template is None:
             return [*errors, field_errors.required(TEMPLATE)]

@@ -5,7 +5,7 @@ Their metadata is empty; the API server answers them after admission. `Scale` is
 
 from typing import TypeVar
 
-from mooring.admission.numbers import non_negative
+from mooring.admission.checks import non_negative
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, meta_v1
 from mooring.api.authentication_v1 import SelfSubjectReview, TokenRequest, TokenReview

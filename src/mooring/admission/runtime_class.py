@@ -5,6 +5,7 @@ from math import inf
 
 from msgspec import structs
 
+from mooring.admission.checks import Unique, require_name
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import rules_for_create
@@ -27,10 +28,7 @@ class RuntimeClassStrategy(RuleStrategy[RuntimeClass]):
         problems: list[FieldError] = []
         if old is not None and obj.handler != old.handler:
             problems.append(field_errors.invalid(here, obj.handler, IMMUTABLE))
-        if not obj.handler:
-            problems.append(field_errors.required(here))
-        else:
-            problems += names.validate(here, obj.handler, names.dns1123_label(obj.handler))
+        problems += require_name(obj.handler, here, names.dns1123_label)
         if obj.overhead is not None:
             amounts = ResourceRequirements(limits=obj.overhead.pod_fixed)
             problems += validate_resources(amounts, frozenset(), Path("overhead"))
@@ -43,12 +41,10 @@ def _scheduling(scheduling: Scheduling, path: Path, request: Request) -> list[Fi
     problems = names.validate_labels(scheduling.node_selector, path.child("nodeSelector"))
     here = path.child("tolerations")
     problems += validate_tolerations(scheduling.tolerations, here, rules_for_create(request.options, is_pod=False))
-    seen: set[tuple[str, ...]] = set()
+    seen = Unique()
     for index, each in enumerate(scheduling.tolerations):
         key = (each.key, each.operator, each.value, each.effect, each.expression)
-        if key in seen:
-            problems.append(field_errors.duplicate(here.index(index), each))
-        seen.add(key)
+        problems += seen.add(key, here.index(index), each)
     return problems
 
 

@@ -11,6 +11,7 @@ from mooring.admission.addresses import (
     validate_legacy_cidr,
     validate_legacy_ip,
 )
+from mooring.admission.checks import Unique, one_of
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service_families import HEADLESS
@@ -90,8 +91,7 @@ class ServiceStrategy(RuleStrategy[Service]):
         errors += _affinity(spec)
         addresses = _addresses(spec) + _external_ips(spec, old, strict=request.options.strict_addresses)
         errors += addresses or service_families.rules(obj, old, request.options.service_families)
-        if spec.type not in TYPES:
-            errors.append(field_errors.not_supported(_SPEC.child("type"), spec.type, TYPES))
+        errors += one_of(spec.type, TYPES, _SPEC.child("type"))
         errors += _unique_ports(spec) + _source_ranges(obj, old, strict=request.options.strict_addresses)
         errors += _traffic(spec) + _distribution(spec, same_node=request.options.same_node_traffic)
         errors += _health_check(spec, old)
@@ -235,24 +235,21 @@ def _external_name(spec: ServiceSpec) -> list[FieldError]:
 
 def _ports(ports: list[ServicePort]) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    seen = Unique()
     for index, port in enumerate(ports):
         here = _PORTS.index(index)
         if not port.name:
             errors += [field_errors.required(here.child("name"))] if len(ports) > 1 else []
         else:
             errors += names.validate(here.child("name"), port.name, names.dns1123_label(port.name))
-            if port.name in seen:
-                errors.append(field_errors.duplicate(here.child("name"), port.name))
-            seen.add(port.name)
+            errors += seen.add(port.name, here.child("name"))
         errors += _port(port, here)
     return errors
 
 
 def _port(port: ServicePort, path: Path) -> list[FieldError]:
     errors = [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
-    if port.protocol not in PROTOCOLS:
-        errors.append(field_errors.not_supported(path.child("protocol"), port.protocol, PROTOCOLS))
+    errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
     target, here = port.target_port, path.child("targetPort")
     problems = names.port_number(target) if isinstance(target, int) else names.port_name(target)
     errors += [field_errors.invalid(here, target, message) for message in problems]
@@ -264,19 +261,15 @@ def _port(port: ServicePort, path: Path) -> list[FieldError]:
 
 def _unique_ports(spec: ServiceSpec) -> list[FieldError]:
     errors = []
-    seen: set[tuple[str, int]] = set()
-    nodes: set[tuple[str, int]] = set()
+    seen = Unique()
+    nodes = Unique()
     for index, port in enumerate(spec.ports):
         here, node = _PORTS.index(index), _PORTS.index(index).child("nodePort")
         if port.node_port and spec.type == "ClusterIP":
             errors.append(field_errors.forbidden(node, "may not be used when `type` is 'ClusterIP'"))
-        if (port.protocol, port.port) in seen:
-            errors.append(field_errors.duplicate(here, ServicePort(protocol=port.protocol, port=port.port)))
-        seen.add((port.protocol, port.port))
+        errors += seen.add((port.protocol, port.port), here, ServicePort(protocol=port.protocol, port=port.port))
         if port.node_port:
-            if (port.protocol, port.node_port) in nodes:
-                errors.append(field_errors.duplicate(node, port.node_port))
-            nodes.add((port.protocol, port.node_port))
+            errors += nodes.add((port.protocol, port.node_port), node, port.node_port)
     return errors
 
 

@@ -3,8 +3,8 @@
 Volumes of claim templates are added to the pod template before it is validated, so that containers can mount them.
 """
 
+from mooring.admission.checks import at_most_all, non_negative, number_or_percent
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.numbers import at_most_all, non_negative, number_or_percent
 from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings
 from mooring.admission.pod_security.enforcement import check_template

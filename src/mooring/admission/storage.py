@@ -1,7 +1,7 @@
 """storage.k8s.io: storage classes, CSI drivers and nodes, attachments and capacities."""
 
+from mooring.admission.checks import Unique, non_negative, non_negative_quantity, one_of, require
 from mooring.admission.meta import IMMUTABLE, immutable
-from mooring.admission.numbers import non_negative, non_negative_quantity
 from mooring.admission.persistent_volume import affinity_rules, default_source, validate_spec
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
@@ -63,8 +63,7 @@ class StorageClassStrategy(RuleStrategy[StorageClass]):
             ("reclaimPolicy", obj.reclaim_policy, _RECLAIM_POLICIES),
             ("volumeBindingMode", obj.volume_binding_mode, _BINDING_MODES),
         ):
-            if value not in supported:
-                errors.append(field_errors.not_supported(Path(name), value, supported))
+            errors += one_of(value, supported, Path(name))
         errors += _topologies(obj.allowed_topologies, Path("allowedTopologies"))
         for name in ("parameters", "provisioner", "reclaim_policy", "volume_binding_mode") if old is not None else ():
             if getattr(obj, name) != getattr(old, name):
@@ -89,13 +88,10 @@ def _topologies(terms: list[TopologySelectorTerm], path: Path) -> list[FieldErro
                 errors.append(field_errors.duplicate(at.child("key"), requirement.key))
             values[requirement.key] = frozenset(requirement.values)
             errors += names.validate_label_key(requirement.key, at.child("key"))
-            if not requirement.values:
-                errors.append(field_errors.required(at.child("values")))
-            given: set[str] = set()
+            errors += require(requirement.values, at.child("values"))
+            given = Unique()
             for place, value in enumerate(requirement.values):
-                if value in given:
-                    errors.append(field_errors.duplicate(at.child("values").index(place), value))
-                given.add(value)
+                errors += given.add(value, at.child("values").index(place))
         whole = frozenset(values.items())
         if whole in seen:
             errors.append(field_errors.duplicate(here, ""))
@@ -118,8 +114,7 @@ class VolumeAttributesClassStrategy(RuleStrategy[VolumeAttributesClass]):
         if old is not None:
             errors += _unchanged("driverName", obj.driver_name, old.driver_name)
             errors += _unchanged("parameters", obj.parameters, old.parameters)
-        if not obj.parameters:
-            errors.append(field_errors.required(Path("parameters"), "must contain at least one key/value pair"))
+        errors += require(obj.parameters, Path("parameters"), "must contain at least one key/value pair")
         return errors + _parameters(obj.parameters, Path("parameters"))
 
 
@@ -187,12 +182,10 @@ def _driver_spec(spec: CSIDriverSpec) -> list[FieldError]:
 
 def _token_requests(requests: list[TokenRequest], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
-    audiences: set[str] = set()
+    audiences = Unique()
     for index, request in enumerate(requests):
         here = path.index(index)
-        if request.audience in audiences:
-            errors.append(field_errors.duplicate(here.child("audience"), request.audience))
-        audiences.add(request.audience)
+        errors += audiences.add(request.audience, here.child("audience"))
         seconds, at = request.expiration_seconds, here.child("expirationSeconds")
         if seconds is not None and seconds < 600:
             errors.append(field_errors.invalid(at, seconds, "may not specify a duration less than 10 minutes"))
@@ -207,14 +200,12 @@ class CSINodeStrategy(RuleStrategy[CSINode]):
 
     def rules(self, obj: CSINode, old: CSINode | None, request: Request) -> list[FieldError]:
         errors: list[FieldError] = []
-        seen: set[str] = set()
+        seen = Unique()
         before = {driver.name: driver for driver in old.spec.drivers} if old is not None else {}
         here = _SPEC.child("drivers")
         for index, driver in enumerate(obj.spec.drivers):
             errors += _node_driver(driver, here.index(index))
-            if driver.name in seen:
-                errors.append(field_errors.duplicate(here.index(index).child("name"), driver.name))
-            seen.add(driver.name)
+            errors += seen.add(driver.name, here.index(index).child("name"))
             known = before.get(driver.name)
             if known is not None and _identity(known) != _identity(driver):
                 at = _SPEC.child("drivers").index(index)
@@ -229,20 +220,16 @@ def _identity(driver: CSINodeDriver) -> tuple[str, list[str]]:
 def _node_driver(driver: CSINodeDriver, path: Path) -> list[FieldError]:
     errors = validate_csi_driver_name(driver.name, path.child("name"))
     here = path.child("nodeID")
-    if not driver.node_id:
-        errors.append(field_errors.required(here))
+    errors += require(driver.node_id, here)
     if len(driver.node_id.encode(errors="surrogatepass")) > _MAX_NODE_ID_BYTES:
         detail = f"must be {_MAX_NODE_ID_BYTES} characters or less"
         errors.append(field_errors.invalid(here, driver.node_id, detail))
     if driver.allocatable is not None:
         errors += non_negative(driver.allocatable.count, path.child("allocatable", "count"))
-    seen: set[str] = set()
+    seen = Unique()
     for key in driver.topology_keys:
-        if not key:
-            errors.append(field_errors.required(path))
-        if key in seen:
-            errors.append(field_errors.duplicate(path, key))
-        seen.add(key)
+        errors += require(key, path)
+        errors += seen.add(key, path)
         errors += names.validate(path, key, names.label_key(key))
     return errors
 

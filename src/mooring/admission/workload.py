@@ -4,7 +4,7 @@ Each kind has a file of its own: ``deployment.py``, ``replica_set.py``, ``statef
 ``job.py``. ``pod/template.py`` validates the templates.
 """
 
-from mooring.admission.numbers import is_zero, non_negative, number_or_percent
+from mooring.admission.checks import is_zero, non_negative, number_or_percent
 from mooring.admission.pod.template import validate_template
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, label_selector, names

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from mooring.admission import meta
+from mooring.admission.checks import limit_items, require
 from mooring.admission.definitions import schemas
 from mooring.admission.definitions.field_paths import FieldPathError, schema_at
 from mooring.admission.options import CustomOptions
@@ -333,8 +334,7 @@ def _columns(columns: list[CustomResourceColumnDefinition], path: Path) -> list[
     errors: list[FieldError] = []
     for index, column in enumerate(columns):
         here = path.index(index)
-        if not column.name:
-            errors.append(field_errors.required(here.child("name")))
+        errors += require(column.name, here.child("name"))
         types = f"must be one of {','.join(_COLUMN_TYPES)}"
         if not column.type:
             errors.append(field_errors.required(here.child("type"), types))
@@ -374,8 +374,7 @@ def _selectable(fields: list[SelectableField], schema: JSONSchemaProps, path: Pa
         if place in seen:
             errors.append(field_errors.duplicate(here, each.json_path))
         seen.add(place)
-    if len(seen) > _MAX_SELECTABLE:
-        errors.append(field_errors.too_many(path, len(seen), _MAX_SELECTABLE))
+    errors += limit_items(seen, _MAX_SELECTABLE, path)
     return errors
 
 

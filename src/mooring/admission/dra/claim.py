@@ -7,6 +7,7 @@ import ipaddress
 import re
 
 from mooring.admission import meta
+from mooring.admission.checks import limit_items
 from mooring.admission.conditions import validate_conditions
 from mooring.admission.dra.names import (
     MAX_CONFIGS,
@@ -226,8 +227,7 @@ def _device_status(device: AllocatedDeviceStatus, path: Path, held: set[Device])
         shown = "/".join(filter(None, _id(device)))
         errors.append(field_errors.invalid(path, shown, "must be an allocated device in the claim"))
     here = path.child("conditions")
-    if len(device.conditions) > _MAX_CONDITIONS:
-        errors.append(field_errors.too_many(here, len(device.conditions), _MAX_CONDITIONS))
+    errors += limit_items(device.conditions, _MAX_CONDITIONS, here)
     errors += validate_conditions(device.conditions, here)
     if device.data:
         errors += validate_parameters(device.data, path.child("data"))

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from mooring.admission.checks import Unique
 from mooring.admission.node_selector import NodeSelectorRules
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, names
@@ -43,11 +44,9 @@ def validate_set(
     errors = validate_list(items, limit, path, check)
     if len(items) > limit:
         return errors
-    seen: set[Hashable] = set()
+    seen = Unique()
     for index, item in enumerate(items):
-        if key(item) in seen:
-            errors.append(field_errors.duplicate(path.index(index), key(item)))
-        seen.add(key(item))
+        errors += seen.add(key(item), path.index(index))
     return errors
 
 

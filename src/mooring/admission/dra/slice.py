@@ -6,6 +6,7 @@ are dropped, as Kubernetes does with the gates at their defaults.
 
 import re
 
+from mooring.admission.checks import limit_bytes
 from mooring.admission.dra.capacity import validate_capacity
 from mooring.admission.dra.claim import validate_binding_conditions
 from mooring.admission.dra.names import (
@@ -225,8 +226,7 @@ def _attribute(attribute: DeviceAttribute, path: Path) -> list[FieldError]:
         here = path.child("version")
         if not _SEMVER.fullmatch(version):
             errors.append(field_errors.invalid(here, version, "must be a string compatible with semver.org spec 2.0.0"))
-        if len(version.encode(errors="surrogatepass")) > _MAX_VALUE_BYTES:
-            errors.append(field_errors.too_long(here, _MAX_VALUE_BYTES))
+        errors += limit_bytes(version, _MAX_VALUE_BYTES, here)
     given = sum(value is not None for value in (attribute.bool_value, attribute.int_value, text, version))
     if given != 1:
         shown = attribute if given else ""

@@ -5,6 +5,7 @@ Tolerations support `Equal`, `Exists`, `Lt` and `Gt`; versions and CEL are not s
 
 from collections.abc import Collection
 
+from mooring.admission.checks import limit_items, require_one_of
 from mooring.admission.conditions import validate_conditions
 from mooring.admission.dra.names import validate_driver_name, validate_label, validate_pool_name
 from mooring.admission.pod.tolerations import number_problems
@@ -34,10 +35,7 @@ def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = Non
     errors += names.validate(path.child("value"), taint.value, names.label_value(taint.value))
     if old is not None and old.effect == taint.effect:
         return errors
-    if not taint.effect:
-        errors.append(field_errors.required(path.child("effect")))
-    elif taint.effect not in EFFECTS:
-        errors.append(field_errors.not_supported(path.child("effect"), taint.effect, EFFECTS))
+    errors += require_one_of(taint.effect, EFFECTS, path.child("effect"))
     return errors
 
 
@@ -100,8 +98,7 @@ class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
     def status_rules(self, new: DeviceTaintRule, old: DeviceTaintRule, request: Request) -> list[FieldError]:
         here = Path("status", "conditions")
         errors = validate_conditions(new.status.conditions, here)
-        if len(new.status.conditions) > _MAX_CONDITIONS:
-            errors.append(field_errors.too_many(here, len(new.status.conditions), _MAX_CONDITIONS))
+        errors += limit_items(new.status.conditions, _MAX_CONDITIONS, here)
         return errors
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from mooring.admission.checks import Unique, limit_items, require, require_name
 from mooring.admission.policy.compiling import compile_expression
 from mooring.api import field_errors, label_selector, names
 from mooring.api.admissionregistration_v1 import (
@@ -71,21 +72,18 @@ def match_resources(match: MatchResources, path: Path) -> list[FieldError]:
 
 def _named_rule(rule: NamedRuleWithOperations, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    seen = Unique()
     for index, name in enumerate(rule.resource_names):
         here = path.child("resourceNames").index(index)
         errors += names.validate(here, name, names.path_segment_name(name))
-        if name in seen:
-            errors.append(field_errors.duplicate(here, name))
-        seen.add(name)
+        errors += seen.add(name, here)
     return errors + rule_with_operations(rule, path)
 
 
 def rule_with_operations(rule: RuleWithOperations, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     operations, here = rule.operations, path.child("operations")
-    if not operations:
-        errors.append(field_errors.required(here))
+    errors += require(operations, here)
     if len(operations) > 1 and _ANY in operations:
         errors.append(field_errors.invalid(here, operations, "if '*' is present, must not specify other operations"))
     errors += [
@@ -151,8 +149,7 @@ def match_conditions(
     """Validate match conditions; `known` expressions are checked as stored ones."""
     errors: list[FieldError] = []
     seen: set[str] = set()
-    if len(conditions) > MAX_CONDITIONS:
-        errors.append(field_errors.too_many(path, len(conditions), MAX_CONDITIONS))
+    errors += limit_items(conditions, MAX_CONDITIONS, path)
     for index, each in enumerate(conditions):
         here = path.index(index)
         text, name = each.expression.strip(), each.name
@@ -161,10 +158,7 @@ def match_conditions(
         else:
             environment = stored if text in known else new
             errors += expression(environment(), text, here.child("expression"), ("bool",))
-        if not name:
-            errors.append(field_errors.required(here.child("name")))
-        else:
-            errors += names.validate(here.child("name"), name, names.label_key(name))
+        errors += require_name(name, here.child("name"), names.label_key)
         if name and name in seen:
             errors.append(field_errors.duplicate(here.child("name"), name))
         seen.add(name)

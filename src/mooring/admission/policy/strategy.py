@@ -7,6 +7,7 @@ New expressions are compiled at the minimum compatibility version, unchanged one
 import re
 from collections.abc import Collection, Sequence
 
+from mooring.admission.checks import Unique, one_of, require
 from mooring.admission.conditions import validate_conditions
 from mooring.admission.options import PolicyEnvironment, stored_policies
 from mooring.admission.policy import rules
@@ -123,8 +124,7 @@ class ValidatingAdmissionPolicyStrategy(RuleStrategy[ValidatingAdmissionPolicy])
         for index, warning in enumerate(checking.expression_warnings if checking else ()):
             here = path.child("typeChecking", "expressionWarnings").index(index)
             for name, value in (("warning", warning.warning), ("fieldRef", warning.field_ref.strip())):
-                if not value:
-                    errors.append(field_errors.required(here.child(name)))
+                errors += require(value, here.child(name))
         return errors + validate_conditions(new.status.conditions, path.child("conditions"))
 
 
@@ -314,7 +314,7 @@ def _annotations(obj: ValidatingAdmissionPolicy, compiler: _Compiler) -> list[Fi
         detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
         return [field_errors.invalid(path, annotations, detail)]  # rejected before compiling thousands of them
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    seen = Unique()
     for index, each in enumerate(annotations):
         here = path.index(index)
         if obj.metadata.name:
@@ -330,9 +330,7 @@ def _annotations(obj: ValidatingAdmissionPolicy, compiler: _Compiler) -> list[Fi
         else:
             environment = compiler.environment(each.value_expression)
             errors += rules.expression(environment, text, at, ("string", "null"), shown=each.value_expression)
-        if each.key in seen:
-            errors.append(field_errors.duplicate(here.child("key"), each.key))
-        seen.add(each.key)
+        errors += seen.add(each.key, here.child("key"))
     return errors
 
 
@@ -399,8 +397,7 @@ def _actions(actions: Sequence[str], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, each in enumerate(actions):
-        if each not in _ACTIONS:
-            errors.append(field_errors.not_supported(path.index(index), each, _ACTIONS))
+        errors += one_of(each, _ACTIONS, path.index(index))
         if each in seen:
             errors.append(field_errors.duplicate(path.index(index), each))
         seen.add(each)
@@ -410,8 +407,7 @@ def _actions(actions: Sequence[str], path: Path) -> list[FieldError]:
             " and headers serves no purpose)"
         )
         errors.append(field_errors.invalid(path, actions, detail))
-    if not seen:
-        errors.append(field_errors.required(path))
+    errors += require(seen, path)
     return errors
 
 

@@ -1,0 +1,93 @@
+"""Check one value and return its field errors: required values, enumerations, limits, duplicates, numbers, percentages.
+
+Strategies of all kinds call these; the pod rules, which run most often, check in place.
+"""
+
+from collections.abc import Callable, Collection, Sized
+from typing import Any
+
+from mooring.api import field_errors, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.int_or_string import PercentError, parse_percent
+from mooring.api.quantity import Quantity
+
+NEGATIVE = "must be greater than or equal to 0"
+
+
+def require(value: object, path: Path, detail: str = "") -> list[FieldError]:
+    """Return the error for an empty or missing value."""
+    return [] if value else [field_errors.required(path, detail)]
+
+
+def require_name(value: str, path: Path, check: Callable[[str], names.Messages]) -> list[FieldError]:
+    """Return the errors of a name that is empty or does not pass a check of ``api/names.py``."""
+    return names.validate(path, value, check(value)) if value else [field_errors.required(path)]
+
+
+def one_of(value: str | None, supported: Collection[str], path: Path) -> list[FieldError]:
+    """Return the error for a value outside an enumeration."""
+    return [] if value in supported else [field_errors.not_supported(path, value, supported)]
+
+
+def require_one_of(value: str, supported: Collection[str], path: Path) -> list[FieldError]:
+    """Return the error for a value that is empty or outside an enumeration."""
+    return one_of(value, supported, path) if value else [field_errors.required(path)]
+
+
+def limit_bytes(text: str, limit: int, path: Path) -> list[FieldError]:
+    """Return the error for a string that has more than `limit` bytes in UTF-8."""
+    return [field_errors.too_long(path, limit)] if len(text.encode(errors="surrogatepass")) > limit else []
+
+
+def limit_items(items: Sized, limit: int, path: Path) -> list[FieldError]:
+    """Return the error for a list or map that has more than `limit` entries."""
+    return [field_errors.too_many(path, len(items), limit)] if len(items) > limit else []
+
+
+class Unique:
+    """Collect keys that must be unique and report the repeated ones."""
+
+    def __init__(self) -> None:
+        self._seen: set[object] = set()
+
+    def add(self, key: object, path: Path, shown: Any = None, detail: str = "") -> list[FieldError]:
+        """Add a key; return the error if it was added before, with `shown` as its value where that is given."""
+        if key in self._seen:
+            return [field_errors.duplicate(path, key if shown is None else shown, detail)]
+        self._seen.add(key)
+        return []
+
+
+def non_negative(value: int | None, path: Path) -> list[FieldError]:
+    return [field_errors.invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
+
+
+def non_negative_quantity(value: Quantity, path: Path) -> list[FieldError]:
+    return [field_errors.invalid(path, str(value), NEGATIVE)] if value.sign() < 0 else []
+
+
+def number_or_percent(value: int | str, path: Path) -> list[FieldError]:
+    """Validate a non-negative number or a percentage."""
+    if isinstance(value, int):
+        return non_negative(value, path)
+    return names.validate(path, value, names.percent(value))
+
+
+def at_most_all(value: int | str, path: Path) -> list[FieldError]:
+    """Validate that a percentage is at most 100; other values pass."""
+    part = _percent(value)
+    return (
+        [field_errors.invalid(path, value, "must not be greater than 100%")] if part is not None and part > 100 else []
+    )
+
+
+def is_zero(value: int | str) -> bool:
+    return value == 0 or _percent(value) == 0
+
+
+def _percent(value: int | str) -> int | None:
+    try:
+        return parse_percent(value)
+    except PercentError:
+        return None
