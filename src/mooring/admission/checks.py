@@ -6,6 +6,9 @@ Strategies of all kinds call these; the pod rules, which run most often, check i
 from collections.abc import Callable, Collection, Sized
 from typing import Any
 
+import msgspec
+
+from mooring.admission.meta import IMMUTABLE
 from mooring.api import field_errors, names
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -43,6 +46,31 @@ def limit_bytes(text: str, limit: int, path: Path) -> list[FieldError]:
 def limit_items(items: Sized, limit: int, path: Path) -> list[FieldError]:
     """Return the error for a list or map that has more than `limit` entries."""
     return [field_errors.too_many(path, len(items), limit)] if len(items) > limit else []
+
+
+def json_fields(struct: msgspec.Struct) -> dict[str, Any]:
+    """Return the values of a struct by their JSON names."""
+    names_and_attributes = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
+    return {name: getattr(struct, attribute) for name, attribute in names_and_attributes}
+
+
+def required_fields(struct: msgspec.Struct, path: Path, *fields: str) -> list[FieldError]:
+    """Return an error for each of the fields, by JSON name, that is empty."""
+    given = json_fields(struct)
+    return [field_errors.required(path.child(name)) for name in fields if not given[name]]
+
+
+def immutable_fields(new: msgspec.Struct, old: msgspec.Struct, path: Path | None, *fields: str) -> list[FieldError]:
+    """Return an error for each of the fields, by JSON name, that has changed; `path` is None for a whole object."""
+    now, before = json_fields(new), json_fields(old)
+    places = {name: path.child(name) if path else Path(name) for name in fields if now[name] != before[name]}
+    return [field_errors.invalid(here, now[name], IMMUTABLE) for name, here in places.items()]
+
+
+def non_negative_fields(struct: msgspec.Struct, path: Path, *fields: str) -> list[FieldError]:
+    """Return an error for each of the fields, by JSON name, that is a negative number."""
+    given = json_fields(struct)
+    return [error for name in fields for error in non_negative(given[name], path.child(name))]
 
 
 class Unique:

@@ -3,23 +3,22 @@
 from mooring.admission import cron_schedule
 from mooring.admission.checks import non_negative
 from mooring.admission.job import default_job_template, validate_job_spec
-from mooring.admission.pod.template import prepare_template, template_warnings
-from mooring.admission.pod_security.enforcement import check_template
-from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
-from mooring.admission.workload import SPEC, name_warnings
+from mooring.admission.workload import SPEC, TemplateStrategy
 from mooring.api import field_errors
 from mooring.api.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
+from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
 MAX_NAME = 63 - 11
 """The names of the Jobs end with a dash and ten digits."""
 _POLICIES = ("Allow", "Forbid", "Replace")
-_POD_TEMPLATE = SPEC.child("jobTemplate", "spec", "template")
 
 
-class CronJobStrategy(RuleStrategy[CronJob]):
+class CronJobStrategy(TemplateStrategy[CronJob]):
+    template_path = SPEC.child("jobTemplate", "spec", "template")
+
     def default(self, obj: CronJob) -> None:
         spec = obj.spec
         spec.concurrency_policy = spec.concurrency_policy or "Allow"
@@ -30,14 +29,8 @@ class CronJobStrategy(RuleStrategy[CronJob]):
             spec.failed_jobs_history_limit = 1
         default_job_template(spec.job_template.spec)
 
-    def prepare_for_create(self, obj: CronJob, request: Request) -> None:
-        super().prepare_for_create(obj, request)
-        prepare_template(obj.spec.job_template.spec.template, None, request)
-
-    def prepare_for_update(self, new: CronJob, old: CronJob, request: Request) -> None:
-        template, before = new.spec.job_template.spec.template, old.spec.job_template.spec.template
-        prepare_template(template, before, request)
-        super().prepare_for_update(new, old, request)
+    def template_of(self, obj: CronJob) -> PodTemplateSpec:
+        return obj.spec.job_template.spec.template
 
     def rules(self, obj: CronJob, old: CronJob | None, request: Request) -> list[FieldError]:
         spec = obj.spec
@@ -56,14 +49,6 @@ class CronJobStrategy(RuleStrategy[CronJob]):
             detail = f"must be no more than {MAX_NAME} characters"
             errors.append(field_errors.invalid(Path("metadata", "name"), obj.metadata.name, detail))
         return errors
-
-    def warnings(self, new: CronJob, old: CronJob | None, request: Request) -> list[str]:
-        found = name_warnings(new.metadata) if old is None else []
-        before = old.spec.job_template.spec.template if old is not None else None
-        return found + template_warnings(new.spec.job_template.spec.template, before, _POD_TEMPLATE)
-
-    def admit(self, new: CronJob, old: CronJob | None, request: Request) -> None:
-        check_template(new.spec.job_template.spec.template, request)
 
 
 def _schedule(spec: CronJobSpec, old: CronJobSpec | None, path: Path) -> list[FieldError]:

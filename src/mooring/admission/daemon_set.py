@@ -1,22 +1,22 @@
 """DaemonSets."""
 
-from mooring.admission.checks import at_most_all, non_negative
+from mooring.admission.checks import at_most_all, non_negative, non_negative_fields
 from mooring.admission.meta import immutable
-from mooring.admission.pod.template import default_template, prepare_template, template_warnings
-from mooring.admission.pod_security.enforcement import check_template
-from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.pod.template import default_template
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
     SPEC,
+    STATUS,
     TEMPLATE,
+    TemplateStrategy,
     is_nothing,
     rolling_numbers,
-    status_numbers,
     validate_lasting_template,
     validate_match,
 )
 from mooring.api import field_errors, label_selector
 from mooring.api.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
+from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
@@ -24,7 +24,9 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 """An annotation with the template's generation, for clients of removed API versions."""
 
 
-class DaemonSetStrategy(RuleStrategy[DaemonSet]):
+class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
+    warns_about_name = False
+
     def default(self, obj: DaemonSet) -> None:
         strategy = obj.spec.update_strategy
         strategy.type = strategy.type or "RollingUpdate"
@@ -38,12 +40,10 @@ class DaemonSetStrategy(RuleStrategy[DaemonSet]):
         default_template(obj.spec.template)
         obj.metadata.annotations.setdefault(_TEMPLATE_GENERATION, "1")
 
-    def prepare_for_create(self, obj: DaemonSet, request: Request) -> None:
-        super().prepare_for_create(obj, request)
-        prepare_template(obj.spec.template, None, request)
+    def template_of(self, obj: DaemonSet) -> PodTemplateSpec:
+        return obj.spec.template
 
     def prepare_for_update(self, new: DaemonSet, old: DaemonSet, request: Request) -> None:
-        prepare_template(new.spec.template, old.spec.template, request)
         super().prepare_for_update(new, old, request)
         number = old.metadata.annotations.get(_TEMPLATE_GENERATION, "1")
         count = int(number) if number.isdecimal() and len(number) < 19 else 1
@@ -64,26 +64,9 @@ class DaemonSetStrategy(RuleStrategy[DaemonSet]):
         return errors if old is None else errors + immutable(spec.selector, old.spec.selector, SPEC, "selector")
 
     def status_rules(self, new: DaemonSet, old: DaemonSet, request: Request) -> list[FieldError]:
-        status = new.status
-        return status_numbers(
-            {
-                "currentNumberScheduled": status.current_number_scheduled,
-                "numberMisscheduled": status.number_misscheduled,
-                "desiredNumberScheduled": status.desired_number_scheduled,
-                "numberReady": status.number_ready,
-                "observedGeneration": status.observed_generation,
-                "updatedNumberScheduled": status.updated_number_scheduled,
-                "numberAvailable": status.number_available,
-                "numberUnavailable": status.number_unavailable,
-                "collisionCount": status.collision_count,
-            }
-        )
-
-    def warnings(self, new: DaemonSet, old: DaemonSet | None, request: Request) -> list[str]:
-        return template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
-
-    def admit(self, new: DaemonSet, old: DaemonSet | None, request: Request) -> None:
-        check_template(new.spec.template, request)
+        nodes = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
+        updated = ("updatedNumberScheduled", "numberAvailable", "numberUnavailable")
+        return non_negative_fields(new.status, STATUS, *nodes, "observedGeneration", *updated, "collisionCount")
 
 
 def _update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> list[FieldError]:

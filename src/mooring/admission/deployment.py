@@ -1,36 +1,34 @@
 """Deployments."""
 
-from mooring.admission.checks import at_most_all, non_negative
+from mooring.admission.checks import at_most_all, non_negative, non_negative_fields
 from mooring.admission.meta import immutable
-from mooring.admission.pod.template import default_template, prepare_template, template_warnings
-from mooring.admission.pod_security.enforcement import check_template
-from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.pod.template import default_template
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
-    MORE_THAN_REPLICAS,
+    MORE_THAN_READY,
     SPEC,
     STATUS,
     TEMPLATE,
-    at_most,
+    TemplateStrategy,
     is_nothing,
     is_valid,
-    name_warnings,
     rolling_numbers,
-    status_numbers,
     validate_lasting_template,
     validate_match,
+    validate_replica_counts,
     validate_selector,
 )
 from mooring.api import field_errors
 from mooring.api.apps_v1 import Deployment, DeploymentSpec, RollingUpdateDeployment
 from mooring.api.apps_v1 import DeploymentStrategy as UpdateStrategy
+from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
 _NO_SELECTOR = "empty selector is invalid for deployment"
 
 
-class DeploymentStrategy(RuleStrategy[Deployment]):
+class DeploymentStrategy(TemplateStrategy[Deployment]):
     def default(self, obj: Deployment) -> None:
         spec = obj.spec
         if spec.replicas is None:
@@ -42,12 +40,10 @@ class DeploymentStrategy(RuleStrategy[Deployment]):
             spec.progress_deadline_seconds = 600
         default_template(spec.template)
 
-    def prepare_for_create(self, obj: Deployment, request: Request) -> None:
-        super().prepare_for_create(obj, request)
-        prepare_template(obj.spec.template, None, request)
+    def template_of(self, obj: Deployment) -> PodTemplateSpec:
+        return obj.spec.template
 
     def prepare_for_update(self, new: Deployment, old: Deployment, request: Request) -> None:
-        prepare_template(new.spec.template, old.spec.template, request)
         super().prepare_for_update(new, old, request)
         if new.spec != old.spec or new.metadata.annotations != old.metadata.annotations:
             new.metadata.generation = old.metadata.generation + 1
@@ -58,37 +54,14 @@ class DeploymentStrategy(RuleStrategy[Deployment]):
 
     def status_rules(self, new: Deployment, old: Deployment, request: Request) -> list[FieldError]:
         status = new.status
-        errors = status_numbers(
-            {
-                "observedGeneration": status.observed_generation,
-                "replicas": status.replicas,
-                "updatedReplicas": status.updated_replicas,
-                "readyReplicas": status.ready_replicas,
-                "availableReplicas": status.available_replicas,
-                "unavailableReplicas": status.unavailable_replicas,
-                "terminatingReplicas": status.terminating_replicas,
-                "collisionCount": status.collision_count,
-            }
-        )
-        parts = {
-            "updatedReplicas": status.updated_replicas,
-            "readyReplicas": status.ready_replicas,
-            "availableReplicas": status.available_replicas,
-        }
-        errors += at_most(parts, status.replicas, MORE_THAN_REPLICAS)
-        available = {"availableReplicas": status.available_replicas}
-        errors += at_most(available, status.ready_replicas, "cannot be greater than readyReplicas")
+        parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
+        errors = non_negative_fields(status, STATUS, "observedGeneration", "replicas", *parts)
+        errors += non_negative_fields(status, STATUS, "unavailableReplicas", "terminatingReplicas", "collisionCount")
+        errors += validate_replica_counts(status, MORE_THAN_READY, *parts)
         if old.status.collision_count is not None and (status.collision_count or 0) < old.status.collision_count:
             here = STATUS.child("collisionCount")
             errors.append(field_errors.invalid(here, status.collision_count or 0, "cannot be decremented"))
         return errors
-
-    def warnings(self, new: Deployment, old: Deployment | None, request: Request) -> list[str]:
-        found = name_warnings(new.metadata) if old is None else []
-        return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
-
-    def admit(self, new: Deployment, old: Deployment | None, request: Request) -> None:
-        check_template(new.spec.template, request)
 
 
 def _default_strategy(strategy: UpdateStrategy) -> None:

@@ -1,10 +1,10 @@
 """PodDisruptionBudgets, and the Evictions that they guard against."""
 
-from mooring.admission.checks import at_most_all, number_or_percent
+from mooring.admission.checks import at_most_all, non_negative_fields, number_or_percent
 from mooring.admission.conditions import validate_conditions
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request, Strategy
-from mooring.admission.workload import SPEC, STATUS, status_numbers
+from mooring.admission.workload import SPEC, STATUS
 from mooring.api import field_errors, label_selector
 from mooring.api.field_errors import FieldError
 from mooring.api.policy_v1 import Eviction, PodDisruptionBudget
@@ -32,16 +32,9 @@ class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
         return errors
 
     def status_rules(self, new: PodDisruptionBudget, old: PodDisruptionBudget, request: Request) -> list[FieldError]:
-        status = new.status
-        errors = validate_conditions(status.conditions, STATUS.child("conditions"))
-        return errors + status_numbers(
-            {
-                "disruptionsAllowed": status.disruptions_allowed,
-                "currentHealthy": status.current_healthy,
-                "desiredHealthy": status.desired_healthy,
-                "expectedPods": status.expected_pods,
-            }
-        )
+        errors = validate_conditions(new.status.conditions, STATUS.child("conditions"))
+        counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        return errors + non_negative_fields(new.status, STATUS, *counts)
 
 
 class EvictionStrategy(Strategy[Eviction]):

@@ -5,20 +5,12 @@ while a Job is suspended: before its first start, and with the gate MutableSched
 it has no active pods.
 """
 
-from mooring.admission.checks import limit_bytes, non_negative
+from mooring.admission.checks import immutable_fields, limit_bytes, non_negative_fields
 from mooring.admission.job_policies import validate_failure_policy, validate_success_policy
-from mooring.admission.meta import IMMUTABLE, immutable
-from mooring.admission.pod.template import default_template, prepare_template, template_warnings, validate_template
-from mooring.admission.pod_security.enforcement import check_template
-from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.meta import IMMUTABLE
+from mooring.admission.pod.template import default_template, validate_template
 from mooring.admission.strategy import Request
-from mooring.admission.workload import (
-    LABELS_DIFFER,
-    SPEC,
-    TEMPLATE,
-    name_warnings,
-    status_numbers,
-)
+from mooring.admission.workload import LABELS_DIFFER, SPEC, STATUS, TEMPLATE, TemplateStrategy
 from mooring.api import field_errors, label_selector, names
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import Job, JobSpec
@@ -39,7 +31,7 @@ _MAX_MANAGED_BY_BYTES = 63
 _NEEDS_INDEXED = "requires indexed completion mode"
 
 
-class JobStrategy(RuleStrategy[Job]):
+class JobStrategy(TemplateStrategy[Job]):
     def default(self, obj: Job) -> None:
         spec = obj.spec
         if spec.completions is None and spec.parallelism is None:
@@ -56,11 +48,13 @@ class JobStrategy(RuleStrategy[Job]):
             spec.pod_replacement_policy = "Failed" if spec.pod_failure_policy is not None else "TerminatingOrFailed"
         default_job_template(spec)
 
+    def template_of(self, obj: Job) -> PodTemplateSpec:
+        return obj.spec.template
+
     def prepare_for_create(self, obj: Job, request: Request) -> None:
         super().prepare_for_create(obj, request)
         template = obj.spec.template.metadata
         has_template_labels = bool(template.labels) and obj.metadata.labels == template.labels
-        prepare_template(obj.spec.template, None, request)
         if not obj.spec.manual_selector:
             _generate_selector(obj)
         if has_template_labels:
@@ -70,10 +64,6 @@ class JobStrategy(RuleStrategy[Job]):
         if not obj.spec.manual_selector:
             for label in (JOB_NAME, _OLD_LABELS[JOB_NAME]):
                 obj.spec.template.metadata.labels[label] = obj.metadata.name
-
-    def prepare_for_update(self, new: Job, old: Job, request: Request) -> None:
-        prepare_template(new.spec.template, old.spec.template, request)
-        super().prepare_for_update(new, old, request)
 
     def rules(self, obj: Job, old: Job | None, request: Request) -> list[FieldError]:
         spec = obj.spec
@@ -88,23 +78,7 @@ class JobStrategy(RuleStrategy[Job]):
         return errors + (_indexed_name(obj) if old is None else _changes(obj, old, request))
 
     def status_rules(self, new: Job, old: Job, request: Request) -> list[FieldError]:
-        status = new.status
-        return status_numbers(
-            {
-                "active": status.active,
-                "succeeded": status.succeeded,
-                "failed": status.failed,
-                "ready": status.ready,
-                "terminating": status.terminating,
-            }
-        )
-
-    def warnings(self, new: Job, old: Job | None, request: Request) -> list[str]:
-        found = name_warnings(new.metadata) if old is None else []
-        return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
-
-    def admit(self, new: Job, old: Job | None, request: Request) -> None:
-        check_template(new.spec.template, request)
+        return non_negative_fields(new.status, STATUS, "active", "succeeded", "failed", "ready", "terminating")
 
 
 def default_job_template(spec: JobSpec) -> None:
@@ -158,17 +132,8 @@ def _matches_template(spec: JobSpec) -> list[FieldError]:
 
 def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: Request) -> list[FieldError]:
     """Validate a Job spec, also of a CronJob; the caller validates selectors."""
-    errors: list[FieldError] = []
-    for name, value in (
-        ("parallelism", spec.parallelism),
-        ("completions", spec.completions),
-        ("activeDeadlineSeconds", spec.active_deadline_seconds),
-        ("backoffLimit", spec.backoff_limit),
-        ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished),
-        ("backoffLimitPerIndex", spec.backoff_limit_per_index),
-        ("maxFailedIndexes", spec.max_failed_indexes),
-    ):
-        errors += non_negative(value, path.child(name))
+    errors = non_negative_fields(spec, path, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
+    errors += non_negative_fields(spec, path, "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes")
     if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
         errors.append(field_errors.required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
     if spec.managed_by is not None:
@@ -263,17 +228,14 @@ def _indexed_name(job: Job) -> list[FieldError]:
 def _changes(job: Job, old: Job, request: Request) -> list[FieldError]:
     new, before = job.spec, old.spec
     errors = _completions(new, before)
-    errors += immutable(new.selector, before.selector, SPEC, "selector")
+    errors += immutable_fields(new, before, SPEC, "selector")
     template = before.template
     if _may_change_placement(old, request):
         template = _with_placement_of(new.template, before.template)
     if new.template != template:
         errors.append(field_errors.invalid(TEMPLATE, new.template, IMMUTABLE))
-    errors += immutable(new.completion_mode, before.completion_mode, SPEC, "completionMode")
-    errors += immutable(new.pod_failure_policy, before.pod_failure_policy, SPEC, "podFailurePolicy")
-    errors += immutable(new.backoff_limit_per_index, before.backoff_limit_per_index, SPEC, "backoffLimitPerIndex")
-    errors += immutable(new.managed_by, before.managed_by, SPEC, "managedBy")
-    return errors + immutable(new.success_policy, before.success_policy, SPEC, "successPolicy")
+    errors += immutable_fields(new, before, SPEC, "completionMode", "podFailurePolicy", "backoffLimitPerIndex")
+    return errors + immutable_fields(new, before, SPEC, "managedBy", "successPolicy")
 
 
 def _completions(new: JobSpec, old: JobSpec) -> list[FieldError]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mooring.admission import volume_sources as sources
-from mooring.admission.checks import require, require_name
+from mooring.admission.checks import require, require_name, required_fields
 from mooring.admission.expressions import ExpressionError
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.node_selector import NodeSelectorRules, validate_node_selector
@@ -340,7 +340,7 @@ def _local(source: vs.LocalVolumeSource, path: Path) -> list[FieldError]:
 
 
 def _glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> list[FieldError]:
-    errors = sources.required_fields(source, path, "endpoints", "path")
+    errors = required_fields(source, path, "endpoints", "path")
     namespace = source.endpoints_namespace
     here = path.child("endpointsNamespace")
     if namespace == "":
@@ -352,38 +352,38 @@ def _glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> list[F
 
 
 def _azure_file(source: vs.AzureFilePersistentVolumeSource, path: Path) -> list[FieldError]:
-    errors = sources.required_fields(source, path, "secretName", "shareName")
+    errors = required_fields(source, path, "secretName", "shareName")
     if source.secret_namespace == "":
         errors.append(field_errors.required(path.child("secretNamespace")))
     return errors
 
 
 def _cinder(source: vs.CinderPersistentVolumeSource, path: Path) -> list[FieldError]:
-    errors = sources.required_fields(source, path, "volumeID")
+    errors = required_fields(source, path, "volumeID")
     if source.secret_ref is not None:
-        errors += sources.required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
+        errors += required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
     return errors
 
 
 def _iscsi(source: vs.ISCSIPersistentVolumeSource, path: Path) -> list[FieldError]:
     errors = sources.validate_iscsi(source, path)
     if source.secret_ref is not None:
-        errors += sources.required_fields(source.secret_ref, path.child("secretRef"), "name")
+        errors += required_fields(source.secret_ref, path.child("secretRef"), "name")
     return errors
 
 
 def _storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> list[FieldError]:
-    errors = sources.required_fields(source, path, "volumeName")
+    errors = required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
         if value:
             errors += names.validate(path.child(name), value, names.dns1123_label(value))
     if source.secret_ref is not None:
-        errors += sources.required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
+        errors += required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
     return errors
 
 
 def _needs(*fields: str) -> Callable[[Object, Path], list[FieldError]]:
-    return lambda source, path: sources.required_fields(source, path, *fields)
+    return lambda source, path: required_fields(source, path, *fields)
 
 
 _SOURCES: tuple[tuple[str, str, Callable[[Any, Path], list[FieldError]]], ...] = (

@@ -3,25 +3,23 @@
 Volumes of claim templates are added to the pod template before it is validated, so that containers can mount them.
 """
 
-from mooring.admission.checks import at_most_all, non_negative, number_or_percent
+from mooring.admission.checks import at_most_all, immutable_fields, non_negative, non_negative_fields, number_or_percent
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
-from mooring.admission.pod.template import default_template, prepare_template, template_warnings
-from mooring.admission.pod_security.enforcement import check_template
+from mooring.admission.pod.template import default_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
-    MORE_THAN_REPLICAS,
     SPEC,
+    STATUS,
     TEMPLATE,
-    at_most,
+    TemplateStrategy,
     is_nothing,
     is_valid,
-    name_warnings,
     runs_for_ever,
-    status_numbers,
     validate_lasting_template,
     validate_match,
+    validate_replica_counts,
     validate_selector,
 )
 from mooring.api import field_errors, names
@@ -38,10 +36,10 @@ from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
 _RETENTION = ("Retain", "Delete")
-_IMMUTABLE = ("selector", "volume_claim_templates", "service_name", "pod_management_policy")
+_IMMUTABLE = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
 
 
-class StatefulSetStrategy(RuleStrategy[StatefulSet]):
+class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
     def default(self, obj: StatefulSet) -> None:
         spec = obj.spec
         spec.pod_management_policy = spec.pod_management_policy or "OrderedReady"
@@ -68,48 +66,17 @@ class StatefulSetStrategy(RuleStrategy[StatefulSet]):
             claim.api_version, claim.kind = "v1", "PersistentVolumeClaim"
             default_claim(claim)
 
-    def prepare_for_create(self, obj: StatefulSet, request: Request) -> None:
-        super().prepare_for_create(obj, request)
-        prepare_template(obj.spec.template, None, request)
-
-    def prepare_for_update(self, new: StatefulSet, old: StatefulSet, request: Request) -> None:
-        prepare_template(new.spec.template, old.spec.template, request)
-        super().prepare_for_update(new, old, request)
+    def template_of(self, obj: StatefulSet) -> PodTemplateSpec:
+        return obj.spec.template
 
     def rules(self, obj: StatefulSet, old: StatefulSet | None, request: Request) -> list[FieldError]:
         errors = _validate_spec(obj.spec, old.spec if old is not None else None, request)
-        for name in _IMMUTABLE if old is not None else ():
-            if old is not None and getattr(obj.spec, name) != getattr(old.spec, name):
-                shown = obj.spec.__struct_encode_fields__[obj.spec.__struct_fields__.index(name)]
-                errors.append(field_errors.invalid(SPEC.child(shown), getattr(obj.spec, name), IMMUTABLE))
-        return errors
+        return errors if old is None else errors + immutable_fields(obj.spec, old.spec, SPEC, *_IMMUTABLE)
 
     def status_rules(self, new: StatefulSet, old: StatefulSet, request: Request) -> list[FieldError]:
-        status = new.status
-        parts = {
-            "readyReplicas": status.ready_replicas,
-            "currentReplicas": status.current_replicas,
-            "updatedReplicas": status.updated_replicas,
-            "availableReplicas": status.available_replicas,
-        }
-        errors = status_numbers(
-            {
-                "replicas": status.replicas,
-                **parts,
-                "observedGeneration": status.observed_generation,
-                "collisionCount": status.collision_count,
-            }
-        )
-        errors += at_most(parts, status.replicas, MORE_THAN_REPLICAS)
-        available = {"availableReplicas": status.available_replicas}
-        return errors + at_most(available, status.ready_replicas, "cannot be greater than status.readyReplicas")
-
-    def warnings(self, new: StatefulSet, old: StatefulSet | None, request: Request) -> list[str]:
-        found = name_warnings(new.metadata) if old is None else []
-        return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
-
-    def admit(self, new: StatefulSet, old: StatefulSet | None, request: Request) -> None:
-        check_template(new.spec.template, request)
+        parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+        errors = non_negative_fields(new.status, STATUS, "replicas", *parts, "observedGeneration", "collisionCount")
+        return errors + validate_replica_counts(new.status, "cannot be greater than status.readyReplicas", *parts)
 
 
 def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: Request) -> list[FieldError]:

@@ -1,6 +1,6 @@
 """storage.k8s.io: storage classes, CSI drivers and nodes, attachments and capacities."""
 
-from mooring.admission.checks import Unique, non_negative, non_negative_quantity, one_of, require
+from mooring.admission.checks import Unique, immutable_fields, non_negative, non_negative_quantity, one_of, require
 from mooring.admission.meta import IMMUTABLE, immutable
 from mooring.admission.persistent_volume import affinity_rules, default_source, validate_spec
 from mooring.admission.rule_strategy import RuleStrategy
@@ -65,10 +65,10 @@ class StorageClassStrategy(RuleStrategy[StorageClass]):
         ):
             errors += one_of(value, supported, Path(name))
         errors += _topologies(obj.allowed_topologies, Path("allowedTopologies"))
-        for name in ("parameters", "provisioner", "reclaim_policy", "volume_binding_mode") if old is not None else ():
-            if getattr(obj, name) != getattr(old, name):
-                shown = obj.__struct_encode_fields__[obj.__struct_fields__.index(name)]
-                errors.append(field_errors.invalid(Path(shown), getattr(obj, name), IMMUTABLE))
+        if old is not None:
+            errors += immutable_fields(
+                obj, old, None, "parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"
+            )
         return errors
 
 
@@ -244,14 +244,7 @@ class CSIStorageCapacityStrategy(RuleStrategy[CSIStorageCapacity]):
         errors += label_selector.validate(obj.node_topology, Path("nodeTopology"))
         if obj.capacity is not None:
             errors += non_negative_quantity(obj.capacity, Path("capacity"))
-        if old is not None:
-            for path, new, before in (
-                ("nodeTopology", obj.node_topology, old.node_topology),
-                ("storageClassName", obj.storage_class_name, old.storage_class_name),
-            ):
-                if new != before:
-                    errors.append(field_errors.invalid(Path(path), new, IMMUTABLE))
-        return errors
+        return errors if old is None else errors + immutable_fields(obj, old, None, "nodeTopology", "storageClassName")
 
 
 class VolumeAttachmentStrategy(RuleStrategy[VolumeAttachment]):

@@ -1,8 +1,8 @@
 """Validate volume sources that pods and PersistentVolumes share, and their file paths and modes."""
 
 import re
-from typing import Any
 
+from mooring.admission.checks import required_fields
 from mooring.api import field_errors, names
 from mooring.api.base import Object
 from mooring.api.core_v1 import volume_source as vs
@@ -148,19 +148,6 @@ def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> list[Fi
     if source.kind not in (None, "Managed") and not source.disk_uri.startswith("https://"):
         errors.append(field_errors.not_supported(here, source.disk_uri, [blob]))
     return errors
-
-
-def required_fields(source: Object, path: Path, *fields: str) -> list[FieldError]:
-    """Return an error for each empty field, by JSON name."""
-    given = _by_json_name(source)
-    return [field_errors.required(path.child(name)) for name in fields if not given[name]]
-
-
-def _by_json_name(source: Object) -> dict[str, Any]:
-    return {
-        name: getattr(source, attribute)
-        for attribute, name in zip(source.__struct_fields__, source.__struct_encode_fields__, strict=True)
-    }
 
 
 def forbid_other_fields(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> list[FieldError]:

@@ -4,24 +4,67 @@ Each kind has a file of its own: ``deployment.py``, ``replica_set.py``, ``statef
 ``job.py``. ``pod/template.py`` validates the templates.
 """
 
-from mooring.admission.checks import is_zero, non_negative, number_or_percent
-from mooring.admission.pod.template import validate_template
+from typing import TypeVar
+
+import msgspec
+
+from mooring.admission.checks import is_zero, json_fields, number_or_percent
+from mooring.admission.pod.template import prepare_template, template_warnings, validate_template
+from mooring.admission.pod_security.enforcement import check_template
+from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
-from mooring.api import field_errors, label_selector, names
+from mooring.api import field_errors, label_selector, meta_v1, names
 from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 
+T = TypeVar("T", bound=meta_v1.Resource)
+
 SPEC = Path("spec")
 STATUS = Path("status")
 TEMPLATE = SPEC.child("template")
 LABELS_DIFFER = "`selector` does not match template `labels`"
-MORE_THAN_REPLICAS = "cannot be greater than status.replicas"
+MORE_THAN_READY = "cannot be greater than readyReplicas"
 _NAME_ADVICE = (
     "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
     "a DNS label is recommended: "
 )
+
+
+class TemplateStrategy(RuleStrategy[T]):
+    """The strategy of a kind with a pod template: drop gated fields of the template, warn about it, enforce Pod
+    Security on it."""
+
+    template_path = TEMPLATE
+    warns_about_name = True
+    """Whether a name that is no host name is worth a warning."""
+
+    def template_of(self, obj: T) -> PodTemplateSpec | None:
+        """Return the pod template; None for an object that lacks it."""
+        raise NotImplementedError(type(self).__name__)
+
+    def prepare_for_create(self, obj: T, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        self._prepare_template(obj, None, request)
+
+    def prepare_for_update(self, new: T, old: T, request: Request) -> None:
+        self._prepare_template(new, old, request)
+        super().prepare_for_update(new, old, request)
+
+    def _prepare_template(self, obj: T, old: T | None, request: Request) -> None:
+        if template := self.template_of(obj):
+            prepare_template(template, self.template_of(old) if old is not None else None, request)
+
+    def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
+        found = name_warnings(new.metadata) if self.warns_about_name and old is None else []
+        if template := self.template_of(new):
+            found += template_warnings(template, self.template_of(old) if old is not None else None, self.template_path)
+        return found
+
+    def admit(self, new: T, old: T | None, request: Request) -> None:
+        if template := self.template_of(new):
+            check_template(template, request)
 
 
 def validate_selector(
@@ -79,12 +122,17 @@ def is_nothing(value: int | str) -> bool:
     return is_zero(value) or (isinstance(value, str) and not value.rstrip("%").lstrip("+-").isdigit())
 
 
-def status_numbers(numbers: dict[str, int | None]) -> list[FieldError]:
-    return [error for name, value in numbers.items() for error in non_negative(value, STATUS.child(name))]
-
-
-def at_most(numbers: dict[str, int], limit: int, detail: str) -> list[FieldError]:
-    return [field_errors.invalid(STATUS.child(name), value, detail) for name, value in numbers.items() if value > limit]
+def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) -> list[FieldError]:
+    """Check that no count of `parts` exceeds `replicas`, nor `availableReplicas` the ready ones."""
+    counts = json_fields(status)
+    errors = [
+        field_errors.invalid(STATUS.child(name), counts[name], "cannot be greater than status.replicas")
+        for name in parts
+        if counts[name] > counts["replicas"]
+    ]
+    if counts["availableReplicas"] > counts["readyReplicas"]:
+        errors.append(field_errors.invalid(STATUS.child("availableReplicas"), counts["availableReplicas"], detail))
+    return errors
 
 
 def name_warnings(metadata: ObjectMeta) -> list[str]:

@@ -6,7 +6,7 @@ are dropped, as Kubernetes does with the gates at their defaults.
 
 import re
 
-from mooring.admission.checks import limit_bytes
+from mooring.admission.checks import immutable_fields, limit_bytes
 from mooring.admission.dra.capacity import validate_capacity
 from mooring.admission.dra.claim import validate_binding_conditions
 from mooring.admission.dra.names import (
@@ -79,8 +79,7 @@ class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
         errors = validate_driver_name(spec.driver, _SPEC.child("driver")) + _pool(spec.pool, _SPEC.child("pool"))
         if old is not None:
             errors += immutable(spec.pool.name, old.spec.pool.name, _SPEC.child("pool"), "name")
-            errors += immutable(spec.driver, old.spec.driver, _SPEC, "driver")
-            errors += immutable(spec.node_name, old.spec.node_name, _SPEC, "nodeName")
+            errors += immutable_fields(spec, old.spec, _SPEC, "driver", "nodeName")
         errors += _nodes(spec)
         if spec.shared_counters and spec.devices:
             detail = "only one of `sharedCounters` or `devices` is allowed"

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from mooring.admission import meta
+from mooring.admission.checks import required_fields
 from mooring.admission.persistent_volume_claim import validate_claim_spec
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
@@ -20,7 +21,6 @@ from mooring.admission.volume_sources import (
     local_path,
     non_reserved_path,
     pull_policy,
-    required_fields,
     validate_aws,
     validate_azure_disk,
     validate_csi_driver_name,
