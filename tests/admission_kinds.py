@@ -330,7 +330,7 @@ class Create:
     change: Tree
     problems: list[str] = field(default_factory=list)
 
-    def judged(self, options: AdmissionOptions = ON) -> list[str]:
+    def validate(self, options: AdmissionOptions = ON) -> list[str]:
         return create_problems(example(self.kind, self.change), options)
 
 
@@ -347,7 +347,7 @@ class Update:
     """The status that the stored object has got in the meantime."""
     subresource: str = ""
 
-    def judged(self, options: AdmissionOptions = ON, old_options: AdmissionOptions = ON) -> list[str]:
+    def validate(self, options: AdmissionOptions = ON, old_options: AdmissionOptions = ON) -> list[str]:
         old = stored(self.kind, self.old, old_options)
         tree = codec.to_tree(old)
         if self.status:

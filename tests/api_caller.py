@@ -104,8 +104,10 @@ class ApiCaller:
         except StatusError as error:
             return Answer(error.status.code, codec.encode(error.status))
         assert "watch" not in request.query, "use `watch`"
-        told = response.body if isinstance(response.body, bytes) else b"".join([part async for part in response.body])
-        return Answer(response.status, told, list(response.warnings))
+        reported = (
+            response.body if isinstance(response.body, bytes) else b"".join([part async for part in response.body])
+        )
+        return Answer(response.status, reported, list(response.warnings))
 
     async def get(self, url: str, **options: str) -> Answer:
         return await self.call("GET", url, **options)

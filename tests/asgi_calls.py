@@ -74,7 +74,7 @@ class Caller:
     def as_user(self, user: str, *groups: str) -> "Caller":
         return Caller(self.app, certificate(user, *groups))
 
-    def as_nobody(self) -> "Caller":
+    def as_anonymous(self) -> "Caller":
         return Caller(self.app, None)
 
     async def __call__(

@@ -156,11 +156,11 @@ class StockCluster:
     async def events(self, reason: str) -> list[str]:
         return [each.note for each in (await self.client.list(Event)).items if each.reason == reason]
 
-    async def until_told(self, reason: str) -> str:
-        async def is_told() -> bool:
+    async def until_reported(self, reason: str) -> str:
+        async def is_reported() -> bool:
             return bool(await self.events(reason))
 
-        await self.until(is_told)
+        await self.until(is_reported)
         return (await self.events(reason))[0]
 
 

@@ -102,8 +102,8 @@ class Caller:
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         }
         await self.app(scope, receive, send)
-        told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return Answer(sent[0]["status"], told, b"".join(message.get("body", b"") for message in sent[1:]))
+        reported = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return Answer(sent[0]["status"], reported, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
 @asynccontextmanager

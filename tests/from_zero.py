@@ -106,8 +106,8 @@ class WatcherFromZero:
         with self._counted():
             return self._batch(self._watcher.take(limit))
 
-    def listen(self, told: Callable[[], None]) -> None:
-        self._watcher.listen(told)
+    def listen(self, reported: Callable[[], None]) -> None:
+        self._watcher.listen(reported)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:

@@ -36,11 +36,11 @@ class StockKubelet:
             metadata = pod["metadata"]
             if metadata["uid"] not in self._seen:
                 self._seen.add(metadata["uid"])
-                verdicts[metadata["name"]] = await self._judge(pod)
+                verdicts[metadata["name"]] = await self._admission_error(pod)
                 await self._report(pod, verdicts[metadata["name"]])
         return verdicts
 
-    async def _judge(self, pod: dict[str, Any]) -> str:
+    async def _admission_error(self, pod: dict[str, Any]) -> str:
         node = (await self._api.get(f"/api/v1/nodes/{self._name}")).body
         labels, spec = node["metadata"].get("labels", {}), pod["spec"]
         if not stock_rules.meets_required(spec, labels, self._name):

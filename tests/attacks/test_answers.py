@@ -133,9 +133,9 @@ WARNINGS = [
 ]
 
 
-@pytest.mark.parametrize(("texts", "told"), [case[1:] for case in WARNINGS], ids=[case[0] for case in WARNINGS])
-def test_warnings(texts: list[str], told: list[str]) -> None:
-    assert limited_warnings(texts) == told
+@pytest.mark.parametrize(("texts", "reported"), [case[1:] for case in WARNINGS], ids=[case[0] for case in WARNINGS])
+def test_warnings(texts: list[str], reported: list[str]) -> None:
+    assert limited_warnings(texts) == reported
 
 
 def test_a_validation_stops_when_it_has_found_more_than_anybody_reads() -> None:

@@ -39,7 +39,7 @@ def test_a_pod_with_many_resources_goes_where_they_are(number: int) -> None:
     }
 
 
-def test_what_no_node_offers_is_missing_everywhere_and_told_in_order() -> None:
+def test_what_no_node_offers_is_missing_everywhere_and_reported_in_order() -> None:
     engine = Engine()
     engine.put(node("a", cpu="1", pods="0", resources={"example.com/b": "1"}))
     wanted = asking("wanted", {"cpu": 2, "example.com/a": 1, "example.com/b": 2, "example.com/c": 1})

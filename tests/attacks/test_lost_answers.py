@@ -58,7 +58,7 @@ async def two_servers(etcd: EtcdServers) -> AsyncIterator[tuple[EtcdStore, EtcdS
         await asyncio.gather(one.close(), two.close())
 
 
-async def test_a_swap_that_somebody_else_did_with_the_same_bytes_is_not_ours(etcd: EtcdServers) -> None:
+async def test_a_swap_by_another_client_with_the_same_bytes_is_not_ours(etcd: EtcdServers) -> None:
     async with two_servers(etcd) as (one, two, faults):
         first = await one.write(Put(KEY, b"5"))
         assert isinstance(first, Event)
@@ -69,7 +69,7 @@ async def test_a_swap_that_somebody_else_did_with_the_same_bytes_is_not_ours(etc
         assert [type(outcome) for outcome in outcomes] == [Event, Conflict]
 
 
-async def test_a_delete_that_somebody_else_did_is_not_ours(etcd: EtcdServers) -> None:
+async def test_a_delete_by_another_client_is_not_ours(etcd: EtcdServers) -> None:
     async with two_servers(etcd) as (one, two, faults):
         first = await one.write(Put(KEY, b"5"))
         assert isinstance(first, Event)
@@ -81,7 +81,7 @@ async def test_a_delete_that_somebody_else_did_is_not_ours(etcd: EtcdServers) ->
 
 
 @pytest.mark.parametrize("write", [Put(KEY, b"4", expect=1), Put(KEY, b"4"), Delete(KEY, expect=1)], ids=str)
-async def test_a_write_that_was_done_is_told_as_done(etcd: EtcdServers, write: Put | Delete) -> None:
+async def test_a_write_that_was_done_is_acknowledged(etcd: EtcdServers, write: Put | Delete) -> None:
     async with two_servers(etcd) as (one, two, faults):
         first = await one.write(Put(KEY, b"5"))
         assert isinstance(first, Event)
@@ -96,7 +96,7 @@ async def test_a_write_that_was_done_is_told_as_done(etcd: EtcdServers, write: P
         assert (found.mod_revision if found else None) == (outcome.revision if isinstance(write, Put) else None)
 
 
-async def test_clients_that_count_down_together_are_told_the_truth(etcd: EtcdServers) -> None:
+async def test_clients_that_count_down_together_get_true_answers(etcd: EtcdServers) -> None:
     async with two_servers(etcd) as (one, two, faults):
         start = 1000
         await one.write(Put(KEY, str(start).encode()))
@@ -126,9 +126,9 @@ async def test_clients_that_count_down_together_are_told_the_truth(etcd: EtcdSer
             each.share = 0.0
         final = await one.get(KEY)
         assert final is not None
-        told = sum(each.succeeded is True and each.expected is not None for each in history)
+        reported = sum(each.succeeded is True and each.expected is not None for each in history)
         unknown = sum(each.succeeded is None for each in history)
-        assert told <= start - int(final.value) <= told + unknown
+        assert reported <= start - int(final.value) <= reported + unknown
         assert is_linearizable(history, start)
 
 
@@ -146,6 +146,6 @@ HISTORIES = [
 
 
 @pytest.mark.parametrize(("steps", "fits"), [case[1:] for case in HISTORIES], ids=[case[0] for case in HISTORIES])
-def test_the_checker_tells_histories_apart(steps: list[tuple[Any, ...]], fits: bool) -> None:
+def test_the_checker_distinguishes_histories(steps: list[tuple[Any, ...]], fits: bool) -> None:
     history = [Operation(*step) for step in steps]
     assert is_linearizable(history, 5) is fits

@@ -74,7 +74,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
-async def test_a_log_that_was_damaged_is_refused_and_told(directory: Path, damage: Callable[[Path], None]) -> None:
+async def test_a_log_that_was_damaged_is_refused_and_reported(directory: Path, damage: Callable[[Path], None]) -> None:
     damage(directory / "state.db-wal")
     found, _ = SqliteSource(directory).examine()
     assert any("were acknowledged" in text for _, text in found), found
@@ -111,7 +111,7 @@ async def test_stores_from_before_there_was_a_mark_are_opened(directory: Path) -
     assert read_head(directory) == Head(WRITES + 1, 0, WRITES + 1, sum(range(WRITES + 2)))
 
 
-async def test_a_mark_that_is_damaged_is_told(directory: Path) -> None:
+async def test_a_mark_that_is_damaged_is_reported(directory: Path) -> None:
     (directory / HEAD).write_bytes(b"x" * 128)
     with pytest.raises(Damaged, match=HEAD):
         await SqliteStore.open(directory)

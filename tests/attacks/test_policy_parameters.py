@@ -16,7 +16,7 @@ WRITE = rule("create update patch", POLICIES, "admissionregistration.k8s.io")
 SECRETS = {"apiVersion": "v1", "kind": "Secret"}
 NAMED = {"name": "key", "namespace": "default", "parameterNotFoundAction": "Deny"}
 SELECTED = {"selector": {}, "parameterNotFoundAction": "Deny"}
-TELLS = "Object{metadata: Object.metadata{annotations: {'told': string(params.data.key)}}}"
+DISCLOSES = "Object{metadata: Object.metadata{annotations: {'told': string(params.data.key)}}}"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
 @pytest.mark.parametrize("sort", _SORTS)
 async def test_parameters_are_used_by(call: Caller, case: Case, sort: str) -> None:
-    policy, binding = validating("told", "false") if sort.startswith("validating") else mutating("told", TELLS)
+    policy, binding = validating("told", "false") if sort.startswith("validating") else mutating("told", DISCLOSES)
     policy["spec"]["paramKind"] = SECRETS
     binding["spec"]["paramRef"] = case.reference
     mallory = await user_with(call, WRITE, *case.rights)

@@ -23,7 +23,7 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 async def _audited(tmp_path: Path, user: str | None, path: str) -> dict[str, Any]:
     async with running(tmp_path, audit_log=tmp_path / "audit") as server:
         call = Caller(server.app, ADMIN)
-        await (call.as_user(user) if user else call.as_nobody())("GET", path)
+        await (call.as_user(user) if user else call.as_anonymous())("GET", path)
     line: dict[str, Any] = json.loads((tmp_path / "audit").read_text().splitlines()[-1])
     return line
 
@@ -115,7 +115,7 @@ def _is_hung_up_on(host: str, port: int, sent: bytes) -> bool:
     return True
 
 
-async def test_a_folder_in_place_of_a_kubeconfig_is_told(tmp_path: Path) -> None:
+async def test_a_folder_in_place_of_a_kubeconfig_is_reported(tmp_path: Path) -> None:
     (tmp_path / "admin.kubeconfig").mkdir()
     command = [sys.executable, "-m", "mooring", "apiserver", "--data-dir", str(tmp_path), "--port", "0"]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False, timeout=60)

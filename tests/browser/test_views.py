@@ -107,7 +107,7 @@ def test_the_keyboard_leads_past_the_menu_and_through_it(look: Look, address: st
 
 
 @pytest.mark.req("D.2")
-def test_a_square_of_the_map_tells_its_node_and_leads_there(look: Look, address: str) -> None:
+def test_a_square_of_the_map_names_its_node_and_links_to_it(look: Look, address: str) -> None:
     page = look().page
     page.goto(address)
     block = page.locator("svg.map").first
@@ -169,7 +169,7 @@ def test_a_scenario_is_built_and_run_by_clicking(look: Look, address: str) -> No
 
 
 @pytest.mark.req("D.7")
-def test_an_expression_is_judged_while_it_is_typed(look: Look, address: str) -> None:
+def test_an_expression_is_evaluated_while_it_is_typed(look: Look, address: str) -> None:
     page = look().page
     page.goto(f"{address}expressions")
     field = page.get_by_label("Expression or range")

@@ -34,7 +34,7 @@ def test_every_recorded_create_is_answered_as_recorded(result: Result) -> None:
 
 
 @pytest.mark.req("N.10")
-def test_kinds_of_the_newest_release_are_judged_as_its_server_judges_them() -> None:
+def test_kinds_of_the_newest_release_are_validated_as_by_its_server() -> None:
     """Recorded with tools/record_requests.py from kube-apiserver v1.37."""
     result = replay(str(DATA.with_name("kinds-of-1.37.jsonl")))
     assert result.failed == []
@@ -68,7 +68,7 @@ def recorded(tmp_path: Path, change: Any, name: str = "tol-000") -> str:
     ],
     ids=["code", "spec", "labels", "reason", "causes"],
 )
-def test_a_difference_is_told(tmp_path: Path, name: str, path: tuple[str, ...], value: Any, problem: str) -> None:
+def test_a_difference_is_reported(tmp_path: Path, name: str, path: tuple[str, ...], value: Any, problem: str) -> None:
     def change(case: Any) -> None:
         *steps, last = path
         for step in steps:
@@ -137,6 +137,6 @@ def test_requests_are_sent_to_a_server_as_recorded(server: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "nonsense", "http://127.0.0.1:1"])
-def test_a_server_that_cannot_be_reached_is_told(url: str) -> None:
+def test_a_server_that_cannot_be_reached_is_reported(url: str) -> None:
     with pytest.raises(UnreadableFileError, match=url):
         replay(str(DATA), "--server", url)

@@ -88,14 +88,14 @@ def differences(webhook: ScriptedWebhook, plane: RunningControlPlane, cases: lis
 
 
 @pytest.mark.req("X.9")
-def test_configurations_are_judged_as_recorded(webhook: ScriptedWebhook, plane: RunningControlPlane) -> None:
+def test_configurations_are_validated_as_recorded(webhook: ScriptedWebhook, plane: RunningControlPlane) -> None:
     cases = [case for case in CASES if not case["id"].startswith(("call-", "see"))]
     assert len(cases) > 150
     found = differences(webhook, plane, cases)
     assert not found, "\n".join(found)
 
 
-def told(reviews: list[Tree]) -> list[Tree]:
+def reported(reviews: list[Tree]) -> list[Tree]:
     """What of reviews is compared: all but what stands in objects, whose names and versions count."""
     found = []
     for review in reviews:
@@ -115,12 +115,12 @@ def _outline(obj: Tree | None) -> Any:
 
 
 @pytest.mark.req("X.9")
-def test_webhooks_are_told_what_was_recorded(webhook: ScriptedWebhook, plane: RunningControlPlane) -> None:
+def test_webhooks_are_sent_what_was_recorded(webhook: ScriptedWebhook, plane: RunningControlPlane) -> None:
     found = []
     for case in (case for case in CASES if case["id"].startswith("see")):
         webhook.reviews.clear()
         given = ask(plane, json.loads(webhook.named(json.dumps(case))))
-        wanted, got = told(case.get("reviews", [])), told(webhook.reviews)
+        wanted, got = reported(case.get("reviews", [])), reported(webhook.reviews)
         if case["id"].startswith("seen-") and wanted != got:
             found.append(f"{case['id']} ({given['code']}):\n    {wanted}\n    {got}")
     assert not found, "\n".join(found)

@@ -125,7 +125,7 @@ def test_a_patch_that_comes_too_late_does_nothing(plane: RunningControlPlane) ->
     assert spec["tolerations"][0]["value"] == "51"
 
 
-def test_a_live_server_tells_how_it_runs(tmp_path: Path) -> None:
+def test_a_live_server_reports_how_it_runs(tmp_path: Path) -> None:
     with RunningControlPlane(
         emulation_version="1.36",
         min_compatibility_version="1.34",

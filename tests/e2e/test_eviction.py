@@ -99,7 +99,7 @@ def test_a_deployment_goes_with_its_pods_in_the_foreground(kubectl: Kubectl) -> 
     assert kubectl("get", "pods,replicasets", "-l", "app=web", "-o", "name") == ""
 
 
-def test_a_deployment_leaves_its_pods_when_told(kubectl: Kubectl) -> None:
+def test_a_deployment_leaves_its_pods_on_request(kubectl: Kubectl) -> None:
     kubectl("create", "deployment", "left", "--image=app:1", "--replicas=2")
     kubectl("rollout", "status", "deployment/left", "--timeout=30s")
     kubectl("delete", "deployment", "left", "--cascade=orphan", "--timeout=30s")

@@ -271,7 +271,7 @@ def test_dumps_and_data_directories_give_the_same_answer(plane: RunningUp, kubec
     ],
     ids=["explain", "simulate", "audit", "explain all", "lint, which does without"],
 )
-def test_who_may_read_nothing_is_not_told_that_all_is_well(
+def test_a_user_who_may_read_nothing_does_not_read_that_all_is_well(
     plane: RunningUp, tmp_path: Path, words: list[str], code: int, message: str
 ) -> None:
     config = yaml.safe_load(plane.kubeconfig.read_text())
@@ -313,7 +313,7 @@ def test_raw_questions_that_mean_harm_are_refused(kubectl: Kubectl, path: str, r
     ],
     ids=["a name that is nearly right", "an unknown kind", "too many words", "a name among all namespaces"],
 )
-def test_what_is_wrong_is_told_in_a_sentence(plane: RunningUp, words: list[str], message: str) -> None:
+def test_what_is_wrong_is_reported_in_a_sentence(plane: RunningUp, words: list[str], message: str) -> None:
     command = [*EXPLAIN, *words, "--kubeconfig", str(plane.kubeconfig)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode in (1, 2)
@@ -321,7 +321,7 @@ def test_what_is_wrong_is_told_in_a_sentence(plane: RunningUp, words: list[str],
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_that_is_not_there_is_told(plane: RunningUp, tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_reported(plane: RunningUp, tmp_path: Path) -> None:
     config = tmp_path / "config"
     text = plane.kubeconfig.read_text()
     server = next(line.strip() for line in text.splitlines() if line.strip().startswith("server:"))
@@ -335,7 +335,7 @@ def test_a_server_that_is_not_there_is_told(plane: RunningUp, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("cpu", "flags", "code"), [("1", ("--fail-if", "pending"), 0), ("999", ("--fail-if", "pending"), 3), ("999", (), 0)]
 )
-def test_the_exit_code_tells_on_request_that_no_node_would_do(
+def test_the_exit_code_says_on_request_that_no_node_fits(
     plane: RunningUp, tmp_path: Path, cpu: str, flags: tuple[str, ...], code: int
 ) -> None:
     file = tmp_path / "pod.yaml"
@@ -363,7 +363,7 @@ def test_a_dump_is_one_file_that_answers_the_same_questions(plane: RunningUp, tm
     assert (head["missing"], head["server"]["version"]["gitVersion"]) == ({}, "v1.37.0")
 
 
-def test_a_dump_that_cannot_be_written_is_told(plane: RunningUp, tmp_path: Path) -> None:
+def test_a_dump_that_cannot_be_written_is_reported(plane: RunningUp, tmp_path: Path) -> None:
     file = tmp_path / "none" / "cluster.json"
     done = CliRunner().invoke(mooring, ["dump", str(file), "--kubeconfig", str(plane.kubeconfig)])
     assert done.exit_code == 1

@@ -147,7 +147,7 @@ def test_apply_removes_what_is_no_longer_there(kubectl: Kubectl) -> None:
     assert kubectl.get("cm", "c")["data"] == {"a": "1", "own": "3"}
 
 
-def test_server_side_apply_tells_conflicts_and_can_force(kubectl: Kubectl) -> None:
+def test_server_side_apply_reports_conflicts_and_can_force(kubectl: Kubectl) -> None:
     kubectl.apply(deployment(), flags=("--server-side",))
     kubectl("scale", "deploy", "web", "--replicas=7")
     conflict = kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(deployment()), code=1)
@@ -227,7 +227,7 @@ def test_delete_takes_what_a_label_selects_and_nothing_else(kubectl: Kubectl) ->
     assert kubectl("get", "deploy,pod", "-o", "name").split() == ["deployment.apps/other"]
 
 
-def test_what_nobody_may_do_is_said(kubectl: Kubectl) -> None:
+def test_what_no_user_may_do_is_reported(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "delete", "pods", "--as=nobody", code=1).strip() == "no"
     printed = kubectl("get", "pods", "--as=nobody", code=1)
     assert 'pods is forbidden: User "nobody" cannot list resource "pods" in API group ""' in printed

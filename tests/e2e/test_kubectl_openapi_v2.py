@@ -8,7 +8,7 @@ pytestmark = pytest.mark.req("S.1")
 GATEWAY = '{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "x"}}'
 
 
-def test_a_kind_that_does_not_exist_is_told(kubectl: Kubectl) -> None:
+def test_a_kind_that_does_not_exist_is_reported(kubectl: Kubectl) -> None:
     said = kubectl("apply", "-f", "-", stdin=GATEWAY, code=1)
     assert 'no matches for kind "Gateway" in version "gateway.networking.k8s.io/v1"' in said
 

@@ -336,7 +336,7 @@ def test_a_dump_of_a_real_cluster_can_be_simulated(tmp_path: Path) -> None:
     assert all(group["message"] for group in found["pending"])
 
 
-def test_the_report_is_written_also_when_nobody_reads_what_is_printed(tmp_path: Path) -> None:
+def test_the_report_is_written_also_when_the_reader_of_the_output_is_gone(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     command = [sys.executable, "-m", "mooring", "simulate", "--nodes", "2", "--html", str(report)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:

@@ -112,7 +112,7 @@ class TestProcesses:
         wait_until(lambda: _command(plane.children()[0]) != first)  # and not a fork with the locks of other threads
         assert plane.stop() == 0
 
-    def test_one_that_never_becomes_ready_is_told_and_ends_it(self, plane: RunningUp) -> None:
+    def test_one_that_never_becomes_ready_is_reported_and_ends_it(self, plane: RunningUp) -> None:
         (child,) = plane.children()
         os.kill(child, signal.SIGKILL)
         wait_until(lambda: plane.children() not in ([], [child]))
@@ -163,7 +163,7 @@ def test_on_a_terminal_one_line_shows_how_things_are() -> None:
     assert b"\r\x1b[K3 nodes \xc2\xb7 pods: none" in shown
 
 
-def test_it_goes_on_when_nobody_reads_what_it_says() -> None:
+def test_it_continues_when_the_reader_of_its_output_is_gone() -> None:
     plane = start_up("--ephemeral", "--nodes", "1")
     assert plane.process.stdout
     plane.process.stdout.close()
@@ -171,7 +171,7 @@ def test_it_goes_on_when_nobody_reads_what_it_says() -> None:
     assert plane.process.wait(20) == 0
 
 
-def test_a_port_for_metrics_that_is_in_use_is_told_by_the_second_process() -> None:
+def test_a_port_for_metrics_that_is_in_use_is_reported_by_the_second_process() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [*COMMAND, "--ephemeral", "--port", "0", "--metrics-port", port]

@@ -71,7 +71,7 @@ def test_a_data_directory_that_cannot_be_used(prepare: Callable[[Path], str], tm
     _fails((), tmp_path, 1, said)
 
 
-def test_a_lock_that_nobody_holds_is_no_hindrance(tmp_path: Path) -> None:
+def test_a_lock_without_a_holder_is_no_hindrance(tmp_path: Path) -> None:
     (tmp_path / "state.lock").write_text("4194304\n")
     _fails(("--bind-address", "192.0.2.1"), tmp_path, 1, "choose another --bind-address")  # the store was opened
 

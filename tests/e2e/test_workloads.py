@@ -107,9 +107,9 @@ def test_scale_and_describe(kubectl: Kubectl) -> None:
     kubectl("wait", "--for=condition=Available", "deploy/web", "--timeout=30s")
     kubectl("rollout", "status", "deploy/web", "--timeout=30s")
     assert "4/4" in kubectl("get", "deploy", "web")
-    told = kubectl("describe", "deploy", "web")
-    assert "from 1 to 4" in told
-    assert "NewReplicaSetAvailable" in told
+    reported = kubectl("describe", "deploy", "web")
+    assert "from 1 to 4" in reported
+    assert "NewReplicaSetAvailable" in reported
 
 
 def test_rollouts_of_a_stateful_set(kubectl: Kubectl) -> None:

@@ -134,7 +134,7 @@ def test_kube_scheduler_places_the_pod_after_the_change_from_the_page(look: Look
     assert shown.kubectl.get("pod", "on-ssd")["spec"]["nodeName"] == "node-0"
 
 
-def test_a_refusal_is_told_in_the_words_of_kube_apiserver(look: Look, shown: Shown) -> None:
+def test_a_refusal_is_reported_in_the_words_of_kube_apiserver(look: Look, shown: Shown) -> None:
     page = look().page
     page.goto(f"{shown.address}nodes/node-2")
     form = page.locator("#question form", has_text="Another taint")

@@ -55,11 +55,13 @@ PAIRS = [
 @pytest.mark.skipif(not FOLDER, reason="MOORING_MANIFESTS does not name a folder with manifests of others")
 @pytest.mark.parametrize(("start", "end", "true"), PAIRS)
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
-def test_what_is_told_of_published_manifests_is_true(project: Path, start: str, end: str, true: set[str]) -> None:
+def test_what_is_reported_about_published_manifests_is_true(
+    project: Path, start: str, end: str, true: set[str]
+) -> None:
     found = releases.audit(published(project), Crossing.between(start, end)).findings
-    told = {
+    reported = {
         f"{each.rule.id} {each.object.api_version} {each.object.kind} {re.sub(r'[0-9]+', '', each.field)}"
         for each in found
         if each.level is not Severity.INFO
     }
-    assert told - true == set()
+    assert reported - true == set()

@@ -33,8 +33,8 @@ def recording(kubectl: Kubectl, path: Path, *options: str) -> Iterator[None]:
     try:
         yield
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=30)
-        assert process.returncode == 0, told
+        _, reported = process.communicate(timeout=30)
+        assert process.returncode == 0, reported
     finally:
         process.kill()
 
@@ -63,8 +63,8 @@ def replayed(path: Path, *options: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "mooring", "simulate", "--trace", str(path), "--keep-placements", "-o", "json"]
     found = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
-    told: dict[str, Any] = json.loads(found.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(found.stdout)
+    return reported
 
 
 def test_what_kube_scheduler_did_is_recorded_and_replayed(tmp_path: Path) -> None:
@@ -86,10 +86,10 @@ def test_what_kube_scheduler_did_is_recorded_and_replayed(tmp_path: Path) -> Non
             eventually(lambda: has(path, ",bind,Pod,default,three,small"), 60)
         with recording(kubectl, secret, "--anonymise"):
             eventually(lambda: has(secret, ",add,Pod,"), 60)
-    told = replayed(path)
-    assert told["placements"] == {"default/one": "small", "default/two": "large", "default/three": "small"}
-    assert told["elsewhere"] == 0
-    assert told["numbers"]["running"] == 2
+    reported = replayed(path)
+    assert reported["placements"] == {"default/one": "small", "default/two": "large", "default/three": "small"}
+    assert reported["elsewhere"] == 0
+    assert reported["numbers"]["running"] == 2
     text = secret.read_text()
     assert not [word for word in ("small", "three", "registry.example") if word in text]
     assert replayed(secret)["numbers"]["running"] == 2

@@ -34,7 +34,7 @@ def short(name: str) -> str:
 
 
 @pytest.mark.req("U.1")
-def test_every_field_and_closed_value_is_what_the_server_of_the_newest_release_tells(tmp_path: Path) -> None:
+def test_every_field_and_closed_value_is_that_of_the_server_of_the_newest_release(tmp_path: Path) -> None:
     known, seen, wrong, closed = history(), set[str](), list[str](), 0
     with real_server(tmp_path) as kubectl:
         documents = [
@@ -101,8 +101,8 @@ def test_nothing_is_lost_of_what_a_server_fills_in_itself(tmp_path: Path) -> Non
     with real_server(tmp_path) as kubectl:
         kubectl.run("create", "serviceaccount", "default")
         kubectl("create", "-f", str(FOLDER / "ordinary.yaml"))
-        told = [str(each) for version in ("1.36", "1.35", "1.34") for each in alarms(kubectl, version)]
-    assert told == []
+        reported = [str(each) for version in ("1.36", "1.35", "1.34") for each in alarms(kubectl, version)]
+    assert reported == []
 
 
 def alarms(kubectl: Kubectl, version: str) -> list[Any]:

@@ -62,7 +62,7 @@ def test_as_many_tests_of_each_library_pass_as_are_wanted() -> None:
     assert {test.suite for test in tests} == set(WANTED) == set(clients.SUITES)
 
 
-def test_the_page_tells_of_every_failure_why() -> None:
+def test_the_page_gives_the_reason_of_every_failure() -> None:
     made = page()
     text = made.page()
     for test in made.tests():

@@ -19,7 +19,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "reported"),
     [
         pytest.param(("HEAD",), 2, "python -m benchmarks compare OLD NEW BENCHMARK…", id="too few words"),
         pytest.param(("nosuch", "HEAD", "cel"), 1, "invalid reference: nosuch", id="no such commit before"),
@@ -27,12 +27,12 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.param(("HEAD", "HEAD", "nosuch"), 1, "no such benchmark: nosuch", id="no such benchmark"),
     ],
 )
-def test_what_goes_wrong_is_told_and_nothing_is_left_behind(
-    arguments: tuple[str, ...], code: int, told: str, repository: Path, capfd: pytest.CaptureFixture[str]
+def test_an_error_is_reported_and_nothing_is_left_over(
+    arguments: tuple[str, ...], code: int, reported: str, repository: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert compare.run(arguments) == code
     said = capfd.readouterr().err
-    assert told in said
+    assert reported in said
     assert "Traceback" not in said
     left = subprocess.run(["git", "worktree", "list"], cwd=repository, check=True, capture_output=True, text=True)
     assert len(left.stdout.splitlines()) == 1

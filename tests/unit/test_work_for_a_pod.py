@@ -255,10 +255,10 @@ def test_the_work_of_scheduler_and_controllers() -> None:
 
     def renew() -> None:
         read = [lean_pods.read(msgspec.Raw(bytes(each).replace(b'"1"', b'"2"'))) for each in seen]
-        told = [
+        reported = [
             WatchEvent("MODIFIED", Pod(metadata=lean_pods.metadata_of(each, wire.PARTS)), since="1") for each in read
         ]
-        assert len(cache.apply(told)) == _PODS
+        assert len(cache.apply(reported)) == _PODS
 
     engine = Engine()
     for number in range(50):

@@ -386,7 +386,7 @@ def requests() -> Iterator[Tree]:
     yield from happenings()
 
 
-def told(reviews: list[Tree]) -> list[Tree]:
+def reported(reviews: list[Tree]) -> list[Tree]:
     """What webhooks were told, without what is another each time."""
     found = []
     for each in reviews:
@@ -410,7 +410,7 @@ def main() -> None:
                 time.sleep(5)  # a server takes a while to notice
             recorded = {**request, "response": {"code": code, "warnings": warnings, "body": steady(body)}}
             if request["id"].startswith("seen-"):
-                recorded["reviews"] = told(webhook.reviews)
+                recorded["reviews"] = reported(webhook.reviews)
             print(webhook.unnamed(json.dumps(recorded)))
 
 

@@ -59,9 +59,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 
 @pytest.mark.req("B.9", "B.10")
 @pytest.mark.parametrize(("account", "code"), [("mooring-bridge", 0), ("nobody", 1)])
-def test_check_tells_by_its_exit_code_whether_the_bridge_can_work(
-    account: str, code: int, installed: Installed
-) -> None:
+def test_the_exit_code_of_check_says_whether_the_bridge_can_work(account: str, code: int, installed: Installed) -> None:
     done = installed.checked(account)
     assert (done.returncode, done.stderr) == (code, "")
     (line,) = [line.split("   ") for line in done.stdout.splitlines() if line.startswith("the right to patch pods ")]
@@ -90,7 +88,7 @@ def test_a_format_without_check_is_a_wrong_call() -> None:
 
 
 @pytest.mark.req("B.9")
-def test_the_bridge_releases_pods_and_tells_of_mistakes_with_no_more_than_the_rights_it_ships_with(
+def test_the_bridge_releases_pods_and_reports_mistakes_with_no_more_than_the_rights_it_ships_with(
     installed: Installed,
 ) -> None:
     admin = installed.admin

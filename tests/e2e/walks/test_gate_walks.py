@@ -73,7 +73,7 @@ class Walk:
         before = await self.refusals(server)
         await server.merge(f"{DEPLOYMENTS}/owned", {"spec": {"replicas": self.replicas}})
         if not accepted:
-            await server.until(lambda: self.is_refused_anew(server, before))
+            await server.until(lambda: self.is_newly_refused(server, before))
             self.replicas -= 1
             await server.merge(f"{DEPLOYMENTS}/owned", {"spec": {"replicas": self.replicas}})
         elif placed:
@@ -106,7 +106,7 @@ class Walk:
             if event["reason"] == "FailedCreate" and self.use.refused in event["message"]
         }
 
-    async def is_refused_anew(self, server: Started, before: set[str]) -> bool:
+    async def is_newly_refused(self, server: Started, before: set[str]) -> bool:
         """Whether there is a refusal that an earlier phase of the walk has not told of."""
         return bool(await self.refusals(server) - before)
 

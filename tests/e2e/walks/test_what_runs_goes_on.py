@@ -168,10 +168,10 @@ async def test_everything_that_runs_goes_on_and_all_is_as_before_afterwards(tmp_
         await server.until(lambda: runs(server, "device-second"))  # no taint asks for the toleration
         await server.create(PODS, with_volume("again", "semver"))
 
-        async def is_told() -> bool:
+        async def is_reported() -> bool:
             return await conditions(server) == [["NodeAffinityNotJudged"]] * 2
 
-        await server.until(is_told)
+        await server.until(is_reported)
         assert await daemons(server) == before
         assert await runs(server, "volume-semver", "volume-cel", "device-first")
         assert await phase(server, "again") == "Pending"

@@ -201,7 +201,7 @@ WRONG: dict[str, tuple[str, str, Any, type[errors.StatusError], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_questions_are_told(plane: RunningControlPlane, name: str) -> None:
+def test_wrong_questions_are_reported(plane: RunningControlPlane, name: str) -> None:
     method, path, body, error, text = WRONG[name]
     with pytest.raises(error) as caught:
         asked(plane, path, method=method, body=body)

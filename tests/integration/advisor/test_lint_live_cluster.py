@@ -10,7 +10,7 @@ from mooring.cli.main import mooring
 from mooring.testing.control_plane import RunningControlPlane
 
 pytestmark = pytest.mark.req("S.5")
-NOBODY = ("scheduler", "controllers", "nodes")
+NO_WORKERS = ("scheduler", "controllers", "nodes")
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: web}]"
 GT = POD + ", tolerations: [{key: sla, operator: Gt, value: '5'}]}\n"
 OBJECTS = """\
@@ -44,7 +44,7 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: %s, resources: {requests:
 
 @pytest.fixture(scope="module")
 def newest() -> Iterator[RunningControlPlane]:
-    with RunningControlPlane(without=NOBODY) as plane:
+    with RunningControlPlane(without=NO_WORKERS) as plane:
         plane.create(OBJECTS)
         yield plane
 
@@ -52,7 +52,7 @@ def newest() -> Iterator[RunningControlPlane]:
 @pytest.fixture(scope="module")
 def older() -> Iterator[RunningControlPlane]:
     with RunningControlPlane(
-        without=NOBODY, emulation_version="1.36", runtime_config="storage.k8s.io/v1beta1=true"
+        without=NO_WORKERS, emulation_version="1.36", runtime_config="storage.k8s.io/v1beta1=true"
     ) as plane:
         yield plane
 

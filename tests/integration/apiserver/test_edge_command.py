@@ -36,7 +36,7 @@ def _fails(*flags: str) -> str:
     return done.stderr
 
 
-def test_it_says_where_it_is_and_stops_when_told(tmp_path: Path) -> None:
+def test_it_prints_its_address_and_stops_on_a_signal(tmp_path: Path) -> None:
     with running("--data-dir", str(tmp_path), "--port", "0") as (process, line):
         assert re.search(r"ready at https://127\.0\.0\.1:\d+; .*KUBECONFIG=.*admin\.kubeconfig", line)
         assert (tmp_path / "admin.kubeconfig").stat().st_mode & 0o777 == 0o600
@@ -55,7 +55,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["apiserver", "up"])
-def test_it_can_be_told_to_stop_while_it_waits_for_etcd(tmp_path: Path, command: str) -> None:
+def test_it_can_be_stopped_while_it_waits_for_etcd(tmp_path: Path, command: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)
         etcd = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -74,13 +74,13 @@ def test_it_can_be_told_to_stop_while_it_waits_for_etcd(tmp_path: Path, command:
     assert (process.returncode, said) == (0, "")
 
 
-def test_a_data_directory_in_use_is_told(tmp_path: Path) -> None:
+def test_a_data_directory_in_use_is_reported(tmp_path: Path) -> None:
     with running("--data-dir", str(tmp_path), "--port", "0") as (process, _):
         message = _fails("--data-dir", str(tmp_path), "--port", "0")
     assert f"is in use by process {process.pid}" in message
 
 
-def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = _fails("--data-dir", str(tmp_path), "--port", str(port))
@@ -101,20 +101,20 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
     ],
     ids=["version", "gate", "API", "token file", "audit log", "port", "flag", "empty directory"],
 )
-def test_what_is_wrong_with_a_flag_is_told(tmp_path: Path, flags: list[str], message: str) -> None:
+def test_what_is_wrong_with_a_flag_is_reported(tmp_path: Path, flags: list[str], message: str) -> None:
     assert message in _fails("--data-dir", str(tmp_path), *flags)
 
 
-def test_a_data_directory_that_is_a_file_is_told(tmp_path: Path) -> None:
+def test_a_data_directory_that_is_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert f"Directory '{tmp_path / 'file'}' is a file" in _fails("--data-dir", str(tmp_path / "file"))
 
 
-def test_a_data_directory_that_cannot_be_made_is_told() -> None:
+def test_a_data_directory_that_cannot_be_made_is_reported() -> None:
     assert "Error: /proc/none" in _fails("--data-dir", "/proc/none/data", "--port", "0")
 
 
-def test_a_damaged_store_is_told_and_left_alone(tmp_path: Path) -> None:
+def test_a_damaged_store_is_reported_and_left_alone(tmp_path: Path) -> None:
     with running("--data-dir", str(tmp_path), "--port", "0") as (process, _):
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0

@@ -172,7 +172,7 @@ async def test_a_connection_without_requests_is_closed_and_one_with_requests_is_
         watch.close()
 
 
-async def test_head_tells_the_length_and_sends_no_body(connection: Connection) -> None:
+async def test_head_sends_the_length_and_no_body(connection: Connection) -> None:
     connection.writer.write(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     head = await asyncio.wait_for(connection.reader.readuntil(b"\r\n\r\n"), 10)
     assert b"content-length: 2\r\n" in head
@@ -286,7 +286,7 @@ async def test_a_client_has_no_say_in_where_it_comes_from(tmp_path: Path) -> Non
     assert "192.0.2.7" not in (tmp_path / "audit.log").read_text()
 
 
-async def test_without_a_certificate_one_is_nobody(server: ApiServer, tmp_path: Path) -> None:
+async def test_a_client_without_a_certificate_is_anonymous(server: ApiServer, tmp_path: Path) -> None:
     connection = await Connection.open(server, _tls(tmp_path, client=None))
     assert (await connection.get("/version"))[0] == 200
     assert (await connection.get("/api/v1/namespaces"))[0] == 401
@@ -422,7 +422,7 @@ async def test_a_watch_ends_when_its_client_hangs_up(server: ApiServer, tmp_path
     assert (server.app.limiter.watches, server.app.resources.open_watches) == (0, 0)
 
 
-async def test_a_port_in_use_is_told(server: ApiServer, tmp_path: Path) -> None:
+async def test_a_port_in_use_is_reported(server: ApiServer, tmp_path: Path) -> None:
     port = int(server.url.rsplit(":", 1)[1])
     settings = ServerConfig(data_dir=tmp_path / "second", ephemeral=True, port=port)
     async with await ApiServer.open(settings) as second:
@@ -430,7 +430,7 @@ async def test_a_port_in_use_is_told(server: ApiServer, tmp_path: Path) -> None:
             await second.listen()
 
 
-async def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
+async def test_an_address_of_another_machine_is_reported(tmp_path: Path) -> None:
     settings = ServerConfig(data_dir=tmp_path, ephemeral=True, port=0, bind_address="192.0.2.1")
     async with await ApiServer.open(settings) as server:
         with pytest.raises(ListenError, match="this machine has no such address"):

@@ -16,7 +16,7 @@ VERSIONS = {
 
 
 @pytest.mark.parametrize("path", VERSIONS)
-async def test_events_that_expire_together_are_told_one_by_one(
+async def test_events_that_expire_together_are_sent_one_by_one(
     path: str, etcd: EtcdServers, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mooring.apiserver.registry.writing.EVENT_SECONDS", 1.0)
@@ -35,8 +35,8 @@ async def test_events_that_expire_together_are_told_one_by_one(
         listed = (await call("GET", path)).json
         assert [item["metadata"]["name"] for item in listed["items"]] == names
         async with call.stream(f"{path}?watch=1&resourceVersion={listed['metadata']['resourceVersion']}") as stream:
-            told = [await stream.next() for _ in names]
-    assert [event["type"] for event in told] == ["DELETED"] * 5
-    assert sorted(event["object"]["metadata"]["name"] for event in told) == names
-    assert {event["object"]["apiVersion"] for event in told} == {VERSIONS[path]}
-    assert len({event["object"]["metadata"]["resourceVersion"] for event in told}) == 1
+            reported = [await stream.next() for _ in names]
+    assert [event["type"] for event in reported] == ["DELETED"] * 5
+    assert sorted(event["object"]["metadata"]["name"] for event in reported) == names
+    assert {event["object"]["apiVersion"] for event in reported} == {VERSIONS[path]}
+    assert len({event["object"]["metadata"]["resourceVersion"] for event in reported}) == 1

@@ -30,7 +30,7 @@ class Ledger:
     """The name that each acknowledged revision wrote."""
     latest: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Revision and value of each object, as last acknowledged."""
-    told: list[int] = field(default_factory=list)
+    reported: list[int] = field(default_factory=list)
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the server has acknowledged something in this round."""
 
@@ -83,13 +83,13 @@ async def batch_writes(server: RunningServer, ledger: Ledger, number: int, turn:
 
 async def follow(server: RunningServer, ledger: Ledger, seconds: float | None = None) -> None:
     """Watch from the last event on, until the server is gone or the time is over."""
-    after = ledger.told[-1] if ledger.told else 1
+    after = ledger.reported[-1] if ledger.reported else 1
     limit = f"&timeoutSeconds={seconds:.0f}" if seconds else ""
     try:
         async with await RawClient.connect(server) as client:
             async for event in client.watch(f"{MAPS}?watch=1&resourceVersion={after}{limit}"):
                 assert event["type"] != "ERROR", event
-                ledger.told.append(int(event["object"]["metadata"]["resourceVersion"]))
+                ledger.reported.append(int(event["object"]["metadata"]["resourceVersion"]))
     except BROKEN:
         return
 
@@ -105,10 +105,10 @@ async def check(server: RunningServer, ledger: Ledger) -> None:
         if there == revision:
             assert item["data"]["n"] == value
     async with asyncio.timeout(60):
-        while max(ledger.told, default=0) < max(ledger.written, default=0):
+        while max(ledger.reported, default=0) < max(ledger.written, default=0):
             await follow(server, ledger, seconds=1)
-    assert ledger.told == sorted(set(ledger.told)), "an event came twice or out of order"
-    assert not set(ledger.written) - set(ledger.told), "an acknowledged write was never told"
+    assert ledger.reported == sorted(set(ledger.reported)), "an event came twice or out of order"
+    assert not set(ledger.written) - set(ledger.reported), "an acknowledged write was never told"
     assert int(listed["metadata"]["resourceVersion"]) >= max(ledger.written, default=0)
 
 

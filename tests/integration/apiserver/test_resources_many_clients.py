@@ -55,8 +55,8 @@ async def test_every_one_of_many_watchers_hears_of_a_change(server: RunningServe
     async with await RawClient.connect(server) as writer:
         await writer.request("POST", MAPS, {"metadata": {"name": "quiet"}})
         await writer.request("POST", MAPS, {"metadata": {"name": "loud"}})
-    told = await asyncio.wait_for(asyncio.gather(*tasks), 30)
-    assert told == ["ADDED loud"] * WATCHERS
+    reported = await asyncio.wait_for(asyncio.gather(*tasks), 30)
+    assert reported == ["ADDED loud"] * WATCHERS
 
 
 async def test_watchers_that_come_and_go_leave_nothing_behind(server: RunningServer) -> None:
@@ -113,9 +113,9 @@ async def test_many_label_values_are_listed_and_watched(server: RunningServer) -
     last = LABEL_VALUES - 1
     async with await RawClient.connect(server) as watcher:
         watch = watcher.watch(f"{MAPS}?watch=1&labelSelector=value%3Dv{last}")
-        told = asyncio.ensure_future(anext(watch))
+        reported = asyncio.ensure_future(anext(watch))
         await for_each_label(server, create)
-        assert (await asyncio.wait_for(told, 10))["object"]["metadata"]["name"] == f"label-{last}"
+        assert (await asyncio.wait_for(reported, 10))["object"]["metadata"]["name"] == f"label-{last}"
     async with await RawClient.connect(server) as client:
         begun = time.monotonic()
         code, listed = await client.request("GET", f"{MAPS}?labelSelector=value%3Dv{last}")
@@ -149,7 +149,7 @@ async def for_each_label(
     await asyncio.gather(*(some(first + start) for start in range(clients)))
 
 
-async def test_a_client_that_sends_slowly_holds_up_nobody(server: RunningServer) -> None:
+async def test_a_client_that_sends_slowly_delays_no_other(server: RunningServer) -> None:
     host, port = server.address
     _, slow = await asyncio.open_connection(host, port, ssl=server.tls())
     slow.write(f"POST {MAPS} HTTP/1.1\r\nhost: test\r\ncontent-length: 1000\r\n\r\n".encode())

@@ -88,7 +88,9 @@ async def test_a_log_is_asked_for_in_the_kubelets_words(server: RunningServer, k
     }
 
 
-async def test_what_a_kubelet_refuses_is_told_with_its_words(server: RunningServer, kubelet: StandInKubelet) -> None:
+async def test_what_a_kubelet_refuses_is_reported_with_its_words(
+    server: RunningServer, kubelet: StandInKubelet
+) -> None:
     kubelet.answer = text('container "c" in pod "web" is waiting to start: ContainerCreating', "400 Bad Request")
     async with await RawClient.connect(server) as client:
         code, status = await client.request("GET", f"{PODS}/web/log")
@@ -116,7 +118,7 @@ async def test_a_followed_log_comes_as_it_is_written(server: RunningServer, kube
     ("protocol", "said"),
     [("binary.k8s.io", b"\x82\x05hello"), ("", b"\x82\x05hello"), ("base64.binary.k8s.io", b"\x81\x08aGVsbG8=")],
 )
-async def test_a_log_is_told_in_messages_to_who_wants_them(
+async def test_a_log_is_sent_in_messages_to_clients_that_ask_for_them(
     server: RunningServer, kubelet: StandInKubelet, protocol: str, said: bytes
 ) -> None:
     async with await UpgradedClient.websocket(server, f"{PODS}/web/log", protocol) as client:
@@ -126,7 +128,7 @@ async def test_a_log_is_told_in_messages_to_who_wants_them(
     assert not [name for name, _ in kubelet.asked[-1].headers if name.startswith(("upgrade", "sec-"))]
 
 
-async def test_a_log_in_a_protocol_that_nobody_knows_is_refused_before_the_kubelet_is_asked(
+async def test_a_log_in_an_unknown_protocol_is_refused_before_the_kubelet_is_asked(
     server: RunningServer, kubelet: StandInKubelet
 ) -> None:
     async with await UpgradedClient.websocket(server, f"{PODS}/web/log", "v5.channel.k8s.io") as client:
@@ -260,7 +262,7 @@ async def test_a_client_that_leaves_ends_the_kubelets_connection(
     await asyncio.wait_for(left.wait(), 10)
 
 
-async def test_a_dead_node_is_told_of_in_seconds(server: RunningServer, kubelet: StandInKubelet) -> None:
+async def test_a_dead_node_is_reported_in_seconds(server: RunningServer, kubelet: StandInKubelet) -> None:
     await create_node(server, "dead", 1, [])
     await create_pod(server, "on-dead", "dead")
     began = time.monotonic()

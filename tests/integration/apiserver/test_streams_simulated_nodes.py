@@ -65,7 +65,7 @@ async def test_a_command_ends_with_its_exit_code(server: RunningServer, protocol
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
-async def test_input_comes_back_and_its_end_is_told_in_v5(server: RunningServer) -> None:
+async def test_input_comes_back_and_its_end_is_sent_in_v5(server: RunningServer) -> None:
     async with await UpgradedClient.websocket(server, CAT) as client:
         await client.send(0, b"one")
         assert await client.message() == (1, b"one")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from group_writes import (
     ADMIN,
     PODS,
-    SOMEBODY,
+    WRITER,
     Json,
     allow,
     deletion,
@@ -85,7 +85,7 @@ async def apart(server: ApiServer, write: Json) -> Json:
     return answer
 
 
-async def told(server: ApiServer, path: str, after: str) -> list[Json]:
+async def reported(server: ApiServer, path: str, after: str) -> list[Json]:
     """What is told to who watches pods, since a version."""
     query = {"watch": ["true"], "resourceVersion": [after], "timeoutSeconds": ["5"]}
     response = await server.app.respond(Request(method="GET", path=path, query=query, user=ADMIN))
@@ -106,7 +106,7 @@ async def compare(server: ApiServer, number: int, setup: Iterator[list[Json]], e
     answers = await written(server, *(moved(both[0], each) for each in ends))
     singly = [await apart(server, moved(both[1], each)) for each in ends]
     assert nameless(answers, both) == nameless(singly, both)
-    seen = [await told(server, path, before) for path in paths if any(each["code"] < 300 for each in answers)]
+    seen = [await reported(server, path, before) for path in paths if any(each["code"] < 300 for each in answers)]
     assert nameless([_by_pod(events) for events in seen[:1]], both) == nameless(list(map(_by_pod, seen[1:])), both)
     listed = [(await got(server, path))["items"] for path in paths]
     assert nameless(listed[0], both) == nameless(listed[1], both)
@@ -131,7 +131,7 @@ async def test_who_watches_sees_how_a_pod_ended_before_it_goes(server: ApiServer
     await written(server, deletion("a"), deletion("b"))
     before = (await got(server, PODS))["metadata"]["resourceVersion"]
     assert [answer["code"] for answer in await written(server, end("a"), end("b"))] == [200, 200]
-    events = _by_pod(await told(server, PODS, before))
+    events = _by_pod(await reported(server, PODS, before))
     for name in "ab":
         assert [(each["type"], each["object"]["status"]["phase"]) for each in events[name]] == [
             ("MODIFIED", "Succeeded"),
@@ -143,7 +143,7 @@ async def test_who_watches_sees_how_a_pod_ended_before_it_goes(server: ApiServer
 async def test_who_may_not_delete_has_written_the_status_nevertheless(server: ApiServer) -> None:
     await allow(server, {"verbs": ["update"], "apiGroups": [""], "resources": ["pods/status"]})
     await written(server, pod("a"))
-    answers = await written(server, end("a"), end("b"), user=SOMEBODY)
+    answers = await written(server, end("a"), end("b"), user=WRITER)
     assert [answer["code"] for answer in answers] == [403, 404]
     assert (await got(server, f"{PODS}/a"))["status"]["phase"] == "Succeeded"
 

@@ -17,7 +17,7 @@ from mooring.apiserver.server import ApiServer
 pytestmark = pytest.mark.req("S.1")
 ADMIN = UserInfo(username="kubernetes-admin", groups=["system:masters", "system:authenticated"])
 CONTROLLERS = users.authenticated(users.CONTROLLERS)
-SOMEBODY = users.authenticated("somebody")
+WRITER = users.authenticated("somebody")
 POD = {"containers": [{"name": "c", "image": "app:1"}]}
 
 
@@ -129,7 +129,7 @@ async def test_each_write_is_authorised_by_itself(server: ApiServer) -> None:
 
 
 async def test_who_has_no_right_to_groups_gets_none(server: ApiServer) -> None:
-    status, answer = await sent(server, create("a"), user=SOMEBODY)
+    status, answer = await sent(server, create("a"), user=WRITER)
     assert (status, answer["reason"]) == (403, "Forbidden")
 
 
@@ -189,7 +189,7 @@ async def test_each_write_is_counted_and_audited(server: ApiServer, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("writes", "told"),
+    ("writes", "reported"),
     [
         ([{"method": "GET", "path": "/api/v1/pods"}], "GET /api/v1/pods writes no object"),
         ([{"method": "POST", "path": "/writes", "body": {"items": []}}], "POST /writes writes no object"),
@@ -216,11 +216,11 @@ async def test_each_write_is_counted_and_audited(server: ApiServer, tmp_path: Pa
     ],
 )
 async def test_what_is_no_group_of_writes_is_refused_as_a_whole(
-    server: ApiServer, writes: list[Any], told: str
+    server: ApiServer, writes: list[Any], reported: str
 ) -> None:
     status, answer = await sent(server, *writes)
     assert status in {400, 413}
-    assert told in answer["message"]
+    assert reported in answer["message"]
 
 
 async def test_an_update_and_the_deletion_that_follows_are_both_counted_and_audited(
@@ -250,7 +250,7 @@ async def test_what_reaches_into_a_node_is_refused_in_a_group(server: ApiServer)
     assert await codes(server, create("a"), exec_) == [201, 400]
 
 
-async def test_nobody_sends_groups_on_behalf_of_others(server: ApiServer) -> None:
+async def test_no_user_sends_groups_on_behalf_of_others(server: ApiServer) -> None:
     status, answer = await sent(server, create("a"), behalf="kubernetes-admin")
     assert status == 400
     assert "impersonation" in answer["message"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from group_writes import (
     PODS,
-    SOMEBODY,
+    WRITER,
     Json,
     allow,
     deletion,
@@ -61,9 +61,9 @@ def daemon(number: int) -> Json:
 
 def event(name: str, **fields: Any) -> Json:
     regarding = {"kind": "Pod", "namespace": "default", "name": name}
-    told = {"eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "k", "reportingInstance": "k"}
+    reported = {"eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "k", "reportingInstance": "k"}
     body = {"metadata": {"name": name, "namespace": "default"}, "regarding": regarding, "type": "Normal"}
-    said = {**body, **told, "action": "Started", "reason": "Started", **fields}
+    said = {**body, **reported, "action": "Started", "reason": "Started", **fields}
     return {"method": "POST", "path": "/apis/events.k8s.io/v1/namespaces/default/events", "body": said}
 
 
@@ -183,15 +183,15 @@ async def test_batches_that_write_the_same_pods_at_once_are_both_executed(server
         assert (found["status"]["phase"], found["metadata"]["deletionGracePeriodSeconds"]) == ("Running", 30)
 
 
-async def test_an_answer_that_nobody_reads_has_no_object(server: ApiServer) -> None:
+async def test_an_answer_that_no_client_reads_has_no_object(server: ApiServer) -> None:
     unread = [{**write, "omitBody": True} for write in (pod("a"), pod("b"), pod("a"))]
     answers = await written(server, *unread)
     assert [answer["code"] for answer in answers] == [201, 201, 409]
     for name, answer in zip("ab", answers, strict=False):
-        told = answer["body"]["metadata"]
+        reported = answer["body"]["metadata"]
         assert answer["body"].keys() == {"metadata"}
-        assert told == {field: (await got(server, f"{PODS}/{name}"))["metadata"][field] for field in told}
-        assert told.keys() == {"name", "namespace", "uid", "resourceVersion"}
+        assert reported == {field: (await got(server, f"{PODS}/{name}"))["metadata"][field] for field in reported}
+        assert reported.keys() == {"name", "namespace", "uid", "resourceVersion"}
     assert answers[2]["body"]["reason"] == "AlreadyExists"
     for writes in (
         [status("a"), status("b")],
@@ -205,7 +205,7 @@ async def test_an_answer_that_nobody_reads_has_no_object(server: ApiServer) -> N
 async def test_a_right_to_some_names_is_a_right_to_those(server: ApiServer) -> None:
     await allow(server, {"verbs": ["update"], "apiGroups": [""], "resources": ["pods/status"], "resourceNames": ["a"]})
     await written(server, pod("a"), pod("b"))
-    answers = await written(server, status("a"), status("b"), user=SOMEBODY)
+    answers = await written(server, status("a"), status("b"), user=WRITER)
     assert [answer["code"] for answer in answers] == [200, 403]
 
 

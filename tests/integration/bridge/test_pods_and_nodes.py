@@ -54,7 +54,7 @@ async def _tolerates(cluster: StockCluster, name: str, value: str) -> bool:
 
 @pytest.mark.req("B.6")
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ({annotations.TOLERATIONS: BAD}, "metadata.annotations[constraints.mooring.dev/tolerations][0].value"),
         ({annotations.NODE_AFFINITY: "{"}, "metadata.annotations[constraints.mooring.dev/node-affinity]"),
@@ -62,12 +62,12 @@ async def _tolerates(cluster: StockCluster, name: str, value: str) -> bool:
     ],
     ids=["a value that is not valid", "no YAML", "a gate without constraints"],
 )
-async def test_what_is_wrong_keeps_the_gate_until_it_is_mended(given: Mapping[str, str | None], told: str) -> None:
+async def test_what_is_wrong_keeps_the_gate_until_it_is_mended(given: Mapping[str, str | None], reported: str) -> None:
     async with stock_cluster() as cluster, cluster.bridged():
         pod = gated("web", [SLA])
         pod.metadata.annotations = {key: text for key, text in given.items() if text is not None}
         await cluster.create(pod)
-        assert told in await cluster.until_told("InvalidConstraints")
+        assert reported in await cluster.until_reported("InvalidConstraints")
         assert plan.is_gated(await cluster.find("web"))
         await cluster.annotate("web", dict.fromkeys(given) | {annotations.TOLERATIONS: json.dumps([SLA])})
         await cluster.until_released("web")
@@ -183,7 +183,7 @@ async def test_annotations_changed_after_the_release_have_no_effect() -> None:
             await cluster.until_released("web")
             wide = json.dumps([{"key": "sla", "operator": "Exists"}])
             await cluster.annotate("web", {annotations.TOLERATIONS: wide, annotations.NODE_AFFINITY: None})
-            assert "make a new pod instead" in await cluster.until_told("ConstraintsChanged")
+            assert "make a new pod instead" in await cluster.until_reported("ConstraintsChanged")
             await cluster.taint("a", "sla=940:NoExecute")
             await cluster.node("b", {"kernel": "6.2.0"})
             await cluster.until_labelled("b", 1)  # what it was released with still counts
@@ -237,7 +237,7 @@ async def test_a_node_that_flaps_between_values_makes_no_pod_grow() -> None:
 @pytest.mark.req("B.8")
 @pytest.mark.parametrize("restarted", [False, True], ids=["at once", "after a restart"])
 @pytest.mark.parametrize("how", ["deleted", "ended"])
-async def test_labels_that_nobody_needs_are_taken_away(how: str, *, restarted: bool) -> None:
+async def test_labels_that_no_pod_needs_are_removed(how: str, *, restarted: bool) -> None:
     async def end() -> None:
         if how == "deleted":
             await cluster.client.delete(Pod, "one", "default")
@@ -262,7 +262,7 @@ async def test_labels_that_nobody_needs_are_taken_away(how: str, *, restarted: b
 
 
 @pytest.mark.req("B.3", "B.7")
-async def test_a_node_that_is_being_deleted_holds_nobody_up() -> None:
+async def test_a_node_that_is_being_deleted_delays_no_pod() -> None:
     async with stock_cluster() as cluster:
         await cluster.node("a", {"kernel": "6.1.0"})
         await cluster.client.patch(Node, "a", {"metadata": {"finalizers": ["example.org/wait"]}}, type=PatchType.MERGE)
@@ -273,7 +273,7 @@ async def test_a_node_that_is_being_deleted_holds_nobody_up() -> None:
 
 
 @pytest.mark.req("B.9")
-async def test_a_cluster_that_forbids_something_is_told_and_the_bridge_goes_on_once_it_is_allowed(
+async def test_what_a_cluster_forbids_is_reported_and_the_bridge_continues_once_it_is_allowed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     user = UserInfo(username="bridge", groups=["system:authenticated"])
@@ -359,7 +359,7 @@ async def test_a_namespace_may_put_few_labels_on_nodes(monkeypatch: pytest.Monke
                 await cluster.create(gated(f"p{number}", required=[newer_than(f"{number}.0")]))
                 await cluster.until_released(f"p{number}")
             await cluster.create(gated("beyond", required=[newer_than("5.0")]))
-            assert "2 distinct node constraints" in await cluster.until_told("TooManyConstraints")
+            assert "2 distinct node constraints" in await cluster.until_reported("TooManyConstraints")
             assert plan.is_gated(await cluster.find("beyond"))
             assert len(await cluster.bridge_labels("a")) == 2
             await cluster.client.delete(Pod, "p0", "default", grace_period_seconds=0)

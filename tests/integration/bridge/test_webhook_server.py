@@ -222,7 +222,7 @@ async def test_a_hostile_body_is_answered(path: str, body: bytes, status: int) -
         assert (await post(one.port, trusted, path, body))[0] == status
 
 
-async def test_an_address_that_is_taken_is_told() -> None:
+async def test_an_address_that_is_taken_is_reported() -> None:
     async with stock_cluster() as cluster, server(cluster) as one:
         other = WebhookServer(cluster.client, address="127.0.0.1", port=one.port, namespace="default", service="bridge")
         with pytest.raises(OSError, match="choose another --webhook-port"):
@@ -263,7 +263,7 @@ class Configurations:
 
 
 @pytest.mark.req("B.5", "B.7")
-async def test_configurations_that_are_replaced_are_told_again_whom_to_trust() -> None:
+async def test_configurations_that_are_replaced_get_the_authority_again() -> None:
     async with stock_cluster() as cluster:
         clock, configurations = MockClock(), Configurations(cluster)
         client = configurations.client(clock)

@@ -173,7 +173,7 @@ async def test_status_is_written_apart(client: Client) -> None:
     assert (updated.status.phase, updated.spec.active_deadline_seconds) == ("Running", None)
 
 
-async def test_a_watch_tells_what_happens(client: Client) -> None:
+async def test_a_watch_reports_what_happens(client: Client) -> None:
     start = (await client.list(Pod)).resource_version
     await client.create(pod("a"))
     await client.delete(Pod, "a", "default")
@@ -365,13 +365,13 @@ async def test_new_connections_resume_a_session_and_are_known_by_the_same_certif
 @pytest.mark.req("S.6")
 async def test_neither_connection_nor_session_of_another_certificate_is_used(server: ApiServer) -> None:
     honest = load(server.kubeconfig())
-    nobody = HttpsTransport(Connection(honest.server, certificate_authority=honest.certificate_authority))
+    without_identity = HttpsTransport(Connection(honest.server, certificate_authority=honest.certificate_authority))
     admin = await honest.credentials.current()
-    channel = await nobody._connect(admin)
-    nobody._use_identity(Credential())  # while a request is under way, the credentials change
-    await channel.ask(nobody._serialized(Request("GET", "/version"), admin)).end
-    nobody._release(channel)
-    async with Client(nobody, user_agent="t") as client:
+    channel = await without_identity._connect(admin)
+    without_identity._use_identity(Credential())  # while a request is under way, the credentials change
+    await channel.ask(without_identity._serialized(Request("GET", "/version"), admin)).end
+    without_identity._release(channel)
+    async with Client(without_identity, user_agent="t") as client:
         with pytest.raises((errors.Unauthorized, errors.Forbidden)):
             await client.get(Namespace, "default")
 
@@ -379,8 +379,8 @@ async def test_neither_connection_nor_session_of_another_certificate_is_used(ser
 @pytest.mark.req("S.6")
 async def test_without_credentials_there_is_nothing_to_see(server: ApiServer) -> None:
     honest = load(server.kubeconfig())
-    nobody = Connection(honest.server, certificate_authority=honest.certificate_authority)
-    async with Client(HttpsTransport(nobody), user_agent="t") as client:
+    without_identity = Connection(honest.server, certificate_authority=honest.certificate_authority)
+    async with Client(HttpsTransport(without_identity), user_agent="t") as client:
         with pytest.raises((errors.Unauthorized, errors.Forbidden)):
             await client.get(Namespace, "default")
 

@@ -71,7 +71,7 @@ def test_a_controller_that_does_not_exist_is_a_wrong_call(tmp_path: Path) -> Non
     assert "there is no controller nothing: there are" in result.output
 
 
-def test_a_missing_kubeconfig_is_told(tmp_path: Path) -> None:
+def test_a_missing_kubeconfig_is_reported(tmp_path: Path) -> None:
     result = CliRunner().invoke(controllers, ["--kubeconfig", str(tmp_path / "none"), "--port", "-1"])
     assert result.exit_code == 1
     assert str(tmp_path / "none") in result.output

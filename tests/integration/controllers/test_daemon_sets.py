@@ -167,7 +167,7 @@ async def test_with_surge_the_new_pod_starts_beside_the_old_one(tmp_path: Path) 
         assert await images(c) == ["nginx:2"] * 3
 
 
-async def test_on_delete_waits_for_somebody_to_delete_pods(tmp_path: Path) -> None:
+async def test_on_delete_waits_for_a_user_to_delete_pods(tmp_path: Path) -> None:
     async with cluster(tmp_path, CONTROLLERS) as c:
         await add_node(c, "a")
         await c.create(DaemonSet, "ds", spec(strategy={"type": "OnDelete"}))
@@ -271,7 +271,7 @@ KEPT = [
 
 @pytest.mark.req("5721.6")
 @pytest.mark.parametrize("case", KEPT, ids=lambda case: case.name)
-async def test_what_can_be_judged_still_counts(case: Kept, tmp_path: Path) -> None:
+async def test_what_can_be_evaluated_still_counts(case: Kept, tmp_path: Path) -> None:
     async with cluster(tmp_path, CONTROLLERS) as c:
         await add_node(c, "n", kernel="6.1.0", pool="a")
         await c.create(DaemonSet, "ds", spec(**case.pod))

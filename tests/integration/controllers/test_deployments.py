@@ -66,8 +66,8 @@ async def test_a_rollout_and_the_way_back(tmp_path: Path) -> None:
         assert (await condition(c, "Progressing")).reason == "NewReplicaSetAvailable"
         assert (await condition(c, "Available")).reason == "MinimumReplicasAvailable"
         await c.rest()
-        told = {event.note for event in await c.all(Event) if event.reason == "ScalingReplicaSet"}
-        assert f"Scaled up replica set {first.metadata.name} from 0 to 3" in told
+        reported = {event.note for event in await c.all(Event) if event.reason == "ScalingReplicaSet"}
+        assert f"Scaled up replica set {first.metadata.name} from 0 to 3" in reported
 
 
 async def test_a_rolling_update_stays_within_its_bounds(tmp_path: Path) -> None:

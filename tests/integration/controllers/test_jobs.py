@@ -308,7 +308,7 @@ async def test_what_happens_while_a_job_still_runs(policy: str, tmp_path: Path) 
         assert len((await c.get(CronJob, "cron")).status.active) == len(CONCURRENCY[policy])
 
 
-async def test_times_missed_while_nobody_worked_are_made_up_for_once(tmp_path: Path) -> None:
+async def test_times_missed_without_a_leader_are_caught_up_once(tmp_path: Path) -> None:
     clock = MockClock(MIDNIGHT)
     async with cluster(tmp_path, ["job", "cronjob"], clock=clock, runs=ends("Succeeded")) as c:
         await c.create(CronJob, "cron", cron())

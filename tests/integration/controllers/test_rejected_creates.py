@@ -81,7 +81,7 @@ async def test_the_server_is_left_alone_ever_longer(tmp_path: Path) -> None:
     assert without >= MINUTES * 60 / NEWS_SECONDS
 
 
-async def test_people_are_told_once_and_the_status_says_why(tmp_path: Path) -> None:
+async def test_one_event_is_recorded_and_the_status_says_why(tmp_path: Path) -> None:
     async with after_rollback(tmp_path) as c:
         await attempts_while_time_passes(c)
         (owner,) = await c.all(ReplicaSet)
@@ -89,8 +89,8 @@ async def test_people_are_told_once_and_the_status_says_why(tmp_path: Path) -> N
         assert (failure.type, failure.status, failure.reason) == ("ReplicaFailure", "True", "FailedCreate")
         assert "tolerations[0].operator" in failure.message
         deployment = await c.get(Deployment, "web")
-        told = {each.type: each.reason for each in deployment.status.conditions}
-        assert told["ReplicaFailure"] == "FailedCreate"
+        reported = {each.type: each.reason for each in deployment.status.conditions}
+        assert reported["ReplicaFailure"] == "FailedCreate"
         assert deployment.status.available_replicas == 2
         await c.stop()  # writes the series as it stands
         (event,) = [event for event in await c.all(Event) if event.reason == "FailedCreate"]
@@ -115,8 +115,8 @@ async def test_a_replica_set_that_is_refused_is_tried_ever_more_slowly_too(tmp_p
         await attempts_while_time_passes(c)
         assert 5 <= c.transport.requests["POST replicasets"] <= 12
         status = (await c.get(Deployment, "web")).status
-        told = {each.type: (each.status, each.reason) for each in status.conditions}
-        assert told["Progressing"][0] == "False"
+        reported = {each.type: (each.status, each.reason) for each in status.conditions}
+        assert reported["Progressing"][0] == "False"
 
 
 async def test_another_template_is_tried_at_once(tmp_path: Path) -> None:
@@ -201,9 +201,9 @@ async def test_claims_of_a_template_are_held_back_and_pods_say_why(tmp_path: Pat
         rejected = count("mooring_controller_rejected_creates_total", {"controller": "resourceclaim"})
         assert rejected == c.transport.requests["POST resourceclaims"]
         for pod in await c.pods():
-            (told,) = [each for each in pod.status.conditions if each.type == "mooring.dev/ResourceClaimsCreated"]
-            assert (told.status, told.reason) == ("False", "FailedResourceClaimCreation")
-            assert 'tolerations[0].operator: Unsupported value: "Gt"' in told.message
+            (reported,) = [each for each in pod.status.conditions if each.type == "mooring.dev/ResourceClaimsCreated"]
+            assert (reported.status, reported.reason) == ("False", "FailedResourceClaimCreation")
+            assert 'tolerations[0].operator: Unsupported value: "Gt"' in reported.message
         await c.stop()
         notes = {event.note for event in await c.all(Event) if event.reason == "FailedResourceClaimCreation"}
         assert {note[:22] for note in notes} == {"PodResourceClaim gpu: "}

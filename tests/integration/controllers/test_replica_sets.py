@@ -50,16 +50,16 @@ async def test_pods_are_made_counted_and_removed(tmp_path: Path) -> None:
         assert reasons == ["SuccessfulCreate"] * 5 + ["SuccessfulDelete"] * 3
 
 
-async def test_the_status_tells_how_far_a_large_one_has_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_status_shows_the_progress_of_a_large_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.controllers.workloads.replicas._MOST_AT_A_TIME", 3)
     async with cluster(tmp_path, CONTROLLERS) as c:
-        told: list[int] = []
-        c.informers.of(ReplicaSet).add_handler(updated=lambda _, new: told.append(new.status.replicas))
+        reported: list[int] = []
+        c.informers.of(ReplicaSet).add_handler(updated=lambda _, new: reported.append(new.status.replicas))
         async with c.informers:
             await c.create(ReplicaSet, "web", workload(replicas=10))
             await c.until(lambda: has_ready(c, 10))
         assert len(await c.pods()) == 10
-        assert {3, 6} <= set(told)
+        assert {3, 6} <= set(reported)
 
 
 async def test_a_pod_that_is_deleted_or_fails_is_replaced(tmp_path: Path) -> None:

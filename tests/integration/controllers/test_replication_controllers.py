@@ -35,16 +35,16 @@ async def test_pods_are_made_counted_adopted_released_and_removed(tmp_path: Path
         assert (status.fully_labeled_replicas, status.observed_generation, status.conditions) == (1, 2, [])
 
 
-async def test_a_refused_pod_is_told_in_a_condition(tmp_path: Path) -> None:
+async def test_a_refused_pod_is_reported_in_a_condition(tmp_path: Path) -> None:
     async with cluster(tmp_path, CONTROLLERS) as c:
         refused = template()
         refused["spec"]["priorityClassName"] = "none-such"
         await c.create(ReplicationController, "web", {"replicas": 1, "template": refused})
 
-        async def told() -> bool:
+        async def reported() -> bool:
             return bool((await c.get(ReplicationController, "web")).status.conditions)
 
-        await c.until(told)
+        await c.until(reported)
         (condition,) = (await c.get(ReplicationController, "web")).status.conditions
         assert (condition.type, condition.status, condition.reason) == ("ReplicaFailure", "True", "FailedCreate")
         assert "no PriorityClass with name none-such was found" in condition.message

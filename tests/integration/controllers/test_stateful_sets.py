@@ -164,7 +164,7 @@ async def test_pods_that_do_not_work_anyway_are_replaced_however_many_there_are(
         assert await images(c) == replaced
 
 
-async def test_on_delete_waits_for_somebody_to_delete_pods(tmp_path: Path) -> None:
+async def test_on_delete_waits_for_a_user_to_delete_pods(tmp_path: Path) -> None:
     async with cluster(tmp_path, CONTROLLERS) as c:
         await c.create(StatefulSet, "db", spec(updateStrategy={"type": "OnDelete"}))
         await c.rest()
@@ -204,7 +204,7 @@ async def test_claims_go_with_their_pods_where_the_policy_says_so(tmp_path: Path
         assert [each.uid for each in claim.metadata.owner_references] == [condemned.metadata.uid]
 
 
-async def test_a_failed_pod_is_made_anew(tmp_path: Path) -> None:
+async def test_a_failed_pod_is_created_again(tmp_path: Path) -> None:
     async with cluster(tmp_path, CONTROLLERS) as c:
         await c.create(StatefulSet, "db", spec(replicas=2))
         await c.until(lambda: settled(c, 2))
@@ -224,7 +224,7 @@ async def test_labels_that_tell_which_pod_it_is_come_back(tmp_path: Path) -> Non
 
         async def repaired() -> bool:
             labels = (await c.get(Pod, "db-1")).metadata.labels
-            told = labels.get("statefulset.kubernetes.io/pod-name"), labels.get("apps.kubernetes.io/pod-index")
-            return told == ("db-1", "1")
+            reported = labels.get("statefulset.kubernetes.io/pod-name"), labels.get("apps.kubernetes.io/pod-index")
+            return reported == ("db-1", "1")
 
         await c.until(repaired)

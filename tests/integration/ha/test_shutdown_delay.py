@@ -16,16 +16,16 @@ pytestmark = pytest.mark.req("S.3")
 PODS = "/api/v1/namespaces/default/pods"
 
 
-async def test_a_server_that_is_told_to_stop_serves_on_until_balancers_know(tmp_path: Path) -> None:
+async def test_a_server_that_is_asked_to_stop_serves_on_until_balancers_know(tmp_path: Path) -> None:
     server = start_server(tmp_path, "--shutdown-delay-duration", "4s")
     async with await RawClient.connect(server) as kept, await RawClient.connect(server) as watching:
         events = watching.watch(f"{PODS}?watch=true")
         ended = asyncio.ensure_future(_drained(events))
         assert (await kept.request("GET", PODS))[0] == 200
         server.process.send_signal(signal.SIGTERM)
-        told = time.monotonic()
+        reported = time.monotonic()
         while await _is_ready(server):
-            assert time.monotonic() - told < 3, "it goes on as if nothing had been said"
+            assert time.monotonic() - reported < 3, "it goes on as if nothing had been said"
         async with await RawClient.connect(server) as late:
             assert (await late.request("GET", PODS))[0] == 200, "clients who have not noticed are served"
         assert (await kept.request("GET", PODS))[0] == 200
@@ -35,7 +35,7 @@ async def test_a_server_that_is_told_to_stop_serves_on_until_balancers_know(tmp_
         async with asyncio.timeout(10):
             await ended  # cleanly: a watch that was cut off would raise
     assert await asyncio.to_thread(server.process.wait, 10) == 0
-    assert time.monotonic() - told > 3.9
+    assert time.monotonic() - reported > 3.9
     server.stop()
 
 

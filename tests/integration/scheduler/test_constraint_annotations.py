@@ -33,8 +33,8 @@ async def add(cluster: Rig, name: str, annotations: dict[str, str], *gates: str)
 
 
 def message(cluster: Rig, name: str) -> str:
-    told = [entry.message for entry in cluster.pods[name].status.conditions if entry.type == "PodScheduled"]
-    return told[0] if told else ""
+    reported = [entry.message for entry in cluster.pods[name].status.conditions if entry.type == "PodScheduled"]
+    return reported[0] if reported else ""
 
 
 async def test_annotations_choose_the_node_and_are_heard_when_nodes_change(cluster: Rig) -> None:

@@ -153,7 +153,7 @@ def _stranger(tree: dict[str, Any]) -> None:
     [(_foreign, "certificate is not trusted"), (_elsewhere, "Connection refused"), (_stranger, "Unauthorized")],
     ids=["a certificate that is not trusted", "no server", "a token that the server does not know"],
 )
-def test_a_server_that_cannot_be_used_is_named_and_tried_again_until_somebody_ends_it(
+def test_a_server_that_cannot_be_used_is_named_and_tried_again_until_the_process_is_ended(
     server: RunningServer, tmp_path: Path, change: Callable[[dict[str, Any]], None], words: str
 ) -> None:
     tree = yaml.safe_load((server.data_dir / "scheduler.kubeconfig").read_text())
@@ -163,11 +163,11 @@ def test_a_server_that_cannot_be_used_is_named_and_tried_again_until_somebody_en
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
         page = next(line for line in process.stdout if "metrics are at" in line).rpartition(" ")[2].strip()
-        told = [next(process.stdout) for _ in range(2)]
+        reported = [next(process.stdout) for _ in range(2)]
         assert (_get(page, "/livez")[0], _get(page, "/readyz")[0]) == (200, 503)
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=20)
-    assert all(words in line for line in told)
+    assert all(words in line for line in reported)
     assert (process.returncode, "Traceback" in rest) == (0, False)
 
 

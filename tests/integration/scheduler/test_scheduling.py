@@ -43,7 +43,7 @@ async def events(cluster: Rig, name: str) -> list[Event]:
     return [event for event in listing.items if event.regarding.name == name]
 
 
-async def until_told(cluster: Rig, name: str, reason: str) -> None:
+async def until_reported(cluster: Rig, name: str, reason: str) -> None:
     """Events come a moment after what they tell of: bindings and deletions go first."""
     async with asyncio.timeout(30):
         while reason not in [event.reason for event in await events(cluster, name)]:  # noqa: ASYNC110 - they are listed
@@ -79,7 +79,7 @@ async def test_a_scheduler_begins_with_what_the_server_has_at_hand(cluster: Rig)
     assert set(transport.listed.values()) == {"0"}
 
 
-async def test_pods_are_bound_and_people_are_told(cluster: Rig) -> None:
+async def test_pods_are_bound_and_events_are_recorded(cluster: Rig) -> None:
     await cluster.add_node("n1")
     cluster.start()
     for number in range(20):
@@ -88,10 +88,14 @@ async def test_pods_are_bound_and_people_are_told(cluster: Rig) -> None:
     assert condition(cluster.pods["web-0"]).status == "True"
     events_seen = cluster.informers.of(Event)
     await cluster.until(lambda: any(event.regarding.name == "web-0" for event in events_seen.objects()))
-    await until_told(cluster, "web-0", "Scheduled")
-    told = await events(cluster, "web-0")
-    assert (told[0].reason, told[0].note) == ("Scheduled", "Successfully assigned default/web-0 to n1")
-    assert (told[0].type, told[0].action, told[0].reporting_controller) == ("Normal", "Binding", "default-scheduler")
+    await until_reported(cluster, "web-0", "Scheduled")
+    reported = await events(cluster, "web-0")
+    assert (reported[0].reason, reported[0].note) == ("Scheduled", "Successfully assigned default/web-0 to n1")
+    assert (reported[0].type, reported[0].action, reported[0].reporting_controller) == (
+        "Normal",
+        "Binding",
+        "default-scheduler",
+    )
 
 
 async def test_a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_node_comes(cluster: Rig) -> None:
@@ -99,12 +103,12 @@ async def test_a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_node_comes(c
     cluster.start()
     await cluster.add_pod("big", cpu="2")
     await cluster.until(lambda: "big" in cluster.pods and condition(cluster.pods["big"]))
-    told = condition(cluster.pods["big"])
-    assert (told.status, told.reason) == ("False", "Unschedulable")
-    assert told.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    reported = condition(cluster.pods["big"])
+    assert (reported.status, reported.reason) == ("False", "Unschedulable")
+    assert reported.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     await cluster.add_node("n2", cpu="4")
     await cluster.until(lambda: cluster.node_of("big") == "n2")
-    await until_told(cluster, "big", "FailedScheduling")
+    await until_reported(cluster, "big", "FailedScheduling")
 
 
 async def test_a_cluster_without_nodes_is_waited_for(cluster: Rig) -> None:
@@ -141,7 +145,7 @@ async def test_a_more_important_pod_displaces_others_and_gets_their_room(
     await cluster.add_pod("high", cpu="3", priorityClassName="high")
     await cluster.until(lambda: cluster.node_of("high") == "n1")
     assert set(cluster.pods) == {"high"}
-    await until_told(cluster, "low-0", "Preempted")
+    await until_reported(cluster, "low-0", "Preempted")
 
 
 async def test_a_pod_waits_on_its_nominated_node_until_its_victims_have_gone(cluster: Rig) -> None:
@@ -165,7 +169,7 @@ async def test_a_pod_waits_on_its_nominated_node_until_its_victims_have_gone(clu
     assert len(scheduler.engine.nominations) == 0
 
 
-async def test_a_disabled_preemption_displaces_nobody(cluster: Rig) -> None:
+async def test_a_disabled_preemption_displaces_no_pod(cluster: Rig) -> None:
     await cluster.add_node("n1", cpu="1")
     await priority_class(cluster, "high", 1000)
     plugins = tuple(use for use in DEFAULT_PLUGINS if use.name != "DefaultPreemption")
@@ -240,7 +244,7 @@ async def test_a_scheduler_of_any_version_schedules(cluster: Rig, version: str) 
     await cluster.until(lambda: cluster.node_of("web") == "n1")
 
 
-async def test_a_pod_that_somebody_else_binds_stays_where_they_put_it(cluster: Rig) -> None:
+async def test_a_pod_that_another_client_binds_stays_where_it_was_bound(cluster: Rig) -> None:
     await cluster.add_node("n1", cpu="1")
     await cluster.add_node("n2", cpu="1")
     scheduler = cluster.start()

@@ -84,11 +84,11 @@ async def test_room_that_the_cache_does_not_know_to_be_taken_is_not_given_out_tw
     for number in range(20):
         await cluster.add_pod(f"p{number}", cpu="300m")
 
-    def told() -> bool:
+    def reported() -> bool:
         waiting = [pod for pod in cluster.pods.values() if not pod.spec.node_name]
         return len(waiting) == 17 and all(pod.status.conditions for pod in waiting)
 
-    await cluster.until(told)
+    await cluster.until(reported)
     assert sum(1 for pod in cluster.pods.values() if pod.spec.node_name) == 3
 
 

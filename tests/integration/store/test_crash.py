@@ -88,8 +88,8 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     # The watcher, resumed after every crash, was told of each revision once and in order.
     assert [revision for revision, _, _ in ledger.seen] == list(range(1, ledger.last_seen + 1))
     # Each write that was acknowledged is the one that was done at its revision.
-    told = {revision: (key, value) for revision, key, value in ledger.seen}
-    assert {revision: told.get(revision) for revision in ledger.acknowledged} == ledger.acknowledged
+    reported = {revision: (key, value) for revision, key, value in ledger.seen}
+    assert {revision: reported.get(revision) for revision in ledger.acknowledged} == ledger.acknowledged
     # And all that was done is there.
     done = {key: value for _, key, value in ledger.seen}
     assert present == {key: value for key, value in done.items() if value != "-"}

@@ -45,7 +45,7 @@ def runner() -> Iterator[asyncio.Runner]:
 @settings(shared, max_examples=40)
 @given(done=st.lists(writes, max_size=15), look=looks)
 def test_both_stores_tell_the_same(etcd: EtcdServers, runner: asyncio.Runner, done: list[Write], look: Look) -> None:
-    async def told(store: Store) -> tuple[list[Outcome], list[Page], list[Event]]:
+    async def reported(store: Store) -> tuple[list[Outcome], list[Page], list[Event]]:
         outcomes = [await store.write(write) for write in done]
         revision = min(look.past, await store.revision())
         pages = [
@@ -60,7 +60,7 @@ def test_both_stores_tell_the_same(etcd: EtcdServers, runner: asyncio.Runner, do
 
     async def both() -> None:
         there = await FromZero.wrap(await EtcdStore.open(etcd.fresh()))
-        assert await told(there) == await told(await MemoryStore.open())
+        assert await reported(there) == await reported(await MemoryStore.open())
 
     runner.run(both())
 

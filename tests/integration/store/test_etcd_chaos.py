@@ -132,20 +132,20 @@ async def test_every_acknowledged_write_happened_once(tmp_path: Path, seconds: f
         async with asyncio.timeout(40):
             await asyncio.gather(*writers)
             end.set_result(await stores[0].revision())
-            told = await asyncio.gather(*watches)
+            reported = await asyncio.gather(*watches)
         pages = [await store.range("/r/") for store in stores]
         for store in stores:
             await store.close()
-    check(ledger, told, {kv.key: kv.value for kv in pages[0].items})
+    check(ledger, reported, {kv.key: kv.value for kv in pages[0].items})
     assert pages[0].items == pages[1].items == pages[2].items
     assert ledger.writes > 20 * seconds
 
 
-def check(ledger: Ledger, told: list[list[Event]], present: dict[str, bytes]) -> None:
-    assert told[0] == told[1] == told[2]
+def check(ledger: Ledger, reported: list[list[Event]], present: dict[str, bytes]) -> None:
+    assert reported[0] == reported[1] == reported[2]
     replayed: dict[str, bytes] = {}
     revision = 0
-    for event in told[0]:
+    for event in reported[0]:
         assert event.revision > revision
         revision = event.revision
         before = replayed.pop(event.key, None)
@@ -158,7 +158,7 @@ def check(ledger: Ledger, told: list[list[Event]], present: dict[str, bytes]) ->
     sure = {key for key in ledger.created if not ledger.unknown[key]}
     assert sure - ledger.deleted <= present.keys()
     assert not ledger.deleted & present.keys()
-    creations = Counter(event.key for event in told[0] if event.previous is None)
+    creations = Counter(event.key for event in reported[0] if event.previous is None)
     assert all(times == 1 for key, times in creations.items())
 
 

@@ -89,7 +89,7 @@ async def test_a_watch_that_breaks_goes_on_without_gap_or_duplicate(proxied: Pro
     assert [event.revision for event in events[:-1]] == written
 
 
-async def test_a_watch_that_missed_what_was_compacted_is_told(proxied: Proxied) -> None:
+async def test_a_watch_that_missed_compacted_revisions_gets_an_error(proxied: Proxied) -> None:
     store, other, proxy = proxied.store, proxied.other, proxied.proxy
     await other.write(Put("/r/a", b"1"))
     start = await store.revision()
@@ -139,7 +139,7 @@ DOUBTS = [
 
 
 @pytest.mark.parametrize("case", DOUBTS, ids=lambda case: case.id)
-async def test_a_write_whose_answer_was_lost_is_told_truly(case: DoubtCase, proxied: Proxied) -> None:
+async def test_a_write_whose_answer_was_lost_gets_a_true_answer(case: DoubtCase, proxied: Proxied) -> None:
     store, other, proxy = proxied.store, proxied.other, proxied.proxy
     first = await other.write(Put("/r/a", b"old"))
     assert isinstance(first, Event)
@@ -320,7 +320,7 @@ TLS = [
 
 
 @pytest.mark.parametrize("case", TLS, ids=lambda case: case.id)
-async def test_etcd_lets_nobody_in(three: EtcdServers, case: TlsCase) -> None:
+async def test_etcd_refuses_every_client(three: EtcdServers, case: TlsCase) -> None:
     with pytest.raises((OpenError, StorageError), match=case.message):
         await EtcdStore.open(three.fresh(request_seconds=1.0, **case.changes))
 
@@ -388,7 +388,7 @@ async def test_an_etcd_that_was_restored_is_noticed(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_a_store_that_somebody_deleted_is_not_written(etcd: EtcdServers) -> None:
+async def test_a_store_that_was_deleted_is_not_written(etcd: EtcdServers) -> None:
     config = etcd.fresh()
     store = await EtcdStore.open(config)
     await store.write(Put("/r/a", b"1"))

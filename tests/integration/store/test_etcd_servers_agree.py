@@ -87,7 +87,7 @@ async def test_both_tell_the_same_events_in_the_same_order(stores: Stores) -> No
 
     with stores[0].watch("/r/", after=start) as here, stores[1].watch("/r/", after=start) as there:
         await asyncio.gather(*(write(store) for store in stores for _ in range(4)))
-        told: list[list[Event]] = []
+        reported: list[list[Event]] = []
         end = await stores[0].revision()
         for watcher in (here, there):
             events: list[Event] = []
@@ -96,12 +96,12 @@ async def test_both_tell_the_same_events_in_the_same_order(stores: Stores) -> No
                 batch = await watcher.next(timeout=0.1, limit=50)
                 events += batch.events
                 reached = batch.revision
-            told.append(events)
-    assert told[0] == told[1]
-    revisions = [event.revision for event in told[0]]
+            reported.append(events)
+    assert reported[0] == reported[1]
+    revisions = [event.revision for event in reported[0]]
     assert revisions == sorted(set(revisions))
     present: dict[str, bytes] = {}
-    for event in told[0]:
+    for event in reported[0]:
         before = present.pop(event.key, None)
         assert before == (event.previous.value if event.previous else None)
         if event.current:
@@ -148,7 +148,7 @@ async def test_a_server_that_starts_later_knows_what_happened_before(stores: Sto
         await late.close()
 
 
-async def test_writes_of_others_in_the_same_etcd_hold_nobody_up(stores: Stores, etcd: EtcdServers) -> None:
+async def test_writes_of_others_in_the_same_etcd_delay_no_write(stores: Stores, etcd: EtcdServers) -> None:
     one, two = stores
     stranger = await EtcdStore.open(etcd.fresh())
     try:
@@ -254,7 +254,7 @@ async def _put(config: EtcdConfig, key: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("history", [0, 1000], ids=["that was there before", "that came later"])
-async def test_a_key_that_is_no_text_is_told_and_ignored(
+async def test_a_key_that_is_no_text_is_reported_and_ignored(
     history: int,
     stores: Stores,
     config: EtcdConfig,

@@ -371,7 +371,7 @@ def test_an_etcd_with_certificates_is_written_and_read_with_them(tmp_path: Path)
         assert json.loads(done("stats", there, "-o", "json", *access))["total"]["keys"] == 5
 
 
-async def test_an_etcd_that_does_not_answer_is_told_of_in_a_sentence() -> None:
+async def test_an_etcd_that_does_not_answer_is_reported_in_a_sentence() -> None:
     config = EtcdConfig(servers=parse_servers("http://127.0.0.1:1"), request_seconds=0.3)
     with pytest.raises(StorageError, match="etcd did not answer within"):
         await EtcdSource.open(config, "etcd://127.0.0.1:1")

@@ -295,8 +295,8 @@ OTHERS = [
 @pytest.mark.parametrize(
     "case", [*PRIORITIES, *BUDGETS, *QUOTAS, *STORAGE, *OTHERS], ids=lambda case: f"{case.kind}: {case.id}"
 )
-def test_a_create_is_judged(case: Create) -> None:
-    assert case.judged() == case.problems
+def test_a_create_is_validated(case: Create) -> None:
+    assert case.validate() == case.problems
 
 
 UPDATES = [
@@ -371,8 +371,8 @@ UPDATES = [
 
 
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: f"{case.kind}: {case.id}")
-def test_an_update_is_judged(case: Update) -> None:
-    assert shortened(case.judged(), case.problems) == case.problems
+def test_an_update_is_validated(case: Update) -> None:
+    assert shortened(case.validate(), case.problems) == case.problems
 
 
 class WithDefaultPriority(NoCluster):
@@ -461,7 +461,7 @@ REVIEWS = [
 
 
 @pytest.mark.parametrize(("version", "kind", "fields", "problems"), REVIEWS)
-def test_a_question_is_judged(version: str, kind: str, fields: Tree, problems: list[str]) -> None:
+def test_a_review_request_is_validated(version: str, kind: str, fields: Tree, problems: list[str]) -> None:
     assert create_problems(decoded({"apiVersion": version, "kind": kind, **fields})) == problems
 
 

@@ -190,8 +190,8 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize("case", CLAIMS, ids=lambda case: case.id)
-def test_a_claim_is_judged(case: Create) -> None:
-    assert case.judged() == case.problems
+def test_a_claim_is_validated(case: Create) -> None:
+    assert case.validate() == case.problems
 
 
 TOLERATIONS = [
@@ -254,7 +254,7 @@ TOLERATIONS = [
 @pytest.mark.req("5471.8")
 @pytest.mark.parametrize("case", TOLERATIONS, ids=lambda case: case.id)
 def test_tolerations_of_devices(case: Create) -> None:
-    assert case.judged() == case.problems
+    assert case.validate() == case.problems
 
 
 @pytest.mark.req("5471.8")
@@ -318,7 +318,7 @@ GATE_OFF = [
 @pytest.mark.req("5471.3b")
 @pytest.mark.parametrize("case", GATE_OFF, ids=lambda case: case.id)
 def test_a_stored_claim_is_updated_and_allocated_with_the_gate_off(case: Update) -> None:
-    assert case.judged(without("comparison_operators")) == case.problems
+    assert case.validate(without("comparison_operators")) == case.problems
 
 
 def test_a_claim_has_no_expressions_for_tolerations() -> None:
@@ -330,7 +330,7 @@ def test_what_a_request_gets() -> None:
     assert (made.allocation_mode, made.count, made.tolerations[0].operator) == ("ExactCount", 1, "Equal")
 
 
-def test_an_older_version_is_judged_by_the_same_rules() -> None:
+def test_an_older_version_is_validated_by_the_same_rules() -> None:
     tree = {
         "apiVersion": "resource.k8s.io/v1beta1",
         "kind": "ResourceClaim",
@@ -403,8 +403,8 @@ CLAIM_UPDATES = [
 
 
 @pytest.mark.parametrize("case", CLAIM_UPDATES, ids=lambda case: case.id)
-def test_an_update_of_a_claim_is_judged(case: Update) -> None:
-    assert shortened(case.judged(), case.problems) == case.problems
+def test_an_update_of_a_claim_is_validated(case: Update) -> None:
+    assert shortened(case.validate(), case.problems) == case.problems
 
 
 # -- slices
@@ -578,8 +578,8 @@ SLICES = [
 
 
 @pytest.mark.parametrize("case", SLICES, ids=lambda case: case.id)
-def test_a_slice_is_judged(case: Create) -> None:
-    assert case.judged() == case.problems
+def test_a_slice_is_validated(case: Create) -> None:
+    assert case.validate() == case.problems
 
 
 def selecting(**term: Any) -> Tree:
@@ -600,7 +600,7 @@ OPERATOR_REFUSED = 'Invalid value: "SemverGt": not a valid selector operator'
 )
 def test_node_selectors_of_devices_know_neither_versions_nor_cel(term: Tree, expected: str) -> None:
     of_slice: Tree = {"spec": {"nodeName": ABSENT, **selecting(**term)}}
-    assert Create("", "ResourceSlice", of_slice).judged() == [f"spec.nodeSelector.nodeSelectorTerms[0].{expected}"]
+    assert Create("", "ResourceSlice", of_slice).validate() == [f"spec.nodeSelector.nodeSelectorTerms[0].{expected}"]
     of_device: Tree = {
         "spec": {
             "nodeName": ABSENT,
@@ -608,18 +608,18 @@ def test_node_selectors_of_devices_know_neither_versions_nor_cel(term: Tree, exp
             "devices": [{"name": "d0", **selecting(**term)}],
         }
     }
-    assert Create("", "ResourceSlice", of_device).judged() == [
+    assert Create("", "ResourceSlice", of_device).validate() == [
         f"spec.devices[0].nodeSelector.nodeSelectorTerms[0].{expected}"
     ]
     allocated = merged(ALLOCATED, {"allocation": selecting(**term)})
-    assert Update("", "ResourceClaim", {}, {"status": allocated}, subresource="status").judged() == [
+    assert Update("", "ResourceClaim", {}, {"status": allocated}, subresource="status").validate() == [
         f"status.allocation.nodeSelector.nodeSelectorTerms[0].{expected}"
     ]
 
 
 def test_slices_keep_their_driver_and_pool() -> None:
     change: Tree = {"spec": {"driver": "other.example.com", "pool": {"name": "q"}}}
-    assert Update("", "ResourceSlice", {}, change).judged() == [
+    assert Update("", "ResourceSlice", {}, change).validate() == [
         'spec.pool.name: Invalid value: "q": field is immutable',
         'spec.driver: Invalid value: "other.example.com": field is immutable',
     ]
@@ -645,10 +645,10 @@ def test_slices_keep_their_driver_and_pool() -> None:
     ids=["a number", "an effect that does nothing", "no effect", "an effect of nodes"],
 )
 def test_taints_of_devices(taint: Tree, problems: list[str]) -> None:
-    in_slice = Create("", "ResourceSlice", device(taints=[taint])).judged()
+    in_slice = Create("", "ResourceSlice", device(taints=[taint])).validate()
     assert in_slice == [f"spec.devices[0].taints[0].{problem}" for problem in problems]
     rule: Tree = {"spec": {"taint": {"effect": ABSENT, **taint}}}
-    assert Create("", "DeviceTaintRule", rule).judged() == [f"spec.taint.{problem}" for problem in problems]
+    assert Create("", "DeviceTaintRule", rule).validate() == [f"spec.taint.{problem}" for problem in problems]
 
 
 def test_a_taint_of_a_device_is_timed() -> None:
@@ -656,7 +656,7 @@ def test_a_taint_of_a_device_is_timed() -> None:
     assert made.spec.devices[0].taints[0].time_added == "2026-01-02T03:04:05Z"
 
 
-def test_a_rule_starts_anew_with_another_effect() -> None:
+def test_a_rule_starts_again_with_another_effect() -> None:
     old = stored("DeviceTaintRule")
     later = structs.replace(request(), now=NOW + timedelta(hours=1))
     same_effect = decoded(merged(codec.to_tree(old), {"spec": {"taint": {"value": "v"}}}))
@@ -683,5 +683,5 @@ CLASSES = [
 
 
 @pytest.mark.parametrize("case", CLASSES, ids=lambda case: case.id)
-def test_a_class_is_judged(case: Create) -> None:
-    assert shortened(case.judged(), case.problems) == case.problems
+def test_a_class_is_validated(case: Create) -> None:
+    assert shortened(case.validate(), case.problems) == case.problems

@@ -82,7 +82,7 @@ CREATES = [
 
 @pytest.mark.parametrize("case", CREATES, ids=lambda case: f"{case.kind}: {case.id}")
 def test_a_create_is_validated_as_kubernetes_does(case: Create) -> None:
-    found = case.judged()
+    found = case.validate()
     assert [line.split(": …")[0] for line in case.problems] == [
         line[: len(wanted.split(": …")[0])] if "…" in wanted else line
         for line, wanted in zip(found, case.problems, strict=True)
@@ -147,7 +147,7 @@ def test_rules_of_a_runtime_class_hold_for_updates_as_well() -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
 def test_an_unusable_selector_is_an_error_of_its_own(kind: str) -> None:
     bad = {"spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Bad"}]}}}
-    problems = Create("", kind, bad).judged()
+    problems = Create("", kind, bad).validate()
     assert sum(problem.startswith("spec.selector: Invalid value") for problem in problems) == 1
 
 
@@ -159,7 +159,7 @@ def test_a_create_owns_a_struct_that_was_null_before_with_its_own_entry() -> Non
 
 def test_a_range_with_bits_beyond_its_prefix_is_refused_only_where_it_is_new() -> None:
     rule = {"from": [{"ipBlock": {"cidr": "10.0.0.1/8"}}]}
-    problems = Create("", "NetworkPolicy", {"spec": {"ingress": [rule]}}).judged()
+    problems = Create("", "NetworkPolicy", {"spec": {"ingress": [rule]}}).validate()
     assert any("must not have bits set beyond the prefix length" in problem for problem in problems)
     old = stored("NetworkPolicy")
     old.spec.ingress = example("NetworkPolicy", {"spec": {"ingress": [rule]}}).spec.ingress
@@ -171,13 +171,13 @@ def test_a_range_with_bits_beyond_its_prefix_is_refused_only_where_it_is_new() -
 
 def test_a_level_of_an_unknown_type_may_have_neither_part() -> None:
     change = {"spec": {"type": "Other", "exempt": {}, "limited": {"limitResponse": {"type": "Reject"}}}}
-    problems = Create("", "PriorityLevelConfiguration", change).judged()
+    problems = Create("", "PriorityLevelConfiguration", change).validate()
     assert {"spec.exempt: Forbidden", "spec.limited: Forbidden"} <= set(problems)
 
 
 def test_a_template_is_not_validated_while_its_selector_is_invalid() -> None:
     change = {"spec": {"selector": {"matchLabels": {"app": "bad value"}}, "template": {"spec": {"containers": []}}}}
-    assert not any("template" in problem for problem in Create("", "Deployment", change).judged())
+    assert not any("template" in problem for problem in Create("", "Deployment", change).validate())
 
 
 @pytest.mark.parametrize(

@@ -267,8 +267,8 @@ CREATES = [
 
 
 @pytest.mark.parametrize("case", CREATES, ids=lambda case: f"{case.kind}: {case.id}")
-def test_a_create_is_judged(case: Create) -> None:
-    assert [_without_uid(line) for line in case.judged()] == case.problems
+def test_a_create_is_validated(case: Create) -> None:
+    assert [_without_uid(line) for line in case.validate()] == case.problems
 
 
 def _without_uid(line: str) -> str:
@@ -316,8 +316,8 @@ UPDATES = [
 
 
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: f"{case.kind}: {case.id}")
-def test_an_update_is_judged(case: Update) -> None:
-    assert case.judged() == case.problems
+def test_an_update_is_validated(case: Update) -> None:
+    assert case.validate() == case.problems
 
 
 FIXED = [
@@ -334,16 +334,16 @@ FIXED = [
 
 @pytest.mark.parametrize("case", FIXED, ids=lambda case: case.id)
 def test_a_template_is_fixed_if(case: Update) -> None:
-    refused = case.judged()
+    refused = case.validate()
     assert len(refused) == 1
     assert refused[0].startswith("spec.template: Invalid value: ")
     assert refused[0].endswith(": field is immutable")
 
 
-def test_a_stopped_job_may_be_placed_anew_by_a_gate_only() -> None:
+def test_a_stopped_job_may_be_placed_again_by_a_gate_only() -> None:
     off = replace(ON, mutable_suspended_job_directives=False)
-    assert len(Update("", "Job", SUSPENDED, PLACED, status=STOPPED).judged(off)) == 1
-    assert Update("", "Job", SUSPENDED, PLACED).judged(off) == []
+    assert len(Update("", "Job", SUSPENDED, PLACED, status=STOPPED).validate(off)) == 1
+    assert Update("", "Job", SUSPENDED, PLACED).validate(off) == []
 
 
 def test_what_a_job_gets() -> None:

@@ -18,7 +18,7 @@ def _admit(known: KnownSpecs, options: AdmissionOptions) -> None:
     admit_create(pod_of(SPEC), structs.replace(request(options), known_specs=known))
 
 
-def test_a_spec_that_is_known_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spec_that_is_known_is_not_validated_again(monkeypatch: pytest.MonkeyPatch) -> None:
     known = KnownSpecs()
     _admit(known, ON)
     monkeypatch.setattr(known_specs, "validate_pod_spec", lambda *_: pytest.fail("it was judged again"))
@@ -27,7 +27,7 @@ def test_a_spec_that_is_known_is_not_judged_again(monkeypatch: pytest.MonkeyPatc
         _admit(KnownSpecs(), ON)
 
 
-def test_other_rules_judge_what_is_known_anew() -> None:
+def test_other_rules_validate_a_known_spec_again() -> None:
     known = KnownSpecs()
     _admit(known, ON)
     with pytest.raises(Invalid):

@@ -94,7 +94,7 @@ def test_what_a_default_gives_counts_for_the_quality_of_service() -> None:
     assert admit_create(pod_of(), limited(item)).object.status.qos_class == "Guaranteed"
 
 
-def test_the_first_limit_range_that_is_broken_is_told() -> None:
+def test_the_first_limit_range_that_is_exceeded_is_reported() -> None:
     wide, narrow = {**CPU, "max": {"cpu": "9"}}, {**CPU, "max": {"cpu": "4"}}
     assert problems(lambda: admit_create(asking("5"), limited(wide, narrow, CPU))) == [
         'pods "p" is forbidden: maximum cpu usage per Container is 4, but limit is 5'

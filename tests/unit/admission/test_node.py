@@ -102,13 +102,13 @@ CREATES = [
 
 @pytest.mark.parametrize("case", CREATES, ids=lambda case: case.id)
 def test_a_create_is_refused_for(case: Create) -> None:
-    assert case.judged() == case.problems
+    assert case.validate() == case.problems
 
 
 @pytest.mark.req("5471.5")
 @pytest.mark.parametrize("value", ["950", "0950", "95.5", "not-a-number", "99999999999999999999999", "v1.2.3-rc.1", ""])
 def test_a_taint_may_have_any_value_that_a_label_may_have(value: str) -> None:
-    assert Create("", "Node", taints({"key": "a", "value": value, "effect": "NoSchedule"})).judged() == []
+    assert Create("", "Node", taints({"key": "a", "value": value, "effect": "NoSchedule"})).validate() == []
 
 
 def test_a_new_node_is_not_ready() -> None:
@@ -171,7 +171,7 @@ UPDATES = [
 
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: case.id)
 def test_an_update_is_refused_for(case: Update) -> None:
-    assert case.judged() == case.problems
+    assert case.validate() == case.problems
 
 
 # -- settled questions 9 and 22: since when a taint is there

@@ -139,8 +139,8 @@ CREATES = [
 
 
 @pytest.mark.parametrize("case", CREATES, ids=lambda case: case.id)
-def test_a_create_is_judged(case: Create) -> None:
-    assert case.judged() == case.problems
+def test_a_create_is_validated(case: Create) -> None:
+    assert case.validate() == case.problems
 
 
 def test_what_a_volume_gets() -> None:
@@ -199,8 +199,8 @@ AFFINITIES = [
 
 @pytest.mark.req("5721.3", "5721.5", "5500.1", "5500.3")
 @pytest.mark.parametrize("case", AFFINITIES, ids=lambda case: case.id)
-def test_node_affinity_is_judged_as_that_of_pods(case: Create) -> None:
-    assert case.judged() == case.problems
+def test_node_affinity_is_validated_as_that_of_pods(case: Create) -> None:
+    assert case.validate() == case.problems
 
 
 GATED = [
@@ -220,15 +220,15 @@ GATED = [
 @pytest.mark.parametrize(("term", "gate", "message"), GATED)
 def test_a_gate_that_is_off_refuses_new_uses_and_lets_old_ones_be(term: Tree, gate: str, message: str) -> None:
     off = without(gate)
-    refused = Create("", "PersistentVolume", term).judged(off)
+    refused = Create("", "PersistentVolume", term).validate(off)
     assert len(refused) == 1
     assert refused[0].endswith(message)
     using = stored("PersistentVolume", term)
     assert update_problems(relabelled(using), using, off) == []
-    first_use = Update("", "PersistentVolume", {}, term).judged(off)
+    first_use = Update("", "PersistentVolume", {}, term).validate(off)
     assert len(first_use) == 1
     assert first_use[0].endswith(message)
-    assert Update("", "PersistentVolume", {}, term).judged(only(gate)) == []
+    assert Update("", "PersistentVolume", {}, term).validate(only(gate)) == []
 
 
 @pytest.mark.req("5721.6", "5500.9")
@@ -277,8 +277,8 @@ UPDATES = [
 
 
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: case.id)
-def test_an_update_is_judged(case: Update) -> None:
-    assert case.judged() == case.problems
+def test_an_update_is_validated(case: Update) -> None:
+    assert case.validate() == case.problems
 
 
 @pytest.mark.req("5500.11")
@@ -289,11 +289,11 @@ def test_an_update_is_judged(case: Update) -> None:
 )
 def test_an_affinity_stays_unless_a_gate_says_otherwise(change: Tree) -> None:
     case = Update("", "PersistentVolume", requirement("In", "a"), change)
-    refused = case.judged()
+    refused = case.validate()
     assert len(refused) == 1
     assert refused[0].startswith("nodeAffinity: Invalid value: ")
     assert refused[0].endswith(": field is immutable")
-    assert case.judged(replace(ON, mutable_pv_node_affinity=True)) == []
+    assert case.validate(replace(ON, mutable_pv_node_affinity=True)) == []
 
 
 def test_a_change_of_phase_is_timed() -> None:

@@ -79,8 +79,8 @@ CREATES = [
 
 
 @pytest.mark.parametrize("case", CREATES, ids=lambda case: case.id)
-def test_a_create_is_judged(case: Create) -> None:
-    assert case.judged() == case.problems
+def test_a_create_is_validated(case: Create) -> None:
+    assert case.validate() == case.problems
 
 
 NOT_EXPANDABLE = (
@@ -136,8 +136,8 @@ UPDATES = [
 
 
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: case.id)
-def test_an_update_is_judged(case: Update) -> None:
-    assert case.judged() == case.problems
+def test_an_update_is_validated(case: Update) -> None:
+    assert case.validate() == case.problems
 
 
 class WithDefaultClass(NoCluster):

@@ -60,7 +60,7 @@ def test_a_create_is_refused_in(case: Case) -> None:
     assert refusal.value.status.message == case.message
 
 
-def test_a_refusal_in_a_terminating_namespace_tells_machines_why() -> None:
+def test_a_refusal_in_a_terminating_namespace_has_a_machine_readable_cause() -> None:
     with pytest.raises(errors.Forbidden) as refusal:
         admit_create(pod_of(), Request(options=ON, lookups=Namespaces(), now=NOW, namespace="going"))
     details = refusal.value.status.details
@@ -112,7 +112,7 @@ def test_an_update_must_have_the_name_in_its_path() -> None:
         admit_update(copy_of(old), old, sent)
 
 
-def test_warnings_are_told_once() -> None:
+def test_warnings_are_sent_once() -> None:
     sent = request()
     sent.warn("a")
     sent.warn("a")

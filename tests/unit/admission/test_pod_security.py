@@ -109,7 +109,7 @@ def test_a_pod_that_is_refused_is_not_warned_of_too() -> None:
         ),
     ],
 )
-def test_templates_are_judged_by_annotations(annotations: Tree, version: str, detail: str) -> None:
+def test_templates_are_checked_by_annotations(annotations: Tree, version: str, detail: str) -> None:
     asked = secured(warn="baseline", warn_version=version)
     spec = {"containers": [{"name": "c", "image": "i"}]}
     template = {"metadata": {"labels": {"a": "b"}, "annotations": annotations}, "spec": spec}
@@ -201,5 +201,5 @@ def test_only_the_first_of_very_many_pods_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("level", ["privileged", "baseline"])
-def test_nobody_is_warned_when_a_level_gets_no_stricter(level: str) -> None:
+def test_there_is_no_warning_when_a_level_gets_no_stricter(level: str) -> None:
     assert changed(namespace(enforce="restricted"), namespace(enforce=level), 3).warnings == []

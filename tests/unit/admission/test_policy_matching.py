@@ -191,7 +191,7 @@ def test_the_index_remembers_each_sort_of_request() -> None:
     assert index.candidates(request(kind_of("v1", "Service"))) == [services]
 
 
-def test_the_index_spares_what_it_knows_to_concern_nobody() -> None:
+def test_the_index_skips_policies_that_match_no_request() -> None:
     named = _Holder(matcher({**rule("secrets"), "resourceNames": ["mine"]}))
     index = Index([_Holder(matcher(rule())), named])
     pods, maps, secrets = request(), request(kind_of("v1", "ConfigMap")), request(kind_of("v1", "Secret"))
@@ -276,7 +276,7 @@ def test_match_conditions(case: Condition) -> None:
         assert conditions.hold(values) == case.holds
 
 
-def test_objects_are_shown_in_the_version_that_is_asked_for_and_anew_after_a_change() -> None:
+def test_objects_are_shown_in_the_version_that_is_asked_for_and_again_after_a_change() -> None:
     about = request()
     assert about.object_tree(about.kind) is about.object_tree(about.kind)
     changed: Resource = Pod(api_version="v1", kind="Pod", metadata=ObjectMeta(name="other"))

@@ -135,7 +135,7 @@ def program_of(text: str) -> Compiled:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(EXPRESSIONS, min_size=1, max_size=3), PODS, st.none() | PODS)
-def test_an_excerpt_is_judged_as_the_whole(texts: list[str], pod: Pod, old: Pod | None) -> None:
+def test_an_excerpt_is_evaluated_as_the_whole(texts: list[str], pod: Pod, old: Pod | None) -> None:
     programs = [program_of(text) for text in texts]
     whole = {"object": codec.to_tree(pod), "oldObject": None if old is None else codec.to_tree(old)}
     seen = find_reads(programs)

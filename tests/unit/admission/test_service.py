@@ -271,8 +271,8 @@ CREATES = [
 
 
 @pytest.mark.parametrize("case", CREATES, ids=lambda case: f"{case.kind}: {case.id}")
-def test_a_create_is_judged(case: Create) -> None:
-    assert case.judged() == case.problems
+def test_a_create_is_validated(case: Create) -> None:
+    assert case.validate() == case.problems
 
 
 UPDATES = [
@@ -323,8 +323,8 @@ UPDATES = [
 
 
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: f"{case.kind}: {case.id}")
-def test_an_update_is_judged(case: Update) -> None:
-    assert case.judged() == case.problems
+def test_an_update_is_validated(case: Update) -> None:
+    assert case.validate() == case.problems
 
 
 def test_what_a_service_gets() -> None:
@@ -357,7 +357,7 @@ def test_names_begin_with_a_digit_where_all_servers_read_them(
     emulation: str, compatible: str, gates: str, is_allowed: bool
 ) -> None:
     options = for_component(resolve(emulation=emulation, min_compatibility=compatible, gates=gates))
-    problems = Create("digit", "Service", {"metadata": {"name": "1a"}}).judged(options)
+    problems = Create("digit", "Service", {"metadata": {"name": "1a"}}).validate(options)
     assert (not problems) is is_allowed
     assert all(each.startswith('metadata.name: Invalid value: "1a": a DNS-1035 label must') for each in problems)
 
@@ -381,4 +381,4 @@ def test_traffic_is_distributed_as_the_release_can(
     options = for_component(resolve(emulation=emulation, min_compatibility=compatible, gates=gates))
     where = "spec.trafficDistribution: Unsupported value"
     expected = [f'{where}: "{value}": supported values: {supported}'] if supported else []
-    assert Create("", "Service", spec(trafficDistribution=value)).judged(options) == expected
+    assert Create("", "Service", spec(trafficDistribution=value)).validate(options) == expected

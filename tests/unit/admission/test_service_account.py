@@ -82,7 +82,7 @@ def test_the_volume_has_token_certificate_and_namespace_as_kubernetes_writes_the
     }
 
 
-def test_pods_of_one_template_stay_alike() -> None:
+def test_pods_of_one_template_stay_identical() -> None:
     assert admitted().spec == admitted().spec
 
 

@@ -136,4 +136,4 @@ UPDATES = [
 
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: f"{case.kind}: {case.id}")
 def test_what_may_change(case: Update) -> None:
-    assert shortened(case.judged(), case.problems) == case.problems
+    assert shortened(case.validate(), case.problems) == case.problems

@@ -27,26 +27,26 @@ def pod(**fields: Any) -> Tree:
 @pytest.mark.parametrize("kind", WORKLOADS)
 def test_a_selector_must_choose_the_pods_of_the_template(kind: str) -> None:
     change = spec(template={"metadata": {"labels": {"app": "y"}}})
-    assert Create("", kind, change).judged() == [f'{LABELS}{{"app":"y"}}{DIFFER}']
+    assert Create("", kind, change).validate() == [f'{LABELS}{{"app":"y"}}{DIFFER}']
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
 def test_a_selector_must_be_given(kind: str) -> None:
-    refused = Create("", kind, spec(selector=ABSENT)).judged()
+    refused = Create("", kind, spec(selector=ABSENT)).validate()
     assert refused == ["spec.selector: Required value", f'{LABELS}{{"app":"x"}}{DIFFER}']
 
 
 @pytest.mark.parametrize("kind", WORKLOADS)
 def test_a_selector_cannot_be_changed(kind: str) -> None:
     change = spec(selector={"matchLabels": {"tier": "x"}}, template={"metadata": {"labels": {"tier": "x"}}})
-    refused = Update("", kind, {}, change).judged()
+    refused = Update("", kind, {}, change).validate()
     assert len(refused) == 1
     assert refused[0].startswith(("spec.selector: Invalid value: ", "spec: Forbidden: updates to statefulset spec"))
 
 
 @pytest.mark.parametrize("kind", [*WORKLOADS, "ReplicationController"])
 def test_pods_of_a_workload_run_for_ever(kind: str) -> None:
-    refused = Create("", kind, pod(restartPolicy="Never", activeDeadlineSeconds=5)).judged()
+    refused = Create("", kind, pod(restartPolicy="Never", activeDeadlineSeconds=5)).validate()
     called = "ReplicaSet" if kind == "Deployment" else kind
     assert refused == [
         'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
@@ -200,8 +200,8 @@ CREATES = [
 
 
 @pytest.mark.parametrize("case", CREATES, ids=lambda case: f"{case.kind}: {case.id}")
-def test_a_create_is_judged(case: Create) -> None:
-    assert case.judged() == case.problems
+def test_a_create_is_validated(case: Create) -> None:
+    assert case.validate() == case.problems
 
 
 UPDATES = [
@@ -258,8 +258,8 @@ UPDATES = [
 
 
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: f"{case.kind}: {case.id}")
-def test_an_update_is_judged(case: Update) -> None:
-    assert case.judged() == case.problems
+def test_an_update_is_validated(case: Update) -> None:
+    assert case.validate() == case.problems
 
 
 def test_what_a_deployment_gets() -> None:

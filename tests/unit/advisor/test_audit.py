@@ -265,7 +265,7 @@ CASES = (
 )
 
 
-def judged(case: Case, folder: Path) -> list[Finding]:
+def evaluated(case: Case, folder: Path) -> list[Finding]:
     question = ask(component.resolve(**case.current), **case.question)
     found = audit(snapshot_of(*case.objects, folder=folder), question).findings
     return [finding for finding in found if finding.effect is not Effect.UNAFFECTED]
@@ -273,7 +273,7 @@ def judged(case: Case, folder: Path) -> list[Finding]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_what_happens_to_an_object(case: Case, tmp_path: Path) -> None:
-    found = judged(case, tmp_path)
+    found = evaluated(case, tmp_path)
     assert {finding.effect for finding in found} == ({case.effect} if case.effect else set())
     assert all(case.message in finding.message for finding in found)
 
@@ -390,7 +390,7 @@ def test_an_impossible_question_is_refused(question: dict[str, Any], message: st
         ask(component.resolve(), **question)
 
 
-def test_a_gate_that_cannot_stay_is_told() -> None:
+def test_a_gate_that_cannot_stay_is_reported() -> None:
     current = component.resolve(gates="MutablePVNodeAffinity=true")
     question = ask(current, to_emulation="1.36")
     assert "--feature-gates=MutablePVNodeAffinity=true has to go" in question.notes[0]
@@ -642,7 +642,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_call_is_told_in_a_sentence(name: str, cluster: str) -> None:
+def test_a_wrong_call_is_reported_in_a_sentence(name: str, cluster: str) -> None:
     words, code, text = WRONG[name]
     result = run("--from", cluster, *words)
     assert (result.exit_code, text in result.output) == (code, True), result.output
@@ -731,9 +731,9 @@ def test_what_a_quota_would_not_let_come_again_is_noted(limit: str, refused: lis
     quota = thing("v1", "ResourceQuota", spec={"hard": {"pods": limit}}, status=status)
     notes = audit(snapshot_of(*pods, elsewhere, quota, folder=tmp_path), ask(component.resolve())).notes
     why = f"exceeded quota: it, requested: pods=1, used: pods=1, limited: pods={limit}"
-    told = [note for note in notes if "would be refused if it were created anew" in note]
-    assert [name for name in ("a", "b") if any(f"shop/{name}" in note and why in note for note in told)] == refused
-    assert len(told) == len(refused)
+    reported = [note for note in notes if "would be refused if it were created anew" in note]
+    assert [name for name in ("a", "b") if any(f"shop/{name}" in note and why in note for note in reported)] == refused
+    assert len(reported) == len(refused)
 
 
 def test_pods_that_the_rollout_of_a_patched_workload_replaces_are_not_patched() -> None:

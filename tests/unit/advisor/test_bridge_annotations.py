@@ -92,13 +92,13 @@ CASES = [
 
 @pytest.mark.req("B.1", "B.10")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_lint_judges_annotations_by_the_rules_of_the_spec(case: Case) -> None:
+def test_lint_validates_annotations_by_the_rules_of_the_spec(case: Case) -> None:
     report = Linter(Settings(resolve())).lint("f.yaml", yaml.safe_dump(case.manifest))
     assert [f"{found.rule.id} {found.field}" for found in report.findings] == case.expected
 
 
 @pytest.mark.req("B.10")
-def test_lint_judges_annotations_alike_for_servers_that_know_none_of_the_words() -> None:
+def test_lint_validates_annotations_equally_for_servers_without_the_operators() -> None:
     linter = Linter(Settings(resolve(emulation="1.31")))
     assert linter.lint("f.yaml", yaml.safe_dump(pod(BOTH, GATE))).findings == []
 
@@ -194,12 +194,12 @@ def test_annotations_are_refused_in_the_words_of_the_spec(key: str, place: str, 
         in_spec["spec"]["tolerations"] = value
     else:
         in_spec["spec"]["affinity"] = {"nodeAffinity": value}
-    told, said = (
+    reported, said = (
         [(found.field, found.message) for found in linter.lint("f.yaml", json.dumps(manifest)).findings]
         for manifest in (in_spec, in_annotation)
     )
-    assert told
-    assert said == [(field.replace(place, f"metadata.annotations[{key}]"), message) for field, message in told]
+    assert reported
+    assert said == [(field.replace(place, f"metadata.annotations[{key}]"), message) for field, message in reported]
 
 
 @pytest.mark.req("B.10")

@@ -75,7 +75,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), WRONG, ids=[case[2] for case in WRONG])
-def test_mistakes_are_told_with_their_place(before: str, after: str, expected: str, file: Path) -> None:
+def test_mistakes_are_reported_with_their_place(before: str, after: str, expected: str, file: Path) -> None:
     file.write_text(FILE.replace(before, after))
     with pytest.raises(ExperimentError) as raised:
         experiment_file.read(file)
@@ -86,7 +86,7 @@ def test_mistakes_are_told_with_their_place(before: str, after: str, expected: s
     ("text", "found"),
     [("", "there is nothing in it"), ("# later\n", "there is nothing in it"), ("- 1", "it is no mapping")],
 )
-def test_a_file_that_is_no_experiment_is_told_what_is_expected(text: str, found: str, file: Path) -> None:
+def test_an_error_about_a_file_that_is_no_experiment_says_what_is_expected(text: str, found: str, file: Path) -> None:
     file.write_text(text)
     run = CliRunner().invoke(mooring, ["experiment", "run", str(file)])
     assert run.exit_code == 1
@@ -97,22 +97,22 @@ def test_a_file_that_is_no_experiment_is_told_what_is_expected(text: str, found:
 def test_command_does_each_run_once_and_again_when_a_file_has_changed(file: Path) -> None:
     out = file.parent / "out"
 
-    def told() -> str:
+    def reported() -> str:
         found = CliRunner().invoke(mooring, ["experiment", "run", str(file), "--out", str(out), "--jobs", "1"])
         assert found.exit_code == 0, found.output
         return found.output
 
-    assert "0 runs are done already, 4 are to do" in told()
-    again = told()
+    assert "0 runs are done already, 4 are to do" in reported()
+    again = reported()
     assert "4 runs are done already, 0 are to do" in again
     assert "CPU AT 50%" in again
     (file.parent / "packed.yaml").write_text(PACKED + "# changed\n")
-    assert "2 runs are done already, 2 are to do" in told()
+    assert "2 runs are done already, 2 are to do" in reported()
     table = (out / "table.csv").read_text().splitlines()
     assert len(table) == 5
     assert table[0].startswith("cluster,workload,scheduler,seed,cpu at 50%,cpu at 100%")
     (out / "runs" / "small.day.plain.1.json").write_text("cut o")
-    assert "3 runs are done already, 1 are to do" in told()
+    assert "3 runs are done already, 1 are to do" in reported()
 
 
 def test_a_folder_that_was_moved_has_its_runs_done(file: Path) -> None:
@@ -156,7 +156,7 @@ def test_processes_and_a_dask_cluster_come_to_the_same(file: Path) -> None:
         on_dask.close()
 
 
-def test_a_dask_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dask_cluster_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ExperimentError, match=r"install mooring\[dask\]"):
         workers.DaskWorkers("tcp://127.0.0.1:1")
@@ -191,7 +191,7 @@ def test_comparison_is_paired_by_seed_and_says_how_sure_it_is(tmp_path: Path) ->
     for name, results in (("a", one), ("b", other)):
         for result in results:
             (tmp_path / f"{name}.{result.seed}.json").write_bytes(msgspec.json.encode(result))
-    told = CliRunner().invoke(mooring, ["simulate", "compare", f"{tmp_path}/a.*", f"{tmp_path}/b.*", "-o", "json"])
-    assert json.loads(told.output)[0]["difference"] == pytest.approx(3.4)
-    told = CliRunner().invoke(mooring, ["simulate", "compare", str(tmp_path), f"{tmp_path}/b.*"])
-    assert "two results with the seed 0" in told.output
+    reported = CliRunner().invoke(mooring, ["simulate", "compare", f"{tmp_path}/a.*", f"{tmp_path}/b.*", "-o", "json"])
+    assert json.loads(reported.output)[0]["difference"] == pytest.approx(3.4)
+    reported = CliRunner().invoke(mooring, ["simulate", "compare", str(tmp_path), f"{tmp_path}/b.*"])
+    assert "two results with the seed 0" in reported.output

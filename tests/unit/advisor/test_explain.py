@@ -95,7 +95,7 @@ class State:
     ],
     ids=lambda case: case.name,
 )
-def test_a_state_is_told_plainly(case: State) -> None:
+def test_a_state_is_explained_plainly(case: State) -> None:
     wanted = pod("web", **case.pod)
     found = explain(cluster(node("a"), wanted), wanted)
     assert (found.state, found.summary[: len(case.summary)]) == (case.state, case.summary)
@@ -119,7 +119,7 @@ def test_names_cannot_command_a_terminal(wide: bool) -> None:
     assert all(line.isprintable() for line in said)
 
 
-def test_nodes_that_may_not_be_read_are_told() -> None:
+def test_nodes_that_may_not_be_read_are_reported() -> None:
     forbidden = Snapshot("the test", missing={"nodes": "not allowed: nodes is forbidden"})
     found = explain(forbidden, pod("web"))
     assert (found.cause, found.summary.partition(",")[0]) == ("Unknown", "the pod has no node")
@@ -214,7 +214,7 @@ def test_equal_reasons_are_one_group() -> None:
     assert [(each.count, each.nodes) for each in found.refusals] == [(3, ["n0", "n1", "n2"])]
 
 
-def test_preemption_is_told_with_its_victims() -> None:
+def test_preemption_is_reported_with_its_victims() -> None:
     low = pod("low", on="a", cpu="4", priority=1)
     found = explain(cluster(node("a"), low), pod("web", cpu="2", priority=5))
     assert found.summary == (
@@ -247,7 +247,7 @@ def test_points_are_compared_with_the_runner_up() -> None:
     assert "more than b, most of them for TaintToleration (+300)" in found.summary
 
 
-def test_a_node_that_would_not_do_today_is_told() -> None:
+def test_a_node_that_would_not_do_today_is_reported() -> None:
     running = pod("web", on="a")
     found = explain(cluster(node("a", taints=["sla=1:NoSchedule"]), node("b"), running), running)
     assert "today it would not be put there: taint sla=1:NoSchedule is not tolerated" in found.facts
@@ -367,7 +367,7 @@ def gpu_cluster(*more: Resource) -> Snapshot:
     )
 
 
-def test_claims_that_a_controller_would_make_are_reckoned_with_and_changed_in_their_template() -> None:
+def test_claims_that_a_controller_would_create_are_considered_and_changed_in_their_template() -> None:
     spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]}
     wanted = pod("web", spec=spec, metadata={"uid": ""})
     found = explain(gpu_cluster(), of(gpu_cluster(), wanted, file="pod.yaml"))
@@ -527,7 +527,7 @@ def test_the_rest_of_a_file_is_there_too(dumped: Path, tmp_path: Path) -> None:
     assert done.stdout.startswith("pod shop/new: the pod can be scheduled: 1 of 1 nodes fit")
 
 
-def test_a_file_without_a_pod_is_told(dumped: Path, tmp_path: Path) -> None:
+def test_a_file_without_a_pod_is_reported(dumped: Path, tmp_path: Path) -> None:
     file = tmp_path / "two.yaml"
     file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: 5}\n")
     done = invoke("-f", str(file), "--from", str(dumped))
@@ -550,7 +550,7 @@ def test_a_file_without_a_pod_is_told(dumped: Path, tmp_path: Path) -> None:
     ],
     ids=["a near name", "another namespace", "watching a dump", "two namespaces", "two sources", "no such file"],
 )
-def test_a_wrong_call_is_told_in_a_sentence(dumped: Path, words: list[str], message: str) -> None:
+def test_a_wrong_call_is_reported_in_a_sentence(dumped: Path, words: list[str], message: str) -> None:
     done = invoke(*words, "--from", str(dumped))
     assert done.exit_code in (1, 2)
     assert message in done.stderr

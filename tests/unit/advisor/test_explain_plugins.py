@@ -419,7 +419,7 @@ def cluster_of(case: Case) -> Snapshot:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_refusal_is_told_in_detail(case: Case) -> None:
+def test_a_refusal_is_reported_in_detail(case: Case) -> None:
     found = explain(cluster_of(case), case.pod)
     assert found.state in ("Unschedulable", "NotAttempted")
     if case.detail:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.req("S.5")
 
 HOST = "kubernetes.io/hostname"
 KERNELS = ["6.1", "6.8.0", "5.15.2", "old"]
-TOLD = frozenset(
+WITH_DETAILS = frozenset(
     {"NodeAffinity", "TaintToleration", "NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPodAffinity"}
 )
 """Plugins whose refusals are never told in the words of the event alone."""
@@ -157,7 +157,7 @@ def test_refusals_have_reasons_and_suggestions_help(seed: int) -> None:
         found = explain(snapshot, wanted)
         for refusal in found.refusals:
             assert refusal.detail, refusal
-            if refusal.plugin in TOLD:
+            if refusal.plugin in WITH_DETAILS:
                 assert refusal.detail not in refusal.reasons, (seed, number, refusal)
         for suggestion in found.suggestions:
             if suggestion.plugins != ["DefaultPreemption"]:

@@ -49,7 +49,7 @@ class Naive:
 
 
 @pytest.mark.parametrize("policy", ["BestFit", "DotProd", "GpuPacking"])
-def test_random_tasks_are_placed_alike(policy: str) -> None:
+def test_random_tasks_are_placed_on_the_same_nodes(policy: str) -> None:
     lot = random.Random(policy)
     sizes = [(f"n{number}", lot.choice((16, 32, 64, 96)), lot.choice((1, 2, 4, 8))) for number in range(12)]
     asked = [(lot.choice((1, 2, 4, 8)), lot.choice((0, 200, 300, 500, 700, 1000, 1000, 2000, 4000))) for _ in range(90)]

@@ -164,7 +164,7 @@ def test_preferred_terms_exclude_nothing() -> None:
     ],
     ids=["nothing", "no YAML", "a pod", "no metadata", "too deep"],
 )
-def test_what_is_no_dump_of_nodes_is_told(text: str, message: str) -> None:
+def test_what_is_no_dump_of_nodes_is_reported(text: str, message: str) -> None:
     with pytest.raises(NodesError, match=message):
         read_nodes(text)
 

@@ -50,7 +50,7 @@ def test_names_that_are_no_text_can_be_printed(tmp_path: Path) -> None:
     [(b"a\0b", "null bytes"), (b"a: \xff", "not UTF-8 at byte 3"), ("a: ü".encode("utf-16"), "null bytes")],
     ids=["binary", "Latin-1", "UTF-16"],
 )
-def test_what_is_not_text_is_told(content: bytes, message: str) -> None:
+def test_what_is_not_text_is_reported(content: bytes, message: str) -> None:
     with pytest.raises(UnreadableError, match=message):
         sources.read(Source("-"), io.BytesIO(content))
 

@@ -50,13 +50,13 @@ def workload(replicas: int = 5, cpu: str = "100m") -> Resource:
     return objects(deployment("web", replicas, f"{{cpu: {cpu}}}"))[0]
 
 
-def test_a_simulation_makes_as_many_pods_as_a_quota_has_room_for_and_tells_why() -> None:
+def test_a_simulation_creates_as_many_pods_as_a_quota_allows_and_says_why() -> None:
     result = simulate(cluster(QUOTA), Scenario((Step((Add((workload(),), None),)),)))
     assert result.counts.placed == 2
     assert FULL in str(result.rejected)
 
 
-def test_pods_of_the_snapshot_count_where_nobody_has_counted() -> None:
+def test_pods_of_the_snapshot_count_where_usage_was_never_counted() -> None:
     there = builders.pod("there")
     snapshot = cluster(UNCOUNTED).replace(put=[there])
     result = simulate(snapshot, Scenario((Step((Add((workload(),), None),)),)))
@@ -81,7 +81,7 @@ def test_what_a_simulation_deletes_makes_room() -> None:
     ],
     ids=["a quota", "a LimitRange", "a Pod Security level"],
 )
-def test_explain_tells_what_refuses_the_next_pod_of_a_workload(rules: str, words: str) -> None:
+def test_explain_names_what_refuses_the_next_pod_of_a_workload(rules: str, words: str) -> None:
     web = workload(cpu="2")
     found = explain(cluster(rules).replace(put=[web, builders.node("a")]), web)
     assert (found.state, words in found.summary) == ("NotCreated", True), found.summary
@@ -102,7 +102,7 @@ def test_explain_tells_what_refuses_the_next_pod_of_a_workload(rules: str, words
     ],
     ids=["a quota", "a LimitRange", "a Pod Security level", "a quota of deployments"],
 )
-def test_lint_tells_what_the_namespace_refuses(rules: str, words: str) -> None:
+def test_lint_reports_what_the_namespace_refuses(rules: str, words: str) -> None:
     facts = pickle.loads(pickle.dumps(facts_of(cluster(rules))))  # as processes of the linter get them
     problems = list(facts.advice(workload(cpu="2")))
     assert any(words in problem.message for problem in problems), problems

@@ -86,8 +86,8 @@ def test_the_papers_experiment_runs_on_small_traces(tmp_path: Path, monkeypatch:
         (tmp_path / f"pods_{trace}.csv").write_text(TASKS)
     monkeypatch.setenv("OPENB", str(tmp_path))
     words = ["experiment", "run", str(EXAMPLE / "paper.yaml"), "--out", str(tmp_path / "out"), "--jobs", "1"]
-    told = CliRunner().invoke(mooring, [*words, "--only", ".default.Random.42", "--only", ".default.FGD.42"])
-    assert told.exit_code == 0, told.output
+    reported = CliRunner().invoke(mooring, [*words, "--only", ".default.Random.42", "--only", ".default.FGD.42"])
+    assert reported.exit_code == 0, reported.output
     with (tmp_path / "out" / "table.csv").open(newline="") as stream:
         allocated = {
             row["scheduler"]: float(row["allocated alibabacloud.com/gpu-milli"]) for row in csv.DictReader(stream)
@@ -98,6 +98,6 @@ def test_the_papers_experiment_runs_on_small_traces(tmp_path: Path, monkeypatch:
     traces = [word for name in ("nodes", "pods_default") for word in ("--trace", str(tmp_path / f"{name}.csv"))]
     policy = ["--plugins", str(EXAMPLE), "--scheduler-config", str(EXAMPLE / "schedulers" / "FGD.yaml")]
     drawn = ["--draw", "--fill", f"{GPU}=1.3", "--give-up", "--seed", "42", "-o", "json"]
-    told = CliRunner().invoke(mooring, ["simulate", *traces, *policy, *drawn])
-    assert told.exit_code == 0, told.output
-    assert json.loads(told.stdout)["numbers"][f"allocated {GPU}"] == allocated["FGD"]
+    reported = CliRunner().invoke(mooring, ["simulate", *traces, *policy, *drawn])
+    assert reported.exit_code == 0, reported.output
+    assert json.loads(reported.stdout)["numbers"][f"allocated {GPU}"] == allocated["FGD"]

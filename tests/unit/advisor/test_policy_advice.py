@@ -48,21 +48,21 @@ def run(*arguments: Any) -> str:
     return " ".join(result.output.split())
 
 
-def test_lint_tells_what_policies_say_about_the_pods_of_a_workload(cluster: Path, manifest: Path) -> None:
-    told = run("lint", "--from", cluster, manifest, "--jobs", "1")
-    assert "M012 Deployment default/web: its pods: pods is forbidden: " + DENIED in told
+def test_lint_reports_what_policies_say_about_the_pods_of_a_workload(cluster: Path, manifest: Path) -> None:
+    reported = run("lint", "--from", cluster, manifest, "--jobs", "1")
+    assert "M012 Deployment default/web: its pods: pods is forbidden: " + DENIED in reported
 
 
-def test_explain_tells_that_the_pod_would_be_refused(cluster: Path, manifest: Path) -> None:
+def test_explain_says_that_the_pod_would_be_refused(cluster: Path, manifest: Path) -> None:
     assert "policy versions denies the pod" in run("explain", "--from", cluster, "-f", manifest)
 
 
 def test_simulate_makes_no_pods_that_policies_refuse(cluster: Path, manifest: Path) -> None:
-    told = run("simulate", "--from", cluster, "--add", manifest)
-    assert DENIED in told
+    reported = run("simulate", "--from", cluster, "--add", manifest)
+    assert DENIED in reported
 
 
-def test_audit_notes_what_could_not_be_created_anew(cluster: Path, tmp_path: Path) -> None:
+def test_audit_notes_what_could_not_be_created_again(cluster: Path, tmp_path: Path) -> None:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -71,6 +71,6 @@ def test_audit_notes_what_could_not_be_created_anew(cluster: Path, tmp_path: Pat
     }
     path = tmp_path / "pod.yaml"
     path.write_text(yaml.safe_dump(pod))
-    told = run("audit", "--from", cluster, "--from", path, "--disable-gate", "TolerationAffinitySemverOperators")
-    assert "would be refused if it were created anew" in told
-    assert DENIED in told
+    reported = run("audit", "--from", cluster, "--from", path, "--disable-gate", "TolerationAffinitySemverOperators")
+    assert "would be refused if it were created anew" in reported
+    assert DENIED in reported

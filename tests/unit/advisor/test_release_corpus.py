@@ -112,7 +112,7 @@ def ups(path: str) -> Iterator[str]:
 
 # -- the corpus has all of it
 
-NOBODY_WRITES = {
+WRITTEN_BY_NO_CLIENT = {
     "authentication.k8s.io/v1 SelfSubjectReview": "a question, which is not stored",
     "authorization.v1.ResourceAttributes.fieldSelector": "part of a question",
     "authorization.v1.ResourceAttributes.labelSelector": "part of a question",
@@ -177,13 +177,13 @@ def meant(case: Case) -> str:
 
 @pytest.mark.parametrize(("newer", "older"), PAIRS)
 def test_the_corpus_has_every_kind_field_and_value_that_changed(newer: str, older: str) -> None:
-    wanted = set(changes(Crossing.between(newer, older))) - NOBODY_WRITES.keys()
+    wanted = set(changes(Crossing.between(newer, older))) - WRITTEN_BY_NO_CLIENT.keys()
     assert {meant(case) for case in cases(newer) if case.rule != "R007"} == wanted
 
 
 # -- played
 
-NOT_TOLD_APART = {
+NOT_DISTINGUISHED = {
     "1.34 Deployment gpu spec.template.spec.resourceClaims",
     "1.34 Pod gpu spec.resourceClaims",
     "1.34 Pod gpu spec.containers[0].resources.claims",
@@ -216,7 +216,7 @@ async def test_mooring_takes_it_as_the_newer_release_and_not_as_the_older(versio
     async with started(tmp_path, Start(emulation=version, min_compatibility=version)) as server:
         taken = {str(case): await kept(server, case) for case in played}
     assert {name for name in taken if taken[name]} == {
-        str(case) for case in played if case.newer == version or str(case) in NOT_TOLD_APART
+        str(case) for case in played if case.newer == version or str(case) in NOT_DISTINGUISHED
     }
 
 

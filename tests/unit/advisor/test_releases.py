@@ -254,15 +254,15 @@ def test_a_gate_that_is_set_by_hand_counts_on_both_sides() -> None:
 
 
 @pytest.mark.req("U.2")
-def test_clients_in_an_audit_log_are_told_once_each() -> None:
+def test_clients_in_an_audit_log_are_reported_once_each() -> None:
     uri = "/apis/flowcontrol.apiserver.k8s.io/v1beta3/flowschemas?limit=500"
     event = json.dumps({"userAgent": "operator/v0.1 (linux)", "requestURI": uri}).encode()
     old = json.dumps({"userAgent": "kubectl/v1.27.3 (linux/amd64) kubernetes/x", "requestURI": "/api/v1/pods"}).encode()
     new = json.dumps({"userAgent": "kubelet/v1.33.0", "requestURI": "/api/v1/nodes"}).encode()
     log = [event, event, old, new, b"nonsense", b'{"userAgent": 7}', b"{" * 2000]
-    told = [each.message for each in clients.of_log(log, "audit.log", Crossing.between("1.31", "1.32"))]
+    reported = [each.message for each in clients.of_log(log, "audit.log", Crossing.between("1.31", "1.32"))]
     asks = "operator/v0.1 asks for flowschemas of flowcontrol.apiserver.k8s.io/v1beta3, which 1.32 does not serve"
-    assert told == [
+    assert reported == [
         f"{asks}; it is served as flowcontrol.apiserver.k8s.io/v1",
         "kubectl 1.27 is more than one release away from 1.32",
         "a kubelet must not be newer than the API server (1.32): move it to 1.32 or older first",
@@ -270,7 +270,7 @@ def test_clients_in_an_audit_log_are_told_once_each() -> None:
 
 
 @pytest.mark.req("U.2")
-def test_requests_for_deprecated_versions_that_a_server_counts_are_told() -> None:
+def test_requests_for_deprecated_versions_that_a_server_counts_are_reported() -> None:
     labels = 'group="flowcontrol.apiserver.k8s.io",removed_release="1.32",resource="flowschemas",version="v1beta3"'
     page = f"apiserver_requested_deprecated_apis{{{labels}}} 1\n"
     assert len(list(clients.of_metrics(page, Crossing.between("1.31", "1.32")))) == 1
@@ -312,7 +312,7 @@ def test_up_every_release_is_a_step_and_has_its_point_of_no_return() -> None:
         ("1.34", "1.33", "{name: emulated-version, value: '1.33'}"),
     ],
 )
-def test_kubeadm_is_told_the_flags_that_the_binary_has(start: str, end: str, arguments: str) -> None:
+def test_findings_for_kubeadm_name_the_flags_that_the_binary_has(start: str, end: str, arguments: str) -> None:
     audit = releases.audit(snapshot(), Crossing.between(start, end), plays=False)
     (run,) = [c.run for s in audit.steps for c in s.commands if "kubeadm.yaml" in c.run and "echo" in c.run]
     (_, said, *_) = shlex.split(run)
@@ -439,14 +439,14 @@ def test_a_baseline_leaves_out_what_was_there_before(manifests: Path, tmp_path: 
         (["--from-version", "1.36", "--to-version", "1.35", "--disable-gate", "X"], "the other --to flags"),
     ],
 )
-def test_wrong_calls_are_told(manifests: Path, words: list[str], why: str) -> None:
+def test_wrong_calls_are_reported(manifests: Path, words: list[str], why: str) -> None:
     code, text = run("--from", str(manifests), *words)
     assert code == 2
     assert why in text
 
 
 @pytest.mark.req("U.2")
-def test_what_cannot_be_read_is_told_and_not_passed_over(manifests: Path) -> None:
+def test_what_cannot_be_read_is_reported_and_not_skipped(manifests: Path) -> None:
     manifests.write_text(
         manifests.read_text() + "---\nmetadata: {name: [b\n---\nmetadata: {name: b}\n---\nreplicas: 3\n"
     )
@@ -459,7 +459,7 @@ def test_what_cannot_be_read_is_told_and_not_passed_over(manifests: Path) -> Non
 
 
 @pytest.mark.req("U.2")
-def test_who_may_read_nothing_is_not_told_that_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_who_may_read_nothing_does_not_read_that_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = Snapshot("the cluster", missing={"pods": "not allowed: pods is forbidden"})
     monkeypatch.setattr(ClusterSource, "read", lambda *_, **__: nothing)
     code, text = run("--from-version", "1.36", "--to-version", "1.35")

@@ -120,7 +120,7 @@ CANNOT: tuple[tuple[str, list[Event], tuple[Resource, ...], str], ...] = (
 
 
 @pytest.mark.parametrize(("events", "objects", "expected"), [case[1:] for case in CANNOT], ids=[c[0] for c in CANNOT])
-def test_what_cannot_be_resumed_is_told_at_once(
+def test_what_cannot_be_resumed_is_reported_at_once(
     events: list[Event], objects: tuple[Resource, ...], expected: str, tmp_path: Path
 ) -> None:
     with pytest.raises(TraceError, match=f"--checkpoint: this replay cannot be resumed, .*{expected}"):
@@ -147,22 +147,22 @@ WRONG = (
 
 
 @pytest.mark.req("T.8")
-def test_a_checkpoint_that_cannot_be_written_is_told_before_the_replay(tmp_path: Path) -> None:
-    told = CliRunner().invoke(mooring, words(written(tmp_path), tmp_path / "none" / "c.json", tmp_path / "r.json"))
-    assert (told.exit_code, "there is no folder" in told.output) == (1, True)
+def test_a_checkpoint_that_cannot_be_written_is_reported_before_the_replay(tmp_path: Path) -> None:
+    reported = CliRunner().invoke(mooring, words(written(tmp_path), tmp_path / "none" / "c.json", tmp_path / "r.json"))
+    assert (reported.exit_code, "there is no folder" in reported.output) == (1, True)
 
 
 @pytest.mark.parametrize(("text", "expected"), WRONG, ids=["cut off", "of another form", "of another seed"])
-def test_a_checkpoint_of_something_else_is_told(text: str | None, expected: str, tmp_path: Path) -> None:
+def test_a_checkpoint_of_something_else_is_reported(text: str | None, expected: str, tmp_path: Path) -> None:
     checkpoint = tmp_path / "c.json"
     if text is None:
         with pytest.raises(KilledError):
             replay_of(checkpoint).run(until(eventful(2), 50))
     else:
         checkpoint.write_text(text)
-    told = CliRunner().invoke(mooring, words(written(tmp_path), checkpoint, tmp_path / "r.json"))
-    assert told.exit_code == 1
-    assert expected in told.output
+    reported = CliRunner().invoke(mooring, words(written(tmp_path), checkpoint, tmp_path / "r.json"))
+    assert reported.exit_code == 1
+    assert expected in reported.output
 
 
 KILLED = """
@@ -190,7 +190,7 @@ def test_a_command_that_was_killed_goes_on(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, *words(trace, checkpoint, results[1])], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert not results[1].exists()
-    told = CliRunner().invoke(mooring, words(trace, checkpoint, results[1]))
-    assert told.exit_code == 0, told.output
+    reported = CliRunner().invoke(mooring, words(trace, checkpoint, results[1]))
+    assert reported.exit_code == 0, reported.output
     assert not checkpoint.exists()
     assert msgspec.json.decode(results[1].read_bytes()) == msgspec.json.decode(results[0].read_bytes())

@@ -275,7 +275,7 @@ def test_pending_pods_of_the_snapshot_are_scheduled_unless_they_are_to_be_kept()
     assert (kept.counts.placed, kept.counts.pending) == (0, 1)
 
 
-def test_utilisation_is_told_before_and_after() -> None:
+def test_utilisation_is_reported_before_and_after() -> None:
     running = builders.pod("running", cpu="2", on="n0")
     result = run(cluster(2, "4", running), add(WEB))
     before = {use.resource: use for use in result.utilisation.before}["cpu"]
@@ -419,7 +419,7 @@ def test_cordoned_nodes_get_no_more_pods() -> None:
 # -- preemption and rollouts
 
 
-def test_important_pods_displace_others_and_are_told_of() -> None:
+def test_important_pods_displace_others_and_are_reported() -> None:
     important = DATABASE.replace("containers:", "priorityClassName: important\n      containers:")
     result = run(cluster(1), add(WEB), add(IMPORTANT + "---" + important, 1))
     assert result.counts.preempted == 3
@@ -554,7 +554,7 @@ def test_until_full_of_a_job_ends_with_its_completions() -> None:
     assert (result.room.fits, result.room.limit) == (2, "it is to have no more pods than these")
 
 
-def test_until_full_displaces_nobody() -> None:
+def test_until_full_displaces_no_pod() -> None:
     important = POD.replace("spec: {", "spec: {priorityClassName: important, ")
     result = run(cluster(1), add(WEB, 3), add(IMPORTANT + "---" + important, 0), until_full=True)
     assert result.room is not None
@@ -616,7 +616,7 @@ def test_two_configurations_are_compared() -> None:
     assert (len(found.elsewhere), found.same, found.other_configuration) == (3, 1, "packed")
 
 
-def test_an_interrupted_simulation_tells_what_is_known() -> None:
+def test_an_interrupted_simulation_reports_what_is_known() -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 

@@ -53,17 +53,17 @@ def _best(nodes: list[dict[str, Any]]) -> set[str]:
 
 
 def test_pods_go_to_one_of_the_nodes_that_kubernetes_finds_best() -> None:
-    problems, judged = [], 0
+    problems, evaluated = [], 0
     for line in gzip.decompress(CASES.read_bytes()).splitlines()[::EVERY]:
         case = json.loads(line)
         snapshot, name = _snapshot(case["in"])
         result = simulate(snapshot, Scenario(), SETTINGS)
         if result.evicted:  # some cases have pods where a taint lets none be; they have left when the pod is placed
             continue
-        judged += 1
+        evaluated += 1
         node = next((each.node for each in result.placements if each.pod == name), "")
         best = _best(case["out"]["nodes"])
         if node not in (best or {""}):
             problems.append(f"{case['in'].get('name')}: {node or 'pending'}, recorded {sorted(best)}")
     assert problems == []
-    assert judged > 60
+    assert evaluated > 60

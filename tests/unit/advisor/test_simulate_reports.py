@@ -50,7 +50,7 @@ def hostile() -> Simulation:
     return simulate(snapshot, Scenario((Step((Drain(("*",)),), name=HOSTILE),), name=HOSTILE))
 
 
-def test_the_table_tells_the_whole_story(result: Simulation) -> None:
+def test_the_table_reports_the_whole_story(result: Simulation) -> None:
     text = "\n".join(lines(result))
     assert "64 pods of 90 run on 3 nodes: 64 placed, 26 pending, 0 rejected, 0 preempted" in text
     assert re.search(r"cpu +96 +0 \(0.0%\) +64 \(66.7%\)", text)
@@ -74,7 +74,7 @@ def test_csv_has_a_line_for_everything_that_happened(result: Simulation) -> None
     assert {row["owner"] for row in rows} == {"Deployment default/web"}
 
 
-def test_owners_of_the_same_name_in_different_namespaces_are_told_apart() -> None:
+def test_owners_of_the_same_name_in_different_namespaces_are_distinguished() -> None:
     fitting, waiting = deployment("web", 60, "{cpu: 50m}"), deployment("web", 3, '{cpu: "100"}')
     twins = [
         *read_objects(fitting.replace("name: web", "name: web, namespace: a", 1), "a.yaml"),

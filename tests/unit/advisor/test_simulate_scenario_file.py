@@ -154,7 +154,7 @@ def test_a_wrong_scenario_is_refused_with_the_place(case: Wrong) -> None:
     assert case.message in str(refusal.value)
 
 
-def test_files_are_not_read_for_somebody_on_a_network() -> None:
+def test_files_are_not_read_for_a_remote_user() -> None:
     with pytest.raises(ScenarioError, match="files cannot be read here"):
         scenario_file.read(HEAD + "steps: [{add: [{file: /etc/passwd}]}]")
 

@@ -173,7 +173,7 @@ def test_a_data_directory_is_read_while_a_server_has_it(tmp_path: Path) -> None:
     assert [each.kind for each in found.raw()] == ["Node", "Node"]
 
 
-def test_a_directory_without_a_store_is_told(tmp_path: Path) -> None:
+def test_a_directory_without_a_store_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match=r"is no data directory of Mooring: there is no state\.db in it"):
         data_directory(tmp_path)
 

@@ -36,7 +36,7 @@ OPENB = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"
 TWO_NODES = "0,add,Node,a,cpu=4 memory=8Gi,\n0,add,Node,b,cpu=4 memory=8Gi,\n"
 
 
-def told(event: Event) -> str:
+def reported(event: Event) -> str:
     """An event in a word or two."""
     match event:
         case PodArrives(at=at, lasts=lasts):
@@ -61,7 +61,7 @@ def read(tmp_path: Path, *files: tuple[str, str | bytes], skips: bool = False) -
         paths.append(tmp_path / name)
         paths[-1].write_bytes(content.encode(errors="surrogateescape") if isinstance(content, str) else content)
     trace = Trace(tuple(paths), skips=skips)
-    return [told(event) for event in trace.events()], trace
+    return [reported(event) for event in trace.events()], trace
 
 
 # -- formats
@@ -112,8 +112,8 @@ def audited(verb: str, resource: str, at: str, obj: object = None, **more: objec
     return json.dumps(line) + "\n"
 
 
-def watched(*told: tuple[str, int, object]) -> str:
-    lines = ({"type": kind, "time": f"2026-01-01T00:00:0{at}Z", "object": obj} for kind, at, obj in told)
+def watched(*reported: tuple[str, int, object]) -> str:
+    lines = ({"type": kind, "time": f"2026-01-01T00:00:0{at}Z", "object": obj} for kind, at, obj in reported)
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
@@ -289,11 +289,11 @@ def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
     table = arrow.table({name: [row[place] for row in lines[1:]] for place, name in enumerate(lines[0])})
     parquet.write_table(table, tmp_path / "t.parquet")
     found, _ = read(tmp_path, ("t.csv", OWN + TWO_NODES + "1,add,Pod,p,cpu=1,30\n"))
-    assert [told(event) for event in Trace((tmp_path / "t.parquet",)).events()] == found
+    assert [reported(event) for event in Trace((tmp_path / "t.parquet",)).events()] == found
 
 
 @pytest.mark.req("T.8")
-def test_a_parquet_file_that_is_damaged_inside_is_told(tmp_path: Path) -> None:
+def test_a_parquet_file_that_is_damaged_inside_is_reported(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -323,7 +323,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     with path.open("w") as stream:
         own.Writer(stream).write(events[:5] + events[6:])
     again = list(Trace((path,)).events())
-    assert [told(event) for event in again] == [told(event) for event in events[:5] + events[6:]]
+    assert [reported(event) for event in again] == [reported(event) for event in events[:5] + events[6:]]
     first, second = again[0], again[1]
     assert isinstance(first, NodeComes)
     assert isinstance(second, PodArrives)
@@ -453,7 +453,7 @@ UNREADABLE = (
 @pytest.mark.parametrize(
     ("name", "content", "expected"), [case[1:] for case in UNREADABLE], ids=[case[0] for case in UNREADABLE]
 )
-def test_what_cannot_be_read_is_told_in_a_sentence(
+def test_what_cannot_be_read_is_reported_in_a_sentence(
     name: str, content: str | bytes, expected: str, tmp_path: Path
 ) -> None:
     with pytest.raises(TraceError) as raised:
@@ -540,10 +540,10 @@ ODD: tuple[tuple[str, Event], ...] = (
 
 
 @pytest.mark.req("T.8")
-@pytest.mark.parametrize(("told", "event"), ODD, ids=[case[0].split(":")[0] for case in ODD])
-def test_events_without_sense_are_counted_and_change_nothing(told: str, event: Event) -> None:
+@pytest.mark.parametrize(("reported", "event"), ODD, ids=[case[0].split(":")[0] for case in ODD])
+def test_events_without_sense_are_counted_and_change_nothing(reported: str, event: Event) -> None:
     _, result = replayed([PodArrives(0.0, pod("a", cpu="1")), event, event], "n")
-    assert result.notes == [f"2 {told}"]
+    assert result.notes == [f"2 {reported}"]
     assert result.numbers["arrived"] == result.numbers["running"] == 1
     assert result.numbers["allocated cpu"] == 0.25
 
@@ -626,7 +626,7 @@ def test_prices_are_read_from(text: str, expected: dict[str, float], tmp_path: P
         '[{"name": "a", "offerings": [{"Price": 3, "Requirements": [3]}]}]',
     ],
 )
-def test_prices_that_make_no_sense_are_told(text: str, tmp_path: Path) -> None:
+def test_prices_that_make_no_sense_are_reported(text: str, tmp_path: Path) -> None:
     (tmp_path / "prices").write_text(text)
     with pytest.raises(TraceError, match="prices"):
         prices.read(tmp_path / "prices")
@@ -690,9 +690,9 @@ def test_command_replays_a_trace_and_writes_its_measures(tmp_path: Path) -> None
     trace.write_text(OWN + TWO_NODES + "1,add,Pod,p,cpu=3,60\n2,add,Pod,q,cpu=3,\n3,add,Pod,r,cpu=3,\n")
     html, table, whole = tmp_path / "r.html", tmp_path / "m.csv", tmp_path / "m.json"
     words = ["simulate", "--trace", str(trace), "--html", str(html), "--measures", str(table), "--measures", str(whole)]
-    told = CliRunner().invoke(mooring, [*words, "--until", "30", "--keep-placements"])
-    assert told.exit_code == 0, told.output
-    assert "3 pods came, 2 were placed, 1 are pending" in told.output
+    reported = CliRunner().invoke(mooring, [*words, "--until", "30", "--keep-placements"])
+    assert reported.exit_code == 0, reported.output
+    assert "3 pods came, 2 were placed, 1 are pending" in reported.output
     assert table.read_text().startswith("time,running,pending,nodes,nodes in use,allocated cpu")
     assert "What is allocated" in html.read_text()
     assert "<script" not in html.read_text()
@@ -718,13 +718,13 @@ WRONG_CALLS = (
 
 @pytest.mark.req("T.8")
 @pytest.mark.parametrize(("words", "expected"), WRONG_CALLS, ids=[case[1] for case in WRONG_CALLS])
-def test_wrong_calls_are_told(words: tuple[str, ...], expected: str, tmp_path: Path) -> None:
+def test_wrong_calls_are_reported(words: tuple[str, ...], expected: str, tmp_path: Path) -> None:
     trace = tmp_path / "day.csv"
     trace.write_text(OWN + TWO_NODES + "1,remove,Pod,p,,\n")
-    told = CliRunner().invoke(mooring, ["simulate", "--trace", str(trace), *words])
-    assert told.exit_code != 0
-    assert expected in told.output
-    assert "Note:" not in told.output  # it is told before the replay, which may take long
+    reported = CliRunner().invoke(mooring, ["simulate", "--trace", str(trace), *words])
+    assert reported.exit_code != 0
+    assert expected in reported.output
+    assert "Note:" not in reported.output  # it is told before the replay, which may take long
 
 
 def test_pods_that_were_pending_before_are_not_newly_pending(tmp_path: Path) -> None:
@@ -735,9 +735,9 @@ def test_pods_that_were_pending_before_are_not_newly_pending(tmp_path: Path) -> 
     (tmp_path / "new.yaml").write_text(large_pod("new"))
     words = ["simulate", "--from", str(dump), "--fail-if", "newly-pending"]
     assert CliRunner().invoke(mooring, words).exit_code == 0
-    told = CliRunner().invoke(mooring, [*words, "--add", str(tmp_path / "new.yaml")])
-    assert told.exit_code == 3
-    assert "Failed: 1 newly-pending" in told.output
+    reported = CliRunner().invoke(mooring, [*words, "--add", str(tmp_path / "new.yaml")])
+    assert reported.exit_code == 3
+    assert "Failed: 1 newly-pending" in reported.output
 
 
 def large_pod(name: str) -> str:

@@ -46,12 +46,12 @@ def test_those_that_would_be_asked_are_named_with_what_their_absence_means() -> 
 
 
 def test_of_other_objects_and_namespaces_nothing_is_said() -> None:
-    judge = PolicyEvaluator(CLUSTER)
-    assert judge.verdict(written("ConfigMap", "web", "shop")).webhooks == []
-    elsewhere = judge.verdict(written("Pod", "x", "other")).webhooks
+    evaluator = PolicyEvaluator(CLUSTER)
+    assert evaluator.verdict(written("ConfigMap", "web", "shop")).webhooks == []
+    elsewhere = evaluator.verdict(written("Pod", "x", "other")).webhooks
     assert [each.split('"')[1] for each in elsewhere] == ["sidecars.example.com"]
 
 
-def test_without_webhooks_and_policies_there_is_nothing_to_judge() -> None:
+def test_without_webhooks_and_policies_there_is_nothing_to_evaluate() -> None:
     assert PolicyEvaluator(CLUSTER[:1]).is_idle
     assert not PolicyEvaluator(CLUSTER[:2]).is_idle

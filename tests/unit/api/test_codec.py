@@ -24,7 +24,7 @@ def test_strict_refuses_unknown_and_repeated_fields_and_names_them_all() -> None
 
 
 @pytest.mark.req("S.1")
-def test_warn_tells_of_them_and_keeps_the_last() -> None:
+def test_warn_reports_them_and_keeps_the_last() -> None:
     decoded = decode(STRANGE, Pod, FieldValidation.WARN)
     assert decoded.warnings == FOUND
     assert decoded.object.spec.host_network is True

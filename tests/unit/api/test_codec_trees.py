@@ -30,14 +30,14 @@ def test_base64_is_read_with_and_without_line_breaks(text: str) -> None:
     assert codec.decode_tree({"data": {"a": text}}, Secret).object.data == {"a": b"hi"}
 
 
-def test_a_field_that_is_there_twice_is_told() -> None:
+def test_a_field_that_is_there_twice_is_reported() -> None:
     tree = codec.parse_json(b'{"kind": "Pod", "spec": {"containers": [{"name": "a", "name": "b"}]}}')
     with pytest.raises(DecodeError, match=r'duplicate field "spec.containers\[0\].name"'):
         codec.decode_tree(tree, Pod)
     assert codec.decode_tree(tree, Pod, FieldValidation.IGNORE).object.spec.containers[0].name == "b"
 
 
-def test_values_of_a_wrong_type_are_told_one_by_one() -> None:
+def test_values_of_a_wrong_type_are_reported_one_by_one() -> None:
     with pytest.raises(WrongFieldsError) as caught:
         codec.decode_tree({"spec": {"priority": "high", "hostNetwork": 3}}, Pod)
     assert caught.value.problems == (

@@ -79,7 +79,7 @@ def test_texts(case: Case) -> None:
 
 
 @pytest.mark.req("S.1")
-def test_an_invalid_object_is_told_with_a_cause_for_each_field() -> None:
+def test_an_invalid_object_is_reported_with_a_cause_for_each_field() -> None:
     wrong = [field_errors.required(SPEC.child("a")), field_errors.invalid(SPEC.child("b"), 0, "must be positive")]
     status = errors.invalid("Deployment", "web", wrong, group="apps").status
     assert status.message == (
@@ -94,7 +94,7 @@ def test_an_invalid_object_is_told_with_a_cause_for_each_field() -> None:
     ]
 
 
-def test_one_error_stands_without_brackets_and_equal_ones_are_told_once() -> None:
+def test_one_error_stands_without_brackets_and_equal_ones_are_reported_once() -> None:
     wrong = field_errors.required(SPEC)
     assert errors.invalid("Pod", "p", [wrong, wrong]).status.message == 'Pod "p" is invalid: spec: Required value'
 

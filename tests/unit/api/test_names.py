@@ -148,7 +148,7 @@ def test_numbers_have_ranges() -> None:
     assert names.port_number(65535) == names.user_id(0) == names.user_id(2**31 - 1) == ()
 
 
-def test_labels_are_judged_at_the_path_of_the_map() -> None:
+def test_labels_are_validated_at_the_path_of_the_map() -> None:
     errors = names.validate_labels({"a": "b", "/c": "x!"}, Path("metadata").child("labels"))
     assert [error.field for error in errors] == ["metadata.labels", "metadata.labels"]
 
@@ -172,7 +172,7 @@ _texts = st.text(alphabet="aZ9-._/é", max_size=6)
 
 
 @given(st.lists(st.dictionaries(_texts, _texts, max_size=4), max_size=4))
-def test_labels_are_judged_alike_whether_they_were_seen_before_or_not(maps: list[dict[str, str]]) -> None:
+def test_labels_are_validated_equally_whether_they_were_seen_before_or_not(maps: list[dict[str, str]]) -> None:
     path = Path("labels")
     for labels in [*maps, *maps]:
         expected = []

@@ -193,7 +193,7 @@ def test_a_type_that_kubernetes_does_not_have_is_not_read() -> None:
         (_body("v1", "Pod", _field(1, _field(8, _field(1, 1 << 62)))), "out of range"),
     ],
 )
-def test_what_is_wrong_is_told(body: bytes, problem: str) -> None:
+def test_what_is_wrong_is_reported(body: bytes, problem: str) -> None:
     with pytest.raises(DecodeError, match=problem):
         codec.decode_protobuf(body, Pod)
 

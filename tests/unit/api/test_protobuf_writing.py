@@ -147,7 +147,7 @@ def test_what_is_no_resource_comes_back_too(cls: type[Any]) -> None:
     assert codec.to_tree(there_and_back(obj, "", "")) == codec.to_tree(obj)
 
 
-def test_empty_and_absent_are_told_apart_where_go_has_pointers() -> None:
+def test_empty_and_absent_are_distinguished_where_go_has_pointers() -> None:
     deployment = next(kind for kind in KINDS if kind.kind == "Deployment")
     specs: list[dict[str, Any]] = [{"replicas": 0}, {}, {"paused": True}, {"strategy": {"rollingUpdate": {}}}]
     for spec in specs:

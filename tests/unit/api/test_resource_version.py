@@ -26,7 +26,7 @@ def test_versions_are_numbers(text: str, version: int) -> None:
     ],
     ids=["letters", "negative", "other digits", "one too many", "very many digits"],
 )
-def test_what_is_no_version_is_told_as_recorded(text: str, why: str) -> None:
+def test_what_is_no_version_is_reported_as_recorded(text: str, why: str) -> None:
     with pytest.raises(ResourceVersionError) as caught:
         resource_version.parse(text)
     assert str(caught.value) == (

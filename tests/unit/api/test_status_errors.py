@@ -79,7 +79,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_what_the_client_is_told(case: Case) -> None:
+def test_the_client_gets_the_status(case: Case) -> None:
     status = case.error.status
     assert (status.kind, status.api_version, status.status) == ("Status", "v1", "Failure")
     assert (status.reason, status.code, status.message) == (case.reason, case.code, case.message)
@@ -93,7 +93,7 @@ def test_a_client_gets_the_same_exception_back(case: Case) -> None:
     assert again.status == case.error.status
 
 
-def test_a_status_of_an_unknown_reason_is_judged_by_its_code() -> None:
+def test_a_status_of_an_unknown_reason_is_classified_by_its_code() -> None:
     assert type(errors.from_status(Status(code=404))) is errors.NotFound
     assert type(errors.from_status(Status(code=500))) is errors.InternalError
     assert type(errors.from_status(Status(code=409))) is errors.AlreadyExists

@@ -70,7 +70,7 @@ def test_a_time_is_put_as_kubernetes_writes_it(case: Case) -> None:
         (PodDisruptionBudget, {"status": {"disruptedPods": {"a": "x"}}}, "status.disruptedPods"),
     ],
 )
-def test_a_time_that_is_none_is_told_with_its_place(cls: type[Resource], tree: dict[str, Any], path: str) -> None:
+def test_a_time_that_is_none_is_reported_with_its_place(cls: type[Resource], tree: dict[str, Any], path: str) -> None:
     with pytest.raises(WrongTimeError) as raised:
         normalize_times(codec.decode_own(msgspec.json.encode(tree), cls))
     assert raised.value.path == path

@@ -107,7 +107,7 @@ def test_anchors_aliases_and_merges() -> None:
     assert tree["f"] == {"key": 1}
 
 
-def test_repeated_keys_are_told_by_path() -> None:
+def test_repeated_keys_are_reported_by_path() -> None:
     text = "spec:\n  hostNetwork: true\n  hostNetwork: false\n"
     assert decode_yaml(text, Pod, FieldValidation.WARN).warnings == ('duplicate field "spec.hostNetwork"',)
 

@@ -65,7 +65,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
 async def test_a_request_is_answered_with(case: Case, call: Caller) -> None:
-    caller = call if case.user == "admin" else call.as_user(case.user) if case.user else call.as_nobody()
+    caller = call if case.user == "admin" else call.as_user(case.user) if case.user else call.as_anonymous()
     answer = await caller(case.method, case.path)
     assert answer.status == case.code
     if case.reason:
@@ -73,7 +73,7 @@ async def test_a_request_is_answered_with(case: Case, call: Caller) -> None:
         assert answer.json["reason"] == case.reason
 
 
-async def test_who_may_not_is_told_so_in_kubernetes_words(call: Caller) -> None:
+async def test_a_refused_user_gets_the_error_text_of_kubernetes(call: Caller) -> None:
     jane = call.as_user("jane")
     answer = await jane("GET", "/apis/apps/v1/namespaces/default/deployments/web/scale")
     assert answer.message == (
@@ -188,7 +188,7 @@ async def test_a_client_in_the_process_needs_no_asgi(server: ApiServer) -> None:
     assert response.status == 403
 
 
-async def test_a_stream_that_nobody_reads_gives_its_place_back(server: ApiServer) -> None:
+async def test_a_stream_without_a_reader_gives_its_slot_back(server: ApiServer) -> None:
     admin = UserInfo(username="admin", groups=["system:masters"])
     watch = Request(method="GET", path="/api/v1/pods", query={"watch": ["1"]}, user=admin)
     response = await server.app.respond(watch)

@@ -214,7 +214,7 @@ def test_merged(case: Merged) -> None:
     assert live == case.live
 
 
-def test_pruned_is_what_nobody_needs() -> None:
+def test_fields_without_an_owner_are_pruned() -> None:
     tree = {
         "metadata": {"labels": {"mine": "1", "theirs": "2"}},
         **containers({"name": "gone", "image": "i", "tty": True}, {"name": "shared", "image": "i", "tty": True}),
@@ -278,7 +278,7 @@ async def test_a_field_of_another_manager_is_a_conflict(api: ApiCaller) -> None:
     ]
 
 
-async def test_several_conflicts_are_told_by_manager(api: ApiCaller) -> None:
+async def test_several_conflicts_are_reported_by_manager(api: ApiCaller) -> None:
     await api.post(f"{CONFIG_MAPS}?fieldManager=creator", config_map(a="1", b="1"))
     answer = await api.apply(SETTINGS, config_map(a="2", b="2"))
     assert answer.message == ('Apply failed with 2 conflicts: conflicts with "creator" using v1:\n- .data.a\n- .data.b')
@@ -297,13 +297,13 @@ async def test_the_same_value_is_owned_together(api: ApiCaller) -> None:
     assert owners(answer.body) == {"first Apply": [".data.a"], "second Apply": [".data.a"]}
 
 
-async def test_whoever_updates_takes_what_it_changes(api: ApiCaller) -> None:
+async def test_an_update_takes_ownership_of_what_it_changes(api: ApiCaller) -> None:
     await api.apply(SETTINGS, config_map(a="1", b="1"), "first")
     answer = await api.patch(f"{SETTINGS}?fieldManager=editor", {"data": {"a": "2", "c": "3"}})
     assert owners(answer.body) == {"editor Update": [".data.a", ".data.c"], "first Apply": [".data.b"]}
 
 
-async def test_what_an_update_removes_belongs_to_nobody(api: ApiCaller) -> None:
+async def test_what_an_update_removes_has_no_owner(api: ApiCaller) -> None:
     await api.apply(SETTINGS, config_map(a="1", b="1"), "first")
     answer = await api.patch(SETTINGS, {"data": {"a": None}})
     assert owners(answer.body) == {"first Apply": [".data.b"]}

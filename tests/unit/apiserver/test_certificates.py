@@ -175,7 +175,7 @@ NOT_JOINING = UserInfo(username="system:bootstrap:abc", groups=["system:bootstra
     ],
     ids=lambda case: case.name,
 )
-async def test_what_no_rule_approves_waits_for_somebody(plane: ControlPlane, case: Waits) -> None:
+async def test_what_no_rule_approves_waits_for_an_approver(plane: ControlPlane, case: Waits) -> None:
     assert (await call(plane, case.user, "POST", URL, case.request)).code == 201
     assert await decided(plane) == {}
 
@@ -187,7 +187,7 @@ async def approve(plane: ControlPlane, user: UserInfo, kind: str = "Approved") -
     return await call(plane, user, "PUT", f"{URL}/csr/approval", found)
 
 
-async def test_what_somebody_approves_is_signed(plane: ControlPlane) -> None:
+async def test_what_a_user_approves_is_signed(plane: ControlPlane) -> None:
     await call(plane, NODE, "POST", URL, csr(request_for(*NAME, dns=("n1",)), KUBELET_SERVING, *BASIC, "server auth"))
     assert (await approve(plane, ADMIN)).code == 200
     made = certificate(await decided(plane))

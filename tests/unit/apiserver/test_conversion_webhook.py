@@ -153,7 +153,7 @@ async def test_metadata_that_the_webhook_changed_is_restored(tmp_path: Path) -> 
 
 
 @pytest.mark.req("X.4", "X.11")
-async def test_a_webhook_that_is_not_there_is_told() -> None:
+async def test_a_webhook_that_is_not_there_is_reported() -> None:
     async with custom_api() as api:
         await with_versions(api, {"service": {"name": "x", "namespace": "y"}})
         await api.post(CRON_TABS, cron_tab("a"))

@@ -72,7 +72,7 @@ async def test_a_dry_run_keeps_nothing(api: ApiCaller) -> None:
     assert (await api.get(f"{PODS}/web")).code == 404
 
 
-async def test_a_dry_run_tells_that_a_name_is_taken(api: ApiCaller) -> None:
+async def test_a_dry_run_reports_that_a_name_is_taken(api: ApiCaller) -> None:
     await api.post(PODS, pod())
     assert (await api.post(f"{PODS}?dryRun=All", pod())).reason == "AlreadyExists"
 

@@ -103,7 +103,7 @@ async def test_watches_end_when_what_they_watch_is_another(api: CustomApi) -> No
 
 
 @pytest.mark.req("X.1")
-async def test_objects_are_pruned_defaulted_and_told_of(api: CustomApi) -> None:
+async def test_objects_are_pruned_defaulted_and_warned_about(api: CustomApi) -> None:
     made = await api.post(CRON_TABS, {**cron_tab("a", strange=1), "more": {}})
     assert made.code == 201, made.message
     assert made.body["spec"] == {"cronSpec": "* * * * *", "image": "busybox", "replicas": 1}
@@ -116,7 +116,7 @@ async def test_objects_are_pruned_defaulted_and_told_of(api: CustomApi) -> None:
 @pytest.mark.parametrize(
     ("validation", "code"), [("Strict", 400), ("Warn", 201), ("Ignore", 201)], ids=["strict", "warn", "ignore"]
 )
-async def test_unknown_and_repeated_fields_are_refused_told_or_dropped(
+async def test_unknown_and_repeated_fields_are_refused_reported_or_dropped(
     api: CustomApi, validation: str, code: int
 ) -> None:
     body = b'{"metadata":{"name":"a","strange":1},"spec":{"cronSpec":"x","cronSpec":"y","odd":1}}'
@@ -145,7 +145,7 @@ async def test_only_events_of_kubernetes_end_by_themselves() -> None:
         assert [(await api.get(url)).code for url in urls] == [200, 404]
 
 
-async def test_everything_that_is_wrong_is_told_at_once(api: CustomApi) -> None:
+async def test_everything_that_is_wrong_is_reported_at_once(api: CustomApi) -> None:
     ports = [{"name": "a"}, {"name": "a"}, {"port": 2**40}]
     answer = await api.post(CRON_TABS, cron_tab("A", replicas=11, ports=ports, image=5))
     assert answer.code == 422
@@ -407,12 +407,12 @@ async def test_more_rules_than_a_request_may_have_compiled_are_refused_soon() ->
 
 
 @pytest.mark.req("X.11")
-async def test_large_definitions_are_judged_beside_the_work_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    judged_in: list[threading.Thread] = []
+async def test_large_definitions_are_validated_beside_the_work_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    validated_in: list[threading.Thread] = []
     errors = SchemaValidator.errors
 
     def noted(*words: Any, **more: Any) -> Any:
-        judged_in.append(threading.current_thread())
+        validated_in.append(threading.current_thread())
         return errors(*words, **more)
 
     monkeypatch.setattr(SchemaValidator, "errors", noted)
@@ -423,14 +423,14 @@ async def test_large_definitions_are_judged_beside_the_work_for_others(monkeypat
         wrong = definition("others", "Other", schema={"type": "objekt", "properties": fields})
         refused = await api.post(DEFINITIONS, wrong)
         assert (refused.code, "Unsupported value" in refused.message) == (422, True)
-        assert threading.main_thread() not in judged_in
-        assert len(judged_in) == 3
+        assert threading.main_thread() not in validated_in
+        assert len(validated_in) == 3
         await api.define(definition("small", "Small"))
-        assert judged_in[3:] == [threading.main_thread()]
+        assert validated_in[3:] == [threading.main_thread()]
 
 
 @pytest.mark.req("X.5")
-async def test_clients_of_a_deprecated_version_are_told_which_to_use() -> None:
+async def test_clients_of_a_deprecated_version_are_warned_which_to_use() -> None:
     made = definition(deprecated=True)
     second = {**made["spec"]["versions"][0], "name": "v2", "storage": False, "deprecated": False}
     made["spec"]["versions"].append(second)

@@ -91,7 +91,7 @@ async def test_one_more_definition_is_compared_with_each_other_a_few_times(monke
 
 
 @pytest.mark.req("X.5", "X.6")
-async def test_all_servers_serve_what_one_was_told(servers: list[CustomApi]) -> None:
+async def test_all_servers_serve_what_one_was_sent(servers: list[CustomApi]) -> None:
     first, last = servers[0], servers[-1]
     await first.define(cron_tabs())
     await last.definitions.catch_up()

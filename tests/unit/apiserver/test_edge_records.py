@@ -136,7 +136,7 @@ async def test_a_line_for_each_request_and_no_secret_in_it(call: Caller, caplog:
     secret = {"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}}
     with caplog.at_level(logging.INFO, "mooring"):
         await call("POST", "/api/v1/namespaces/default/secrets", secret, user_agent="test/1")
-        await call.as_nobody()("GET", "/version?token=hunter2", authorization="Bearer hunter2")
+        await call.as_anonymous()("GET", "/version?token=hunter2", authorization="Bearer hunter2")
     # Servers of other tests may run in this process, too: those that called from here are ours.
     created, refused = (record for record in _records(caplog) if record["from"] == "192.0.2.7")
     assert (created["verb"], created["code"], created["user"], created["from"]) == ("create", 201, "admin", "192.0.2.7")

@@ -20,7 +20,7 @@ async def limit(store: SqliteStore, pages: str) -> None:
     await store._writer.run(store._file._number, f"PRAGMA max_page_count = {pages}")
 
 
-async def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path)
     async with api_caller(store=store) as api:
         kept = await api.post(MAPS, large("kept"))

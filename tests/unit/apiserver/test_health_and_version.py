@@ -116,7 +116,7 @@ EXTRA = {
 @pytest.mark.req("4330.9")
 async def test_the_version_is_the_emulated_one_and_all_three_are_shown(tmp_path: Path) -> None:
     async with running(tmp_path, emulation="1.35", min_compatibility="1.33") as server:
-        shown = (await Caller(server.app).as_nobody()("GET", "/version")).json
+        shown = (await Caller(server.app).as_anonymous()("GET", "/version")).json
     assert (shown["major"], shown["minor"], shown["gitVersion"]) == ("1", "35", "v1.35.0")
     assert (shown["binaryMinor"], shown["emulationMinor"], shown["minCompatibilityMinor"]) == ("37", "35", "33")
 

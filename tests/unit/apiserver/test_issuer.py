@@ -63,5 +63,5 @@ async def test_service_accounts_may_read_them_and_others_need_a_role(path: str, 
         robot = call.as_user("system:serviceaccount:default:robot", "system:serviceaccounts")
         assert (await robot("GET", path)).status == 200
         assert (await call.as_user("jane", "system:authenticated")("GET", path)).status == 403
-        assert (await call.as_nobody()("GET", path)).status in {401, 403}
+        assert (await call.as_anonymous()("GET", path)).status in {401, 403}
         assert path in (await call("GET", "/")).json["paths"]

@@ -72,7 +72,7 @@ async def test_a_server_alone_has_an_identity_lease_that_it_renews_now_and_then(
 
 
 @pytest.mark.parametrize("url", [SERVICE, ENDPOINTS, SLICE])
-async def test_what_somebody_deletes_is_made_again(api: ApiCaller, url: str) -> None:
+async def test_what_a_user_deletes_is_created_again(api: ApiCaller, url: str) -> None:
     kept = keeper(api, Place(6443, "192.168.7.1"))
     await kept.reconcile()
     await api.delete(url)
@@ -160,7 +160,7 @@ def test_a_loopback_is_never_advertised() -> None:
     assert found is None or not found.address.startswith("127.")
 
 
-async def test_the_cluster_is_told_whom_the_server_trusts(api: ApiCaller) -> None:
+async def test_the_authorities_that_the_server_trusts_are_published(api: ApiCaller) -> None:
     maps = "/api/v1/namespaces/kube-system/configmaps"
     calls = LoopbackClient(api.resources)
     for clients, proxies, bundle in ((b"c", b"p", "p"), (b"c", b"p", "p"), (b"d", b"q", "pq")):

@@ -115,7 +115,7 @@ async def test_get_list_and_watch_say_the_same_to_a_node_and_the_original_to_oth
 
 
 @pytest.mark.req("N.1")
-async def test_a_node_is_told_in_its_words_that_a_pod_is_gone(api: ApiCaller) -> None:
+async def test_a_node_gets_the_deletion_of_a_pod_in_its_lowered_form(api: ApiCaller) -> None:
     await add_node(api, "n1")
     created = await api.post(PODS, constrained())
     await api.call("DELETE", f"{PODS}/web", {"gracePeriodSeconds": 0})
@@ -252,7 +252,7 @@ async def test_a_dry_run_by_a_node_leaves_no_trace_in_what_others_read(api: ApiC
 
 
 @pytest.mark.req("N.4")
-async def test_nodes_that_are_alike_share_what_was_lowered_and_plain_pods_are_never_decoded(
+async def test_identical_nodes_share_what_was_lowered_and_plain_pods_are_never_decoded(
     api: ApiCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(3):

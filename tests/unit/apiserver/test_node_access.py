@@ -466,9 +466,9 @@ async def test_a_mirror_pod_gives_no_rights_and_may_name_nothing(server: Server)
     assert Reference("configmaps", "default", "all") in references.named_by(tree)
 
 
-async def test_somebody_in_the_group_who_names_no_node_may_write_nothing(server: Server) -> None:
-    nobody = UserInfo(username="somebody", groups=["system:nodes", "system:masters"])
-    answer = await server.call(nobody, "PATCH", f"/api/v1/nodes/n1{DRY}", labelled(a="b"), MERGE_PATCH)
+async def test_a_user_of_the_group_who_names_no_node_may_write_nothing(server: Server) -> None:
+    without_identity = UserInfo(username="somebody", groups=["system:nodes", "system:masters"])
+    answer = await server.call(without_identity, "PATCH", f"/api/v1/nodes/n1{DRY}", labelled(a="b"), MERGE_PATCH)
     assert 'could not determine node from user "somebody"' in answer.message
 
 
@@ -520,7 +520,7 @@ async def test_a_review_looks_at_the_field_selector(server: Server, selector: An
 
 
 @pytest.mark.req("X.7")
-async def test_a_policy_that_asks_for_rights_is_told_by_the_field_selector(server: Server) -> None:
+async def test_a_policy_that_asks_for_rights_sees_the_field_selector(server: Server) -> None:
     asked = "authorizer.group('').resource('pods').fieldSelector('spec.nodeName={}').check('list').allowed()"
     policy, binding = validating(
         "by-node",

@@ -146,7 +146,7 @@ def test_copies_cannot_make_an_object_huge() -> None:
         apply(bomb, {"a": ["x" * 100]})
 
 
-MADE_ANEW = [
+COMPUTED_AGAIN = [
     (
         JSON_PATCH,
         b'[{"op":"add","path":"/metadata","value":{}},{"op":"add","path":"/metadata/finalizers","value":["x"]}]',
@@ -156,8 +156,8 @@ MADE_ANEW = [
 ]
 
 
-@pytest.mark.parametrize(("media_type", "body"), MADE_ANEW)
-def test_a_patch_that_is_made_anew_is_the_same_patch(media_type: str, body: bytes) -> None:
+@pytest.mark.parametrize(("media_type", "body"), COMPUTED_AGAIN)
+def test_a_patch_that_is_computed_again_is_the_same_patch(media_type: str, body: bytes) -> None:
     kind = Scheme().kind("v1", "Pod")
     assert kind is not None
     patcher = patcher_for(media_type, body, kind)
@@ -459,7 +459,7 @@ async def test_status_is_patched_by_itself(api: ApiCaller) -> None:
     assert (answer.body["spec"]["replicas"], answer.body["status"]["replicas"]) == (1, 4)
 
 
-async def test_what_nobody_changed_is_not_written(api: ApiCaller) -> None:
+async def test_what_did_not_change_is_not_written(api: ApiCaller) -> None:
     await api.post(CONFIG_MAPS, config_map(a="1"))
     before = await api.store.revision()
     await api.patch(f"{CONFIG_MAPS}/settings", {"data": {"a": "1"}})

@@ -74,7 +74,7 @@ def test_another_address_or_user_needs_another_certificate(pki: Pki) -> None:
     assert pki.client("c", "jane").certificate != pki.client("c", "john").certificate
 
 
-def test_what_ends_soon_is_made_anew(pki: Pki, clock: MockClock) -> None:
+def test_what_expires_soon_is_renewed(pki: Pki, clock: MockClock) -> None:
     old, authority = pki.server(), pki.authority
     clock.advance(timedelta(days=300).total_seconds())
     assert pki.server() == old

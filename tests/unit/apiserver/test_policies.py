@@ -27,7 +27,7 @@ def played(tmp_path: Path, story: Story, **config: Any) -> None:
     asyncio.run(play())
 
 
-def test_an_update_is_judged_by_what_was_there(tmp_path: Path) -> None:
+def test_an_update_is_evaluated_with_the_old_object(tmp_path: Path) -> None:
     async def story(call: Caller) -> None:
         policy = validating("frozen", "oldObject == null || object.data.color == oldObject.data.color")
         await create(call, *policy, config_map(color="red"))
@@ -38,7 +38,7 @@ def test_an_update_is_judged_by_what_was_there(tmp_path: Path) -> None:
     played(tmp_path, story)
 
 
-def test_many_new_policies_keep_nobody_waiting_while_they_are_compiled(tmp_path: Path) -> None:
+def test_many_new_policies_keep_no_client_waiting_while_they_are_compiled(tmp_path: Path) -> None:
     async def story(call: Caller) -> None:
         for number in range(60):
             await create(call, *validating(f"p{number}", "object.metadata.name != 'y'"))
@@ -60,7 +60,7 @@ def test_many_new_policies_keep_nobody_waiting_while_they_are_compiled(tmp_path:
     played(tmp_path, story)
 
 
-def test_a_deletion_is_judged_by_the_old_object(tmp_path: Path) -> None:
+def test_a_deletion_is_evaluated_with_the_old_object(tmp_path: Path) -> None:
     async def story(call: Caller) -> None:
         policy = validating(
             "keep", "object == null && oldObject.data.keep != 'yes'", matchConstraints=rules("configmaps", "DELETE")
@@ -121,7 +121,7 @@ def test_the_audit_log_has_failures_and_annotations(tmp_path: Path) -> None:
     }
 
 
-def test_custom_kinds_are_judged_and_changed(tmp_path: Path) -> None:
+def test_custom_kinds_are_evaluated_and_changed(tmp_path: Path) -> None:
     async def story(call: Caller) -> None:
         assert (await call("POST", DEFINITIONS, definition())).status == 201
         where = rules("crontabs", group="stable.example.com")
@@ -148,7 +148,7 @@ def test_policies_that_wish_it_see_what_others_have_changed(tmp_path: Path) -> N
     played(tmp_path, story)
 
 
-def test_nobody_is_locked_out_of_policies(tmp_path: Path) -> None:
+def test_no_policy_can_lock_its_author_out_of_policies(tmp_path: Path) -> None:
     async def story(call: Caller) -> None:
         everything = {
             "resourceRules": [

@@ -16,7 +16,7 @@ from mooring.testing.clock import settle
 pytestmark = pytest.mark.req("S.4")
 
 
-class Told:
+class RecordingConnection:
     """A connection that remembers what it was told."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ async def api() -> AsyncIterator[ApiCaller]:
         yield made
 
 
-async def follow(api: ApiCaller, query: dict[str, str] | None = None) -> tuple[Pushed, Told]:
+async def follow(api: ApiCaller, query: dict[str, str] | None = None) -> tuple[Pushed, RecordingConnection]:
     asked = {"watch": "1", "resourceVersion": "0", **(query or {})}
     parameters = {name: [value] for name, value in asked.items()}
     request = Request(method="GET", path=CONFIG_MAPS, query=parameters, user=api.user)
@@ -56,45 +56,45 @@ async def follow(api: ApiCaller, query: dict[str, str] | None = None) -> tuple[P
     assert route is not None
     body = (await api.resources.handle(request, route)).body
     assert isinstance(body, Pushed)
-    told = Told()
+    reported = RecordingConnection()
     async for chunk in body.beginning():
-        told.write(chunk)
-    body.follow(told)
+        reported.write(chunk)
+    body.follow(reported)
     await settle()
-    return body, told
+    return body, reported
 
 
 async def test_what_is_there_comes_first_and_news_come_by_themselves(api: ApiCaller) -> None:
-    _, told = await follow(api)
-    assert told.events == [("ADDED", "first")]
+    _, reported = await follow(api)
+    assert reported.events == [("ADDED", "first")]
     await api.post(CONFIG_MAPS, config_map("second"))
     await api.put(f"{CONFIG_MAPS}/second", config_map("second", key="value"))
     await api.delete(f"{CONFIG_MAPS}/second")
     await settle()
-    assert told.events[1:] == [("ADDED", "second"), ("MODIFIED", "second"), ("DELETED", "second")]
+    assert reported.events[1:] == [("ADDED", "second"), ("MODIFIED", "second"), ("DELETED", "second")]
 
 
-async def test_a_client_that_takes_nothing_is_told_all_at_once_when_it_does_again(api: ApiCaller) -> None:
-    body, told = await follow(api)
-    told.is_ready = False
+async def test_a_client_that_reads_nothing_gets_all_at_once_when_it_reads_again(api: ApiCaller) -> None:
+    body, reported = await follow(api)
+    reported.is_ready = False
     for name in ("second", "third"):
         await api.post(CONFIG_MAPS, config_map(name))
         await settle()
-    assert told.events == [("ADDED", "first")]
-    told.is_ready = True
+    assert reported.events == [("ADDED", "first")]
+    reported.is_ready = True
     body.tell()
-    assert told.events[1:] == [("ADDED", "second"), ("ADDED", "third")]
+    assert reported.events[1:] == [("ADDED", "second"), ("ADDED", "third")]
 
 
 async def test_all_watchers_of_a_place_are_handed_the_same_bytes(api: ApiCaller) -> None:
-    told = [(await follow(api))[1] for _ in range(3)]
+    reported = [(await follow(api))[1] for _ in range(3)]
     await api.post(CONFIG_MAPS, config_map("second"))
     await settle()
-    assert [each.events for each in told] == [[("ADDED", "first"), ("ADDED", "second")]] * 3
-    assert told[0].chunks[-1] is told[1].chunks[-1] is told[2].chunks[-1]
+    assert [each.events for each in reported] == [[("ADDED", "first"), ("ADDED", "second")]] * 3
+    assert reported[0].chunks[-1] is reported[1].chunks[-1] is reported[2].chunks[-1]
 
 
-async def test_those_who_watch_by_a_label_are_told_of_no_others(api: ApiCaller) -> None:
+async def test_a_watch_by_a_label_gets_no_other_events(api: ApiCaller) -> None:
     (_, everything), (_, some) = await follow(api), await follow(api, {"labelSelector": "tier=web"})
     await api.post(CONFIG_MAPS, config_map("db"))
     await api.post(CONFIG_MAPS, config_map("web", labels={"tier": "web"}))
@@ -103,73 +103,73 @@ async def test_those_who_watch_by_a_label_are_told_of_no_others(api: ApiCaller) 
     assert some.events == [("ADDED", "web")]
 
 
-async def test_more_watchers_than_are_told_in_a_turn_are_all_told(api: ApiCaller) -> None:
-    told = [(await follow(api))[1] for _ in range(1203)]
+async def test_more_watchers_than_are_served_in_a_turn_are_all_served(api: ApiCaller) -> None:
+    reported = [(await follow(api))[1] for _ in range(1203)]
     await api.post(CONFIG_MAPS, config_map("second"))
     await settle()
-    assert all(each.events[-1] == ("ADDED", "second") for each in told)
+    assert all(each.events[-1] == ("ADDED", "second") for each in reported)
 
 
-async def test_one_who_fell_behind_what_is_remembered_is_told_to_list_again(api: ApiCaller) -> None:
-    body, told = await follow(api)
-    told.is_ready = False
+async def test_a_watcher_that_fell_behind_the_history_is_asked_to_list_again(api: ApiCaller) -> None:
+    body, reported = await follow(api)
+    reported.is_ready = False
     await api.post(CONFIG_MAPS, config_map("second"))
     await api.post(CONFIG_MAPS, config_map("third"))
     await api.store.compact(await api.store.revision())
-    told.is_ready = True
+    reported.is_ready = True
     body.tell()
-    assert told.events[-1][0] == "ERROR"
-    assert json.loads(told.chunks[-1])["object"]["code"] == 410
-    assert told.how_it_ended == "whole"
+    assert reported.events[-1][0] == "ERROR"
+    assert json.loads(reported.chunks[-1])["object"]["code"] == 410
+    assert reported.how_it_ended == "whole"
 
 
 async def test_watches_end_whole_when_the_server_stops(api: ApiCaller) -> None:
-    _, told = await follow(api)
+    _, reported = await follow(api)
     api.resources.end_watches()
     await settle()
-    assert told.how_it_ended == "whole"
+    assert reported.how_it_ended == "whole"
     assert api.resources.open_watches == 0
 
 
 async def test_nothing_is_kept_of_a_client_that_has_gone(api: ApiCaller) -> None:
-    body, told = await follow(api)
+    body, reported = await follow(api)
     assert api.resources.open_watches == 1
     body.close()
     await api.post(CONFIG_MAPS, config_map("second"))
     await settle()
-    assert (api.resources.open_watches, told.events, told.how_it_ended) == (0, [("ADDED", "first")], "")
+    assert (api.resources.open_watches, reported.events, reported.how_it_ended) == (0, [("ADDED", "first")], "")
 
 
 async def test_a_watch_whose_time_is_over_ends_with_all_events_and_a_bookmark(
     api: ApiCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timers = _Timers(monkeypatch)
-    _, told = await follow(api, {"timeoutSeconds": "30", "allowWatchBookmarks": "true"})
+    _, reported = await follow(api, {"timeoutSeconds": "30", "allowWatchBookmarks": "true"})
     await api.post(CONFIG_MAPS, config_map("second"))
     api.clock.advance(31)
     timers.due()
-    assert [kind for kind, _ in told.events] == ["ADDED", "ADDED", "BOOKMARK"]
-    version = json.loads(told.chunks[-1].splitlines()[-1])["object"]["metadata"]["resourceVersion"]
+    assert [kind for kind, _ in reported.events] == ["ADDED", "ADDED", "BOOKMARK"]
+    version = json.loads(reported.chunks[-1].splitlines()[-1])["object"]["metadata"]["resourceVersion"]
     assert int(version) == await api.store.revision()
-    assert told.how_it_ended == "whole"
+    assert reported.how_it_ended == "whole"
 
 
 async def test_a_watch_without_news_is_sent_bookmarks_if_it_wants_them(
     api: ApiCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timers = _Timers(monkeypatch)
-    _, told = await follow(api, {"timeoutSeconds": "300", "allowWatchBookmarks": "true"})
+    _, reported = await follow(api, {"timeoutSeconds": "300", "allowWatchBookmarks": "true"})
     for _ in range(2):
         api.clock.advance(61)
         timers.due()
-    assert [kind for kind, _ in told.events] == ["ADDED", "BOOKMARK", "BOOKMARK"]
-    assert told.how_it_ended == ""
+    assert [kind for kind, _ in reported.events] == ["ADDED", "BOOKMARK", "BOOKMARK"]
+    assert reported.how_it_ended == ""
 
 
 async def test_a_mistake_breaks_one_watch_off_and_leaves_the_others_alone(
     api: ApiCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (broken, told), (_, other) = await follow(api), await follow(api)
+    (broken, reported), (_, other) = await follow(api), await follow(api)
 
     class Failing:  # as no store does today
         def take(self, limit: int) -> Any:
@@ -180,7 +180,7 @@ async def test_a_mistake_breaks_one_watch_off_and_leaves_the_others_alone(
     monkeypatch.setattr(broken, "_watcher", Failing())
     with pytest.raises(StorageFailed):
         broken.tell()
-    assert told.how_it_ended == "broken off"
+    assert reported.how_it_ended == "broken off"
     await api.post(CONFIG_MAPS, config_map("second"))
     await settle()
     assert other.events[-1] == ("ADDED", "second")

@@ -148,7 +148,7 @@ async def test_writers_that_stop_waiting_do_not_hold_up_the_others(counted_api: 
     assert (await api.post(CONFIG_MAPS, config_map("another"))).code == 201
 
 
-async def test_usage_that_somebody_has_overwritten_is_counted_again(counted_api: ApiCaller) -> None:
+async def test_usage_that_a_user_has_overwritten_is_counted_again(counted_api: ApiCaller) -> None:
     api = counted_api
     await api.post(QUOTAS, quota({"configmaps": "5"}))
     await counted(api)
@@ -160,7 +160,7 @@ async def test_usage_that_somebody_has_overwritten_is_counted_again(counted_api:
     await counted_as(api, {"configmaps": "1"})
 
 
-async def test_what_nobody_has_counted_yet_is_refused_in_kubernetes_words(api: ApiCaller) -> None:
+async def test_what_was_never_counted_is_refused_with_the_error_text_of_kubernetes(api: ApiCaller) -> None:
     await api.post(QUOTAS, quota({"configmaps": "5"}))
     assert (await api.post(CONFIG_MAPS, config_map("before"))).code == 201  # the status limits nothing yet
     await api.patch(f"{QUOTAS}/q/status", {"status": {"hard": {"configmaps": "5"}}})

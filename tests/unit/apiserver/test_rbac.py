@@ -298,7 +298,7 @@ async def _write_role(call: Caller, *rules: dict[str, Any]) -> Answer:
     return await call("POST", f"{RBAC}/namespaces/default/roles", _role(*rules))
 
 
-async def test_nobody_gives_away_what_they_do_not_have(call: Caller) -> None:
+async def test_no_user_grants_rights_that_they_do_not_have(call: Caller) -> None:
     await _bind(call, "jane", "admin", "default")
     jane = call.as_user("jane", "dev")
     assert (await _write_role(jane, READ_PODS, READ_SECRETS)).status == 201
@@ -443,7 +443,7 @@ async def test_who_may_speak_for_others_is_treated_as_them(call: Caller) -> None
     ],
     ids=["a user", "a group that is too powerful", "a group without a user"],
 )
-async def test_nobody_speaks_for_others_without_a_role(call: Caller, headers: dict[str, str], code: int) -> None:
+async def test_no_user_impersonates_others_without_a_role(call: Caller, headers: dict[str, str], code: int) -> None:
     rules = [{"apiGroups": [""], "resources": ["users"], "resourceNames": ["jane"], "verbs": ["impersonate"]}]
     await call("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "speaker"}, "rules": rules})
     await _bind(call, "helper", "speaker")
@@ -455,7 +455,7 @@ async def test_nobody_speaks_for_others_without_a_role(call: Caller, headers: di
 # -- questions about rights
 
 
-async def test_what_somebody_may_is_asked_with_a_subject_access_review(call: Caller) -> None:
+async def test_a_subject_access_review_answers_what_a_user_may_do(call: Caller) -> None:
     await _bind(call, "jane", "view", "default")
     attributes = {"verb": "get", "resource": "pods", "namespace": "default"}
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -64,7 +64,7 @@ def test_objects_are_selected_by_their_text_as_they_are_by_what_it_says(
     for revision, body in enumerate(bodies, 1):
         pod = codec.decode(codec.encode({"apiVersion": "v1", "kind": "Pod", **body}), Pod).object
         kv = KeyValue("/registry/pods/default/a", STORED.encode(pod), revision, revision)
-        told = {
+        reported = {
             "spec.nodeName": pod.spec.node_name,
             "spec.hostNetwork": "true" if pod.spec.host_network else "false",
             "status.phase": pod.status.phase,
@@ -72,5 +72,5 @@ def test_objects_are_selected_by_their_text_as_they_are_by_what_it_says(
             "metadata.namespace": pod.metadata.namespace,
         }
         assert selection.matches(kv) == (
-            selection.labels.matches(pod.metadata.labels) and selection.fields.matches(told)
+            selection.labels.matches(pod.metadata.labels) and selection.fields.matches(reported)
         )

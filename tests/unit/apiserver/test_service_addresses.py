@@ -214,7 +214,7 @@ async def test_an_only_server_finds_what_a_crash_left_when_it_starts() -> None:
         assert await made.allocation.ports.current() == {kept["ports"][0]["nodePort"]}
 
 
-async def test_with_other_servers_about_it_waits_until_nobody_can_mean_it() -> None:
+async def test_with_other_servers_it_waits_until_none_can_refer_to_the_address() -> None:
     async with cluster(is_shared=True) as made:
         address = await leave_behind(made)
         await made.repair.repair()
@@ -226,7 +226,7 @@ async def test_with_other_servers_about_it_waits_until_nobody_can_mean_it() -> N
         assert await made.allocation.ports.current() == set()
 
 
-async def test_what_somebody_took_from_a_service_is_given_back() -> None:
+async def test_what_a_user_took_from_a_service_is_given_back() -> None:
     async with cluster() as made:
         spec = (await made.create(type="NodePort")).body["spec"]
         await made.api.delete(f"{ADDRESSES}/{spec['clusterIP']}")

@@ -26,8 +26,8 @@ class Kept:
 async def issue(namespace: str, name: str, request: TokenRequest) -> TokenRequest:
     bound = request.spec.bound_object_ref
     assert bound is not None
-    told = [namespace, name, bound.name, str(request.spec.expiration_seconds), *request.spec.audiences]
-    request.status = TokenRequestStatus(token="/".join(told), expiration_timestamp="")
+    reported = [namespace, name, bound.name, str(request.spec.expiration_seconds), *request.spec.audiences]
+    request.status = TokenRequestStatus(token="/".join(reported), expiration_timestamp="")
     return request
 
 

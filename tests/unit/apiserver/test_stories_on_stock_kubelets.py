@@ -130,7 +130,7 @@ EVICTED = STORIES[2]
 
 
 @pytest.mark.req("N.1")
-async def test_a_kubelet_that_restarts_judges_by_the_taints_of_that_moment(api: ApiCaller) -> None:
+async def test_a_kubelet_that_restarts_admits_by_the_taints_of_that_moment(api: ApiCaller) -> None:
     await begin(api, EVICTED)
     await force(api, EVICTED, "ondemand-node-1")
     kubelet = StockKubelet(api, "ondemand-node-1")

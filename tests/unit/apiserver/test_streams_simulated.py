@@ -140,7 +140,7 @@ def test_one_container_may_have_a_log_of_its_own() -> None:
     assert (log_rule(pod(annotations), "c").lines, log_rule(pod(annotations), "d").lines) == (("own", ""), ("all",))
 
 
-def test_runs_are_told_in_the_kubelets_words() -> None:
+def test_runs_are_described_in_the_words_of_the_kubelet() -> None:
     waiting = pod(state={"waiting": {"reason": "ContainerCreating"}})
     with pytest.raises(errors.BadRequest, match='container "c" in pod "web" is waiting to start: ContainerCreating'):
         container.latest(waiting, "c")

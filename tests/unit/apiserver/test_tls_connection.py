@@ -165,7 +165,7 @@ async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     ],
     ids=["who hangs up", "who speaks plainly", "who says nothing"],
 )
-async def test_who_does_not_shake_hands_is_told_of(
+async def test_a_client_without_a_handshake_is_logged(
     monkeypatch: pytest.MonkeyPatch,
     behave: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
     why: str,

@@ -112,13 +112,13 @@ def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Story], No
                 transport.abort()
             await asyncio.sleep(0.01)
 
-    async def told(story: Story) -> None:
+    async def reported(story: Story) -> None:
         async with listening() as found:
             await asyncio.wait_for(story(found), 60)
 
     def run(story: Story) -> None:
         with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(told(story))
+            runner.run(reported(story))
 
     return run
 
@@ -138,7 +138,7 @@ def test_bytes_go_both_ways(tell: Callable[[Story], None]) -> None:
     tell(story)
 
 
-def test_a_slow_reader_gets_all_and_the_protocol_is_told_to_wait(tell: Callable[[Story], None]) -> None:
+def test_a_slow_reader_gets_all_and_the_protocol_is_paused(tell: Callable[[Story], None]) -> None:
     async def story(listening: Listening) -> None:
         reader, writer, server = await listening.connect()
         sent = bytes(range(256)) * (LARGE // 256)
@@ -250,13 +250,13 @@ def test_a_paused_connection_hears_nothing_until_it_goes_on(tell: Callable[[Stor
 
 def test_a_mistake_of_a_protocol_costs_its_own_connection_only(tell: Callable[[Story], None]) -> None:
     async def story(listening: Listening) -> None:
-        told: list[dict[str, Any]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        reported: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
         _, bad_writer, bad = await listening.connect()
         _, writer, good = await listening.connect()
         bad_writer.write(b"fail")
         await bad.until(lambda it: it.happened == ["lost"])
-        assert [str(context["exception"]) for context in told] == ["a mistake of the protocol"]
+        assert [str(context["exception"]) for context in reported] == ["a mistake of the protocol"]
         writer.write(b"fine")
         await good.until(lambda it: it.heard == b"fine")
 

@@ -49,7 +49,7 @@ def test_a_line_is_token_user_uid_and_groups(tmp_path: Path) -> None:
         ("s3cret,jane,u\ns3cret,john,v\n", ":2: the same token stands in an earlier line"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_without_its_tokens(tmp_path: Path, text: str, problem: str) -> None:
+def test_what_is_wrong_with_a_file_is_reported_without_its_tokens(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(TokenFileError) as error:
         TokenFile.read(_file(tmp_path, text))
     assert problem in str(error.value)
@@ -126,7 +126,7 @@ async def _token(call: Caller, **spec: Any) -> str:
 
 
 async def _who(call: Caller, token: str) -> Answer:
-    return await call.as_nobody()("POST", WHO, {}, authorization=f"Bearer {token}")
+    return await call.as_anonymous()("POST", WHO, {}, authorization=f"Bearer {token}")
 
 
 async def test_a_service_accounts_token_names_it(call: Caller) -> None:
@@ -142,8 +142,8 @@ async def test_a_token_of_the_file_names_its_user(call: Caller) -> None:
 
 
 @pytest.mark.parametrize("header", ["Bearer nonsense", "Bearer ", "Basic amFuZTpw", "Bearer a.b.c"])
-async def test_a_token_that_nobody_knows_is_no_anonymity(call: Caller, header: str) -> None:
-    assert (await call.as_nobody()("GET", "/version", authorization=header)).status == 401
+async def test_an_unknown_token_is_refused_and_not_anonymous(call: Caller, header: str) -> None:
+    assert (await call.as_anonymous()("GET", "/version", authorization=header)).status == 401
 
 
 async def test_a_token_expires(call: Caller, clock: MockClock) -> None:
@@ -166,7 +166,7 @@ async def test_a_token_for_others_is_not_for_the_server(call: Caller) -> None:
     assert (await _who(call, await _token(call, audiences=["vault"]))).status == 401
 
 
-async def test_a_token_of_a_pod_tells_where_the_pod_runs_and_outlives_the_node(call: Caller) -> None:
+async def test_a_token_of_a_pod_names_its_node_and_outlives_the_node(call: Caller) -> None:
     node = (await call("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})).json
     spec = {"serviceAccountName": "bob", "containers": [{"name": "c", "image": "i"}], "nodeName": "n"}
     await call("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})

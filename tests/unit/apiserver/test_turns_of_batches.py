@@ -50,7 +50,7 @@ async def test_heartbeats_and_other_requests_do_not_wait_for_all_groups_of_a_rus
     ], "all of them, for none waits until another is on the disk"
 
 
-async def test_who_leaves_while_it_waits_holds_up_nobody() -> None:
+async def test_a_client_that_leaves_while_it_waits_delays_no_other() -> None:
     begun = Begun()
     sent = [asyncio.create_task(begun.send(_PODS, name)) for name in ("first", "second", "third")]
     await asyncio.sleep(0)

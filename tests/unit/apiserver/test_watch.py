@@ -26,7 +26,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 
 
-def told(events: list[dict[str, Any]]) -> list[str]:
+def reported(events: list[dict[str, Any]]) -> list[str]:
     """Events in short: `ADDED web`."""
     return [f"{event['type']} {event['object']['metadata'].get('name', '')}".strip() for event in events]
 
@@ -39,16 +39,16 @@ async def collect(api: ApiCaller, url: str, into: list[dict[str, Any]]) -> None:
 async def test_a_watch_begins_with_what_is_there(api: ApiCaller) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     await api.post(CONFIG_MAPS, config_map("b"))
-    assert told(await api.watch(CONFIG_MAPS, 2)) == ["ADDED a", "ADDED b"]
+    assert reported(await api.watch(CONFIG_MAPS, 2)) == ["ADDED a", "ADDED b"]
 
 
-async def test_a_watch_from_a_version_tells_what_came_after(api: ApiCaller) -> None:
+async def test_a_watch_from_a_version_sends_what_came_after(api: ApiCaller) -> None:
     first = await api.post(CONFIG_MAPS, config_map("a"))
     await api.post(CONFIG_MAPS, config_map("b"))
     await api.patch(f"{CONFIG_MAPS}/b", {"data": {"x": "1"}})
     await api.delete(f"{CONFIG_MAPS}/b")
     events = await api.watch(f"{CONFIG_MAPS}?resourceVersion={first.version}", 3)
-    assert told(events) == ["ADDED b", "MODIFIED b", "DELETED b"]
+    assert reported(events) == ["ADDED b", "MODIFIED b", "DELETED b"]
     versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in events]
     assert versions == sorted(set(versions))
     assert versions[-1] == await api.store.revision()
@@ -60,20 +60,20 @@ async def test_a_watch_goes_on_as_things_happen(api: ApiCaller) -> None:
     await settle()
     await api.post(CONFIG_MAPS, config_map("a"))
     await settle()
-    assert told(events) == ["ADDED a"]
+    assert reported(events) == ["ADDED a"]
     await api.delete(f"{CONFIG_MAPS}/a")
     await settle()
-    assert told(events) == ["ADDED a", "DELETED a"]
+    assert reported(events) == ["ADDED a", "DELETED a"]
     task.cancel()
 
 
-async def test_other_namespaces_are_not_told(api: ApiCaller) -> None:
+async def test_other_namespaces_are_not_sent(api: ApiCaller) -> None:
     version = await api.store.revision()
     await api.post("/api/v1/namespaces/kube-system/configmaps", config_map("there"))
     await api.post(CONFIG_MAPS, config_map("here"))
-    assert told(await api.watch(f"{CONFIG_MAPS}?resourceVersion={version}", 1)) == ["ADDED here"]
+    assert reported(await api.watch(f"{CONFIG_MAPS}?resourceVersion={version}", 1)) == ["ADDED here"]
     everywhere = await api.watch(f"/api/v1/configmaps?resourceVersion={version}", 2)
-    assert told(everywhere) == ["ADDED there", "ADDED here"]
+    assert reported(everywhere) == ["ADDED there", "ADDED here"]
 
 
 async def test_what_begins_or_ceases_to_match_comes_and_goes(api: ApiCaller) -> None:
@@ -83,7 +83,7 @@ async def test_what_begins_or_ceases_to_match_comes_and_goes(api: ApiCaller) -> 
     await api.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "1"}})
     await api.delete(f"{CONFIG_MAPS}/a")
     events = await api.watch(f"{CONFIG_MAPS}?resourceVersion={version}&labelSelector=tier%3Dweb", 5)
-    assert told(events) == ["ADDED a", "DELETED a", "ADDED a", "MODIFIED a", "DELETED a"]
+    assert reported(events) == ["ADDED a", "DELETED a", "ADDED a", "MODIFIED a", "DELETED a"]
     gone = events[1]["object"]
     assert gone["data"] == {"tier": "web"}, "what goes is shown as it last matched"
     assert int(gone["metadata"]["resourceVersion"]) > int(events[0]["object"]["metadata"]["resourceVersion"])
@@ -94,21 +94,21 @@ async def test_pods_of_one_node(api: ApiCaller) -> None:
     await api.post(PODS, pod("b", nodeName="n2"))
     await api.post(f"{PODS}/a/binding", {"target": {"name": "n1"}})
     events = await api.watch(f"/api/v1/pods?resourceVersion={version}&fieldSelector=spec.nodeName%3Dn1", 1)
-    assert told(events) == ["ADDED a"]
+    assert reported(events) == ["ADDED a"]
 
 
 @pytest.mark.parametrize("form", ["/a", "?fieldSelector=metadata.name%3Da"], ids=["by its path", "by a selector"])
 async def test_one_object_alone(api: ApiCaller, form: str) -> None:
     await api.post(CONFIG_MAPS, config_map("b"))
     await api.post(CONFIG_MAPS, config_map("a"))
-    assert told(await api.watch(CONFIG_MAPS + form, 1)) == ["ADDED a"]
+    assert reported(await api.watch(CONFIG_MAPS + form, 1)) == ["ADDED a"]
 
 
 async def test_initial_events_end_with_a_bookmark(api: ApiCaller) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     added, bookmark = await api.watch(f"{CONFIG_MAPS}?{query}", 2)
-    assert told([added]) == ["ADDED a"]
+    assert reported([added]) == ["ADDED a"]
     assert bookmark["type"] == "BOOKMARK"
     assert bookmark["object"]["kind"] == "ConfigMap"
     assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
@@ -123,7 +123,7 @@ async def test_no_initial_events_when_not_wanted(api: ApiCaller) -> None:
     await settle()
     await api.post(CONFIG_MAPS, config_map("b"))
     await settle()
-    assert told(events) == ["ADDED b"]
+    assert reported(events) == ["ADDED b"]
     task.cancel()
 
 
@@ -135,7 +135,7 @@ async def test_a_watch_ends_in_time_with_a_bookmark(api: ApiCaller) -> None:
     api.clock.advance(31)
     await api.post(CONFIG_MAPS, config_map("a"))  # wakes the watch, whose time the store does not know
     await task
-    assert told(events) == ["ADDED a", "BOOKMARK"]
+    assert reported(events) == ["ADDED a", "BOOKMARK"]
 
 
 async def test_a_quiet_watch_gets_bookmarks(api: ApiCaller) -> None:
@@ -146,11 +146,11 @@ async def test_a_quiet_watch_gets_bookmarks(api: ApiCaller) -> None:
     api.clock.advance(61)
     await api.post(CONFIG_MAPS, config_map("a"))
     await settle()
-    assert told(events) == ["BOOKMARK"]
+    assert reported(events) == ["BOOKMARK"]
     task.cancel()
 
 
-async def test_a_forgotten_version_is_told_as_gone(api: ApiCaller) -> None:
+async def test_a_compacted_version_is_answered_with_gone(api: ApiCaller) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     await api.store.compact(await api.store.revision())
     [event] = await api.watch(f"{CONFIG_MAPS}?resourceVersion=1", 1)
@@ -159,14 +159,14 @@ async def test_a_forgotten_version_is_told_as_gone(api: ApiCaller) -> None:
     assert event["object"]["message"].startswith("too old resource version: 1 (")
 
 
-async def test_a_watcher_that_fell_behind_is_told_as_gone(api: ApiCaller) -> None:
+async def test_a_watcher_that_fell_behind_is_answered_with_gone(api: ApiCaller) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     stream = api.stream(CONFIG_MAPS)
-    assert told([await anext(stream)]) == ["ADDED a"]
+    assert reported([await anext(stream)]) == ["ADDED a"]
     slow = asyncio.ensure_future(anext(stream))
     await settle()
     await api.post(CONFIG_MAPS, config_map("b"))
-    assert told([await slow]) == ["ADDED b"]
+    assert reported([await slow]) == ["ADDED b"]
     await api.post(CONFIG_MAPS, config_map("c"))
     await api.store.compact(await api.store.revision())
     event = await anext(stream)
@@ -199,7 +199,7 @@ async def test_metadata_alone(api: ApiCaller) -> None:
     assert "data" not in event["object"]
 
 
-async def test_a_table_tells_its_columns_once(api: ApiCaller) -> None:
+async def test_a_table_sends_its_columns_once(api: ApiCaller) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     await api.post(CONFIG_MAPS, config_map("b"))
     first, second = await api.watch(CONFIG_MAPS, 2, accept=TABLE)
@@ -223,7 +223,7 @@ async def test_a_watch_is_json(api: ApiCaller) -> None:
         await api.watch(CONFIG_MAPS, 1, accept="application/yaml")
 
 
-async def test_a_cache_is_told_what_it_keeps_and_others_all(api: ApiCaller) -> None:
+async def test_a_cache_is_sent_what_it_keeps_and_others_all(api: ApiCaller) -> None:
     begun = await api.post(PODS, pod("a"))
     await api.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}})
     await api.delete(f"{PODS}/a")
@@ -231,9 +231,11 @@ async def test_a_cache_is_told_what_it_keeps_and_others_all(api: ApiCaller) -> N
     added = await api.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "2"}}})
     since = f"{PODS}?resourceVersion={int(begun.version) - 1}"
     all_events = await api.watch(since, 5)
-    assert told(all_events) == ["ADDED a", "MODIFIED a", "DELETED a", "ADDED a", "MODIFIED a"]
+    assert reported(all_events) == ["ADDED a", "MODIFIED a", "DELETED a", "ADDED a", "MODIFIED a"]
     events = await api.watch(f"{since}&forCache=true", 4)
-    assert told(events) == ["ADDED a", "DELETED a", "ADDED a", "MODIFIED a"], "no change that its deletion came with"
+    assert reported(events) == ["ADDED a", "DELETED a", "ADDED a", "MODIFIED a"], (
+        "no change that its deletion came with"
+    )
     last = {name: value for name, value in added.body["metadata"].items() if name != "managedFields"}
     assert last != added.body["metadata"]
     assert events[-1] == {
@@ -272,7 +274,7 @@ _DELETIONS: list[dict[str, Any]] = [{}, {"gracePeriodSeconds": 0}]
     together=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-async def test_a_cache_makes_of_what_it_is_told_what_there_is(
+async def test_a_cache_rebuilds_the_objects_from_what_it_is_sent(
     happenings: list[tuple[str, tuple[str, dict[str, Any]]]], together: bool
 ) -> None:
     async with api_caller() as api:

@@ -92,7 +92,7 @@ async def test_a_scale_can_be_changed_through_what_a_webhook_sees_of_it() -> Non
         assert api.asked[0]["object"]["kind"] == "Scale"
 
 
-async def test_each_of_many_bindings_is_judged_by_itself() -> None:
+async def test_each_of_many_bindings_is_reviewed_by_itself() -> None:
     async with webhook_api() as api:
         for name in ("a", "b"):
             await api.post(PODS, pod(name))
@@ -109,7 +109,7 @@ async def test_each_of_many_bindings_is_judged_by_itself() -> None:
         assert "nodeName" not in (await api.get(f"{PODS}/a")).body["spec"]
 
 
-async def test_each_of_many_claims_that_get_devices_is_judged_and_changed_by_itself() -> None:
+async def test_each_of_many_claims_that_get_devices_is_reviewed_and_changed_by_itself() -> None:
     async with webhook_api() as api:
         requests = [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]
         made = [
@@ -136,7 +136,7 @@ async def test_each_of_many_claims_that_get_devices_is_judged_and_changed_by_its
         assert [each["subResource"] for each in api.asked] == ["status"] * 4
 
 
-async def test_nobody_is_asked_about_configurations_and_policies() -> None:
+async def test_no_webhook_is_called_about_configurations_and_policies() -> None:
     async with webhook_api() as api:
         await api.configure("Validating", hook("deny-message.example.com", rules=[EVERYTHING]))
         await api.configure("Mutating", hook("deny-message.example.com", rules=[EVERYTHING]))
@@ -162,7 +162,7 @@ async def test_a_webhook_with_side_effects_is_not_asked_on_dry_run() -> None:
         assert (await api.post(CONFIG_MAPS, config_map())).code == 201
 
 
-async def test_who_waits_for_a_slow_webhook_keeps_nobody_else_waiting() -> None:
+async def test_a_request_that_waits_for_a_slow_webhook_delays_no_other() -> None:
     async with webhook_api() as api:
         begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -223,7 +223,7 @@ async def test_a_patch_of_a_deletion_is_a_mistake() -> None:
         )
 
 
-async def test_a_change_of_a_mutating_webhook_is_seen_by_those_that_judge() -> None:
+async def test_a_change_of_a_mutating_webhook_is_seen_by_validating_webhooks() -> None:
     async with webhook_api() as api:
 
         def needs_owner(asked: Tree) -> Tree:
@@ -237,7 +237,7 @@ async def test_a_change_of_a_mutating_webhook_is_seen_by_those_that_judge() -> N
         assert (await api.post(CONFIG_MAPS, config_map("a"))).code == 201
 
 
-async def test_all_that_judge_are_asked_at_once_and_the_first_refusal_is_told() -> None:
+async def test_all_validating_webhooks_are_called_at_once_and_the_first_refusal_is_reported() -> None:
     async with webhook_api() as api:
         both = asyncio.Barrier(2)
 

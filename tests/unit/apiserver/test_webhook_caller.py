@@ -98,7 +98,7 @@ async def test_an_answer_that_trickles_is_given_up_in_time(tmp_path: Path) -> No
             await caller.call(config, b"{}", seconds=1)
 
 
-async def test_a_connection_is_used_again_and_made_anew_where_it_was_closed(tmp_path: Path) -> None:
+async def test_a_connection_is_used_again_and_opened_again_where_it_was_closed(tmp_path: Path) -> None:
     connections, answers = 0, 0
 
     async def twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -115,7 +115,7 @@ async def test_a_connection_is_used_again_and_made_anew_where_it_was_closed(tmp_
         assert (connections, answers) == (3, 5)
 
 
-async def test_who_speaks_no_http_is_told_so(tmp_path: Path) -> None:
+async def test_a_server_that_speaks_no_http_is_reported(tmp_path: Path) -> None:
     async def gibberish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")

@@ -157,7 +157,7 @@ def test_the_three_new_gates_wait_for_the_minimum_compatibility_version(min_comp
 
 
 @pytest.mark.req("4330.9")
-def test_compatibility_versions_is_judged_at_the_binary_version() -> None:
+def test_compatibility_versions_is_evaluated_at_the_binary_version() -> None:
     assert component.resolve(emulation="1.31").gates.enabled(COMPATIBILITY_VERSIONS)
     without = component.resolve(gates=f"{COMPATIBILITY_VERSIONS}=false")
     assert not without.gates.enabled(COMPATIBILITY_VERSIONS)

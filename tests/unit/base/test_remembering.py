@@ -46,7 +46,7 @@ def _wrong_address(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "judge",
+    "check",
     [
         names.label_key,
         names.label_value,
@@ -57,9 +57,9 @@ def _wrong_address(text: str) -> None:
     ],
     ids=["label key", "label value", "name", "version", "address", "URL"],
 )
-def test_a_long_text_of_a_stranger_is_not_kept(judge: Callable[[str], object]) -> None:
+def test_a_long_text_of_a_stranger_is_not_kept(check: Callable[[str], object]) -> None:
     text = "".join(["http://x"] * 100)
     before = sys.getrefcount(text)
-    judge(text)
+    check(text)
     gc.collect()
     assert sys.getrefcount(text) == before

@@ -84,7 +84,9 @@ def test_what_has_to_change_is_known_after_any_changes(acts: list[Any]) -> None:
         pytest.param(None, ["6.1"], id="one that has gone with its node is not asked for any more"),
     ],
 )
-def test_pods_alike_are_released_with_the_values_of_their_time(then: dict[str, str] | None, values: list[str]) -> None:
+def test_identical_pods_are_released_with_the_values_of_their_time(
+    then: dict[str, str] | None, values: list[str]
+) -> None:
     cluster = BridgedCluster()
     cluster.add_node(made(Node, {"metadata": {"name": "a", "labels": {"kernel": "6.1"}}}))
     second = made(Node, {"metadata": {"name": "b", "labels": {"kernel": "6.5"}}})

@@ -176,14 +176,14 @@ def test_terms_of_the_spec_are_tightened_and_none_is_added(own: Any, wanted: Any
 
 
 @pytest.mark.req("B.2")
-def test_more_taints_than_a_pod_can_tolerate_are_told() -> None:
+def test_more_taints_than_a_pod_can_tolerate_are_reported() -> None:
     taints = [Taint(key="sla", value=str(number), effect="NoSchedule") for number in range(2000)]
     with pytest.raises(plan.TooManyTaintsError, match=r"narrow constraints\.mooring\.dev/tolerations"):
         plan.release(pod([{"key": "sla", "operator": "Gt", "value": "-1"}]), plan.ClusterFacts(taints, {}))
 
 
 @pytest.mark.req("B.8")
-def test_a_label_that_nobody_asks_for_or_that_somebody_changed_is_mended() -> None:
+def test_a_label_that_no_pod_needs_or_that_a_user_changed_is_corrected() -> None:
     stale = {"constraints.mooring.dev/old": "true", LABEL: "edited", "mine": "1", "kernel": "6.1.0"}
     node = made(Node, {"metadata": {"name": "a", "labels": stale}})
     assert changes_on(node, plan.required_rules(pod((), required(KERNEL)))) == {

@@ -70,12 +70,12 @@ async def test_pods(new: dict[str, Any], old: dict[str, Any] | None, expected: t
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"request": 5}', b"\xff", b"[" * 100_000])
-def test_what_is_no_review_is_told(body: bytes) -> None:
+def test_what_is_no_review_is_reported(body: bytes) -> None:
     with pytest.raises(ReviewError, match="no AdmissionReview"):
         parse_review(body)
 
 
-async def test_an_object_that_is_none_is_told() -> None:
+async def test_an_object_that_is_none_is_reported() -> None:
     with pytest.raises(ReviewError, match=r"request\.object"):
         await PodReviews().review({"object": {"spec": 5}})
 

@@ -13,5 +13,5 @@ def test_a_reader_that_goes_away_is_no_failure(words: list[str]) -> None:
         assert running.stdout is not None
         assert running.stderr is not None
         running.stdout.close()  # before anything is written
-        told = running.stderr.read()
-    assert (running.returncode, told) == (0, b"")
+        reported = running.stderr.read()
+    assert (running.returncode, reported) == (0, b"")

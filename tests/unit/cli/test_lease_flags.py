@@ -23,7 +23,7 @@ def test_durations_as_go_writes_them(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "15", "s", "-1s", "1 s", "1d", "1s2", "\u0661s"])
-def test_what_is_no_duration_is_told(text: str) -> None:
+def test_what_is_no_duration_is_reported(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration; write one as in 15s or 1m30s"):
         durations.parse_seconds(text)
 

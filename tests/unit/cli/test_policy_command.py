@@ -25,7 +25,7 @@ def written(folder: Path, *objects: object, name: str = "all.yaml") -> Path:
     return path
 
 
-def test_the_examples_are_judged_as_the_page_says() -> None:
+def test_the_examples_are_evaluated_as_the_page_says() -> None:
     result = run("-f", EXAMPLES / "no-latest.yaml", "-f", EXAMPLES / "pods.yaml")
     assert result.exit_code == 1
     for line in result.stdout.splitlines():
@@ -35,10 +35,10 @@ def test_the_examples_are_judged_as_the_page_says() -> None:
 
 def test_json_has_the_answer_and_the_changed_object() -> None:
     result = run("-f", EXAMPLES / "no-latest.yaml", "-f", EXAMPLES / "pods.yaml", "-o", "json")
-    told = {each["object"]: each for each in json.loads(result.stdout)["objects"]}
-    assert told["Pod shop/good"]["changed"]["metadata"]["labels"] == {"team": "shop"}
-    assert told["Pod shop/bad"]["answer"].startswith('pods "bad" is forbidden: ValidatingAdmissionPolicy')
-    assert told["ConfigMap default/images"]["policies"] == []
+    reported = {each["object"]: each for each in json.loads(result.stdout)["objects"]}
+    assert reported["Pod shop/good"]["changed"]["metadata"]["labels"] == {"team": "shop"}
+    assert reported["Pod shop/bad"]["answer"].startswith('pods "bad" is forbidden: ValidatingAdmissionPolicy')
+    assert reported["ConfigMap default/images"]["policies"] == []
 
 
 def test_nothing_that_is_denied_exits_with_0(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_nothing_that_is_denied_exits_with_0(tmp_path: Path) -> None:
     assert "warned" in result.stdout
 
 
-def test_updates_and_deletions_are_judged(tmp_path: Path) -> None:
+def test_updates_and_deletions_are_evaluated(tmp_path: Path) -> None:
     frozen = written(tmp_path, *validating("frozen", "object.data == oldObject.data"), name="policy.yaml")
     old = written(tmp_path, config_map(color="red"), name="old.yaml")
     new = written(tmp_path, config_map(color="blue"), name="new.yaml")

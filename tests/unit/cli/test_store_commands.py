@@ -58,7 +58,7 @@ def test_a_backup_is_verified_restored_and_is_then_what_it_was(data_dir: Path, t
     assert "21 keys at revision 1000000021, 0 problems" in run("verify", tmp_path / "new").output
 
 
-def test_a_copy_is_refused_over_another_store_unless_told(data_dir: Path, tmp_path: Path) -> None:
+def test_a_copy_is_refused_over_another_store_without_overwrite(data_dir: Path, tmp_path: Path) -> None:
     copied = run("copy", "--from", data_dir, "--to", tmp_path / "b")
     assert (copied.exit_code, copied.output) == (
         0,
@@ -110,7 +110,7 @@ def test_verify_names_what_is_wrong_and_exits_with_1(data_dir: Path) -> None:
     ]
 
 
-def test_verify_shows_no_more_remarks_than_somebody_reads(data_dir: Path) -> None:
+def test_verify_shows_no_more_remarks_than_a_user_reads(data_dir: Path) -> None:
     async def harm() -> None:
         store = await SqliteStore.open(data_dir)
         await store.write_all(
@@ -213,7 +213,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.id)
-def test_what_cannot_be_done_is_told_in_a_sentence(data_dir: Path, tmp_path: Path, case: Refusal) -> None:
+def test_what_cannot_be_done_is_reported_in_a_sentence(data_dir: Path, tmp_path: Path, case: Refusal) -> None:
     assert run("backup", "--from", data_dir, tmp_path / "good").exit_code == 0
     (tmp_path / "diary").write_text("Dear diary, " * 900)
     (tmp_path / "half").write_bytes((tmp_path / "good").read_bytes()[:500])

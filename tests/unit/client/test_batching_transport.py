@@ -134,7 +134,7 @@ async def test_a_last_status_and_the_deletion_behind_it_are_two_requests(names: 
     assert [method for method, _ in sent] == ["PUT"] * len(names) + ["DELETE"] * len(names)
 
 
-async def test_a_write_that_nobody_waits_for_any_more_is_not_sent() -> None:
+async def test_a_write_that_no_caller_waits_for_any_more_is_not_sent() -> None:
     server = Server()
     tasks = [asyncio.create_task(server.client.create(config_map(name))) for name in ("a", "c", "d")]
     asyncio.get_running_loop().call_soon(tasks[1].cancel)

@@ -93,7 +93,7 @@ async def test_to_bind_none_finds_out_whether_there_is_the_call() -> None:
     assert [path.split("/")[-2] for path in server.paths] == ["v1", "a", "c"]
 
 
-async def test_a_server_without_the_call_is_told_in_protobuf() -> None:
+async def test_a_server_without_the_call_gets_protobuf() -> None:
     server = Server(errors.path_not_found())
     wanted = binding("a")
     wanted.metadata.annotations = {"why": "because"}
@@ -173,7 +173,7 @@ async def test_single_calls_become_more_as_they_are_answered() -> None:
     assert await asked == [None] * 400
 
 
-async def test_what_nobody_wants_any_longer_is_not_sent() -> None:
+async def test_what_no_caller_wants_any_longer_is_not_sent() -> None:
     slow = Slow(Server(errors.path_not_found()))
     binder = BulkBinding(Client(slow, user_agent="t"))
     asked = [asyncio.ensure_future(binder.bind([binding(name)] * 20)) for name in ("a", "c")]
@@ -185,7 +185,7 @@ async def test_what_nobody_wants_any_longer_is_not_sent() -> None:
     assert (sent.count("a") <= 9, sent.count("c")) == (True, 20)
 
 
-async def test_a_defect_is_told_to_whoever_wanted_pods_to_be_bound_and_to_nobody_else() -> None:
+async def test_a_defect_is_raised_to_the_callers_of_bind_and_to_no_other() -> None:
     server = Server(errors.path_not_found())
     await server.binder.bind([binding("a"), binding("c")])
     server.fault = ZeroDivisionError()

@@ -48,7 +48,7 @@ def test_cache_indexes_and_changes_agree(history: list[tuple[str, str, str, bool
     assert {node: sorted(map(key_of, by_node.get(node))) for node in by_node.values()} == _by_node(server)
 
 
-def test_an_object_whose_metadata_alone_were_told_keeps_the_rest() -> None:
+def test_an_object_whose_metadata_alone_were_sent_keeps_the_rest() -> None:
     cache: Cache[Pod] = Cache()
     before = Pod(metadata=ObjectMeta(name="a", uid="1", resource_version="1"), spec=PodSpec(node_name="n"))
     cache.replace([before])

@@ -203,7 +203,7 @@ async def test_a_type_means_the_newest_version_that_the_scheme_serves() -> None:
     assert transport.requests[0].path == "/apis/resource.k8s.io/v1beta2/namespaces/prod/resourceclaims/c"
 
 
-async def test_list_gathers_all_pages_and_tells_items_their_kind() -> None:
+async def test_list_gathers_all_pages_and_sets_the_kind_of_items() -> None:
     def answer(request: Request) -> Answer:
         token = dict(request.query).get("continue", "")
         items = [{"metadata": {"name": f"web{token}"}}]

@@ -93,7 +93,7 @@ def runs(tmp_path: Path) -> int:
     return len((tmp_path / "runs").read_text())
 
 
-async def test_a_plugin_is_told_about_the_request_and_its_token_is_kept(tmp_path: Path) -> None:
+async def test_a_plugin_gets_the_request_and_its_token_is_kept(tmp_path: Path) -> None:
     exec_plugin = plugin(
         tmp_path,
         "show(token=json.dumps([info['kind'], info['apiVersion'], info['spec'], os.environ['EXTRA']]))",
@@ -101,8 +101,8 @@ async def test_a_plugin_is_told_about_the_request_and_its_token_is_kept(tmp_path
         cluster={"server": "https://a"},
     )
     first, second = await asyncio.gather(exec_plugin.current(), exec_plugin.current())
-    told = json.loads(first.authorization.removeprefix("Bearer "))
-    assert told == ["ExecCredential", V1, {"interactive": False, "cluster": {"server": "https://a"}}, "more"]
+    reported = json.loads(first.authorization.removeprefix("Bearer "))
+    assert reported == ["ExecCredential", V1, {"interactive": False, "cluster": {"server": "https://a"}}, "more"]
     assert first == second
     assert first.headers == (("impersonate-user", "eve"),)
     assert runs(tmp_path) == 1, "two who ask at once make it run once"

@@ -104,7 +104,7 @@ async def test_another_note_is_another_event() -> None:
     await lab.recorder.stop()
 
 
-async def test_after_a_pause_an_event_starts_anew() -> None:
+async def test_after_a_pause_an_event_starts_again() -> None:
     lab = Lab()
     lab.say()
     await lab.clock.run(361)
@@ -306,7 +306,7 @@ async def test_what_waits_to_be_written_is_counted_and_not_forgotten() -> None:
     await lab.recorder.stop()
 
 
-async def _told(lot: random.Random) -> tuple[list[Any], int]:
+async def _reported(lot: random.Random) -> tuple[list[Any], int]:
     """What the server has in the end when many things happen to some objects, and how much was dropped."""
     lab = Lab()
     for _ in range(400):
@@ -319,12 +319,12 @@ async def _told(lot: random.Random) -> tuple[list[Any], int]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_what_is_noted_first_is_told_as_what_is_taken_in_at_once(
+async def test_what_is_noted_first_is_sent_like_what_is_recorded_at_once(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mooring.client.events._WAITING", 100 + 20 * seed)
     monkeypatch.setattr("mooring.client.events._AT_ONCE", 1000)
-    at_once = await _told(random.Random(seed))
+    at_once = await _reported(random.Random(seed))
     monkeypatch.setattr("mooring.client.events._AT_ONCE", 10)
-    assert await _told(random.Random(seed)) == at_once
+    assert await _reported(random.Random(seed)) == at_once
     assert at_once[1] > 0

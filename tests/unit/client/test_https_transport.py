@@ -200,7 +200,7 @@ async def test_long_headers_that_end_are_read() -> None:
         assert server.connections == 1
 
 
-async def test_bytes_that_nobody_asked_for_end_the_connection() -> None:
+async def test_unrequested_bytes_end_the_connection() -> None:
     async with serving(writing(OK + b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil", OK)) as (server, transport):
         assert (await transport.send(GET, 5)).body == b"ok"
         await asyncio.sleep(0.01)
@@ -376,7 +376,7 @@ async def test_a_cancelled_request_leaves_no_connection_that_others_would_use() 
         assert server.connections == 2
 
 
-async def test_after_a_request_that_nobody_answered_no_open_connection_is_tried(
+async def test_after_an_unanswered_request_no_open_connection_is_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Behind a balancer all of them may lead to the server that has stopped, and a new one leads to another."""

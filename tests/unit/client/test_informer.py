@@ -52,7 +52,7 @@ class Lab:
         self.informer: Informer[Pod] = Informer(
             client, Pod, resync_seconds=resync_seconds, backoff=BACKOFF, at_hand=at_hand
         )
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.batches: list[int] = []
         self.informer.add_batch_handler(self._hear)
 
@@ -66,7 +66,7 @@ class Lab:
 
     def _hear(self, changes: Any) -> None:
         self.batches.append(len(changes))
-        self.told += [_words(change) for change in changes]
+        self.reported += [_words(change) for change in changes]
 
     @property
     def stream(self) -> FakeStream:
@@ -96,23 +96,23 @@ def _words(change: Change[Pod]) -> str:
     return f"{old.metadata.name}:{old.metadata.resource_version}>{new.metadata.resource_version}"
 
 
-async def test_what_is_listed_is_told_as_added_and_then_it_is_synced() -> None:
+async def test_what_is_listed_is_notified_as_added_and_then_it_is_synced() -> None:
     lab = Lab()
     lab.listed = [pod("a", 1), pod("b", 2)]
     synced_before = lab.informer.has_synced
     async with lab.running():
         assert (synced_before, lab.informer.has_synced) == (False, True)
-        assert lab.told == ["+a", "+b"]
+        assert lab.reported == ["+a", "+b"]
         assert lab.watched_from == ["10"]
 
 
-async def test_events_of_a_chunk_change_the_cache_and_are_told_together() -> None:
+async def test_events_of_a_chunk_change_the_cache_and_are_notified_together() -> None:
     lab = Lab()
     lab.listed = [pod("a", 1)]
     async with lab.running():
         lab.stream.send(event("MODIFIED", pod("a", 11)), event("ADDED", pod("b", 12)), event("MODIFIED", pod("b", 13)))
         await settle()
-        assert lab.told == ["+a", "a:1>11", "+b", "b:12>13"]
+        assert lab.reported == ["+a", "a:1>11", "+b", "b:12>13"]
         assert lab.batches == [1, 3]
         assert [key_of(each) for each in lab.informer.objects()] == ["prod/a", "prod/b"]
         assert lab.informer.resource_version == "13"
@@ -123,24 +123,24 @@ async def test_between_many_events_of_a_chunk_others_get_their_turn() -> None:
     turns: list[int] = []
 
     def write(changes: Any) -> None:
-        asyncio.get_running_loop().call_soon(lambda: turns.append(len(lab.told)))
+        asyncio.get_running_loop().call_soon(lambda: turns.append(len(lab.reported)))
 
     lab.informer.add_batch_handler(write)
     async with lab.running():
         lab.stream.send(*(event("ADDED", pod(f"p{index}", 11 + index)) for index in range(250)))
         await settle()
         assert turns == [100, 200, 250]
-        assert lab.told == [f"+p{index}" for index in range(250)]
+        assert lab.reported == [f"+p{index}" for index in range(250)]
         assert lab.informer.resource_version == "260"
 
 
-async def test_changes_that_arrive_with_the_end_of_their_object_are_not_told() -> None:
+async def test_changes_that_arrive_with_the_end_of_their_object_are_not_notified() -> None:
     lab = Lab()
     lab.listed = [pod("a", 1)]
     async with lab.running():
         lab.stream.send(event("MODIFIED", pod("a", 11)), event("ADDED", pod("b", 12)), event("DELETED", pod("a", 13)))
         await settle()
-        assert lab.told == ["+a", "+b", "-a"]
+        assert lab.reported == ["+a", "+b", "-a"]
         assert [key_of(each) for each in lab.informer.objects()] == ["prod/b"]
         assert lab.informer.resource_version == "13"
 
@@ -159,7 +159,7 @@ async def test_a_watch_that_ends_or_breaks_is_resumed_where_it_was() -> None:
         assert len(lab.transport.requests) == 1, "it was listed once"
 
 
-async def test_a_watch_that_tells_nothing_for_too_long_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watch_that_sends_nothing_for_too_long_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its server may be stopped, which a connection alone does not show."""
     monkeypatch.setattr(informer_module, "_SILENT_SECONDS", 0.05)
     lab = Lab()
@@ -171,15 +171,15 @@ async def test_a_watch_that_tells_nothing_for_too_long_is_resumed(monkeypatch: p
         assert lab.transport.streams[0].closed
 
 
-async def test_after_410_the_objects_are_listed_again_and_the_differences_told() -> None:
+async def test_after_410_the_objects_are_listed_again_and_the_differences_notified() -> None:
     lab = Lab()
     lab.listed = [pod("same", 1), pod("changed", 2), pod("gone", 3)]
     async with lab.running():
-        lab.told.clear()
+        lab.reported.clear()
         lab.listed, lab.version = [pod("same", 1), pod("changed", 30), pod("new", 31)], 40
         lab.stream.send(expired())
         await settle()
-        assert lab.told == ["-gone", "changed:2>30", "+new"]
+        assert lab.reported == ["-gone", "changed:2>30", "+new"]
         assert lab.watched_from == ["10", "40"]
 
 
@@ -201,20 +201,20 @@ async def test_which_state_is_listed(at_hand: bool, versions: list[str]) -> None
         assert asked == versions
 
 
-async def test_what_builds_on_a_version_that_was_never_told_makes_it_list_again() -> None:
+async def test_an_event_that_builds_on_a_version_that_was_never_sent_makes_it_list_again() -> None:
     lab = Lab()
     lab.listed = [pod("a", 1), pod("b", 2)]
     async with lab.running():
-        lab.told.clear()
+        lab.reported.clear()
         metadata = {"name": "a", "namespace": "prod", "uid": "a"}
-        told = [{"metadata": {**metadata, "resourceVersion": version}} for version in ("11", "13")]
-        lab.stream.send(event("MODIFIED", told[0]) | {"since": "1"})
+        reported = [{"metadata": {**metadata, "resourceVersion": version}} for version in ("11", "13")]
+        lab.stream.send(event("MODIFIED", reported[0]) | {"since": "1"})
         await settle()
-        assert (lab.told, lab.watched_from) == (["a:1>11"], ["10"])
+        assert (lab.reported, lab.watched_from) == (["a:1>11"], ["10"])
         lab.listed, lab.version = [pod("a", 13), pod("b", 2)], 13
-        lab.stream.send(event("MODIFIED", told[1]) | {"since": "12"})
+        lab.stream.send(event("MODIFIED", reported[1]) | {"since": "12"})
         await settle()
-        assert (lab.told, lab.watched_from) == (["a:1>11", "a:11>13"], ["10", "13"])
+        assert (lab.reported, lab.watched_from) == (["a:1>11", "a:11>13"], ["10", "13"])
 
 
 def too_large() -> errors.StatusError:
@@ -238,22 +238,22 @@ async def test_a_watch_that_cannot_begin_at_the_version_lists_again(refusal: err
         assert len(lab.transport.requests) == 2
 
 
-async def test_another_object_of_the_same_name_is_told_as_deleted_and_added() -> None:
+async def test_another_object_of_the_same_name_is_notified_as_deleted_and_added() -> None:
     lab = Lab()
     lab.listed = [pod("a", 1, uid="first")]
     async with lab.running():
         lab.stream.send(event("MODIFIED", pod("a", 11, uid="second")))
         await settle()
-        assert lab.told == ["+a", "-a", "+a"]
+        assert lab.reported == ["+a", "-a", "+a"]
 
 
-async def test_what_is_known_already_is_not_told_again() -> None:
+async def test_what_is_known_already_is_not_notified_again() -> None:
     lab = Lab()
     lab.listed = [pod("a", 1)]
     async with lab.running():
         lab.stream.send(event("ADDED", pod("a", 1)), event("DELETED", pod("never", 5)))
         await settle()
-        assert lab.told == ["+a"]
+        assert lab.reported == ["+a"]
 
 
 async def test_a_list_that_fails_is_tried_again_ever_more_slowly() -> None:
@@ -297,13 +297,13 @@ async def test_the_server_says_how_long_to_stay_away() -> None:
         assert len(lab.transport.watches) == 2
 
 
-async def test_resync_tells_every_object_again() -> None:
+async def test_resync_notifies_every_object_again() -> None:
     lab = Lab(resync_seconds=60)
     lab.listed = [pod("a", 1), pod("b", 2)]
     async with lab.running():
-        lab.told.clear()
+        lab.reported.clear()
         await lab.clock.run(61)
-        assert lab.told == ["a:1>1", "b:2>2"]
+        assert lab.reported == ["a:1>1", "b:2>2"]
 
 
 async def test_a_handler_that_comes_late_hears_of_what_is_there() -> None:
@@ -313,7 +313,7 @@ async def test_a_handler_that_comes_late_hears_of_what_is_there() -> None:
     async with lab.running():
         lab.informer.add_handler(added=lambda obj: late.append(obj.metadata.name))
         assert late == ["a"]
-        assert lab.told == ["+a"]
+        assert lab.reported == ["+a"]
 
 
 async def test_handlers_of_single_changes_get_old_and_new() -> None:
@@ -335,7 +335,7 @@ async def test_handlers_of_single_changes_get_old_and_new() -> None:
     assert heard == [("added", "1"), ("updated", "1", "11"), ("deleted", "11")]
 
 
-async def test_a_handler_that_fails_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_handler_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab()
     lab.listed = [pod("a", 1), pod("b", 2)]
     heard: list[str] = []
@@ -351,7 +351,7 @@ async def test_a_handler_that_fails_stops_nobody(caplog: pytest.LogCaptureFixtur
     lab.informer.add_handler(added=fails_once)
     lab.informer.add_batch_handler(fails_always)
     async with lab.running():
-        assert (heard, lab.told) == (["a", "b"], ["+a", "+b"])
+        assert (heard, lab.reported) == (["a", "b"], ["+a", "+b"])
         assert lab.informer.has_synced
     assert caplog.text.count("a handler of pods failed") == 2
 
@@ -406,21 +406,21 @@ async def test_what_another_component_follows_is_not_listed_again_and_is_the_sam
     theirs = first.of(Pod)
     second = Informers(client, shared=first)
     ours = second.of(Pod)
-    told: list[str] = []
-    ours.add_batch_handler(lambda changes: told.extend(map(_words, changes)))
+    reported: list[str] = []
+    ours.add_batch_handler(lambda changes: reported.extend(map(_words, changes)))
     assert (first.follows(Pod), first.follows(Node)) == (True, False)
     async with first:
         await first.wait_for_sync()
-        assert (told, ours.has_synced) == ([], False)  # it has not begun
+        assert (reported, ours.has_synced) == ([], False)  # it has not begun
         async with second:
             await second.wait_for_sync()
             assert ours.get("a", "prod") is theirs.get("a", "prod")
             lab.stream.send(event("MODIFIED", pod("b", 11)), event("DELETED", pod("a", 12)))
             await settle()
-            assert told == ["+a", "+b", "b:2>11", "-a"]
+            assert reported == ["+a", "+b", "b:2>11", "-a"]
         lab.stream.send(event("DELETED", pod("b", 13)))
         await settle()
-    assert told == ["+a", "+b", "b:2>11", "-a"]  # nothing is told to who has ended
+    assert reported == ["+a", "+b", "b:2>11", "-a"]  # nothing is told to who has ended
     assert (len(lab.transport.watches), len(theirs)) == (1, 0)
 
 
@@ -435,7 +435,7 @@ async def test_what_the_other_component_does_not_follow_is_listed_and_watched() 
         assert len(lab.transport.watches) == 1
 
 
-async def test_a_large_list_is_told_in_parts_and_a_late_handler_hears_of_each_object_once() -> None:
+async def test_a_large_list_is_notified_in_parts_and_a_late_handler_hears_of_each_object_once() -> None:
     lab = Lab()
     lab.listed = [pod(f"p{index}", index) for index in range(2500)]
     late: list[str] = []

@@ -93,5 +93,5 @@ async def test_a_scheme_of_an_older_release_speaks_what_it_serves_and_what_the_s
     assert not client.knows(ResourceClaim), "a beta is served only where somebody says so"
     assert await client.served([ResourceClaim]) == {ResourceClaim}
     assert client.knows(ResourceClaim)
-    told = Scheme(resolve(emulation="1.32").versions, {"resource.k8s.io/v1beta1": True})
-    assert Client(serving(), user_agent="test", scheme=told).kind(ResourceClaim).version == "v1beta1"
+    reported = Scheme(resolve(emulation="1.32").versions, {"resource.k8s.io/v1beta1": True})
+    assert Client(serving(), user_agent="test", scheme=reported).kind(ResourceClaim).version == "v1beta1"

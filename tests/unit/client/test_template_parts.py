@@ -164,7 +164,7 @@ class Tokens:
     id: str
     names: tuple[str, str]
     kept: tuple[str, str]
-    tokens_alike: bool = True
+    equal_tokens: bool = True
 
 
 @pytest.mark.parametrize(
@@ -179,14 +179,14 @@ class Tokens:
             "for those who write",
             ("kube-api-access-x7z2q", "kube-api-access-bcdfg"),
             ("kube-api-access-x7z2q", "kube-api-access-bcdfg"),
-            tokens_alike=False,
+            equal_tokens=False,
         ),
         Tokens("names that people chose", ("kube-api-access-token", "data"), ("kube-api-access-token", "data")),
     ],
     ids=lambda case: case.id,
 )
 def test_pods_that_differ_in_the_name_of_their_token_s_volume_share_all_else(case: Tokens) -> None:
-    parts = TemplateParts(tokens_alike=case.tokens_alike)
+    parts = TemplateParts(tokens_alike=case.equal_tokens)
 
     def read(name: str) -> PodSpec:
         container = {"name": "c", "image": "app:1", "volumeMounts": [{"name": name, "mountPath": "/token"}]}
@@ -205,7 +205,7 @@ def test_pods_that_differ_in_the_name_of_their_token_s_volume_share_all_else(cas
     assert (specs[0].containers is specs[1].containers) == (case.kept[0] == case.kept[1])
 
 
-def test_versions_of_an_object_and_objects_alike_share_what_is_the_same() -> None:
+def test_versions_of_an_object_and_identical_objects_share_what_is_the_same() -> None:
     kind = Scheme().kind("v1", "Pod")
     assert kind is not None
     cache: Cache[Pod] = Cache()

@@ -64,7 +64,7 @@ async def test_managed_fields_are(managed_fields: bool) -> None:
     assert bool(found.object.metadata.managed_fields) is managed_fields
 
 
-async def test_who_needs_no_last_states_is_told_of_a_deletion_by_name_and_version_alone() -> None:
+async def test_a_watch_without_last_states_gets_deletions_by_name_and_version_alone() -> None:
     events = [
         event("MODIFIED", "a", 2),
         event("ADDED", "b", 3),
@@ -119,7 +119,7 @@ _EVENTS = st.lists(
 
 @given(sent=_EVENTS, spaced=st.booleans())
 @settings(max_examples=100, deadline=None)
-async def test_a_cache_is_told_the_same_as_others(sent: list[dict[str, Any]], spaced: bool) -> None:
+async def test_a_cache_is_sent_the_same_as_others(sent: list[dict[str, Any]], spaced: bool) -> None:
     text = b"".join(
         json.dumps(each, separators=None if spaced else (",", ":"), ensure_ascii=False).encode() + b"\n"
         for each in sent

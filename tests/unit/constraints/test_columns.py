@@ -185,7 +185,7 @@ def _shown(taint: Taint | None) -> tuple[str, str, str] | None:
     return (taint.key, taint.value, taint.effect) if taint else None
 
 
-class TestJudgedRows:
+class TestEvaluatedRows:
     """Each distinct thing is judged once, and only changed rows are gathered again."""
 
     @staticmethod
@@ -196,20 +196,20 @@ class TestJudgedRows:
         return column
 
     @pytest.mark.req("5721.9")
-    def test_a_value_is_judged_once(self) -> None:
-        judged: list[str] = []
+    def test_a_value_is_evaluated_once(self) -> None:
+        evaluated: list[str] = []
 
-        def judge(value: str) -> bool:
-            judged.append(value)
+        def evaluate(value: str) -> bool:
+            evaluated.append(value)
             return value == "a"
 
         column = self._column("abcab" * 100)
-        verdict = JudgedRows(column, judge, np.bool_)
+        verdict = JudgedRows(column, evaluate, np.bool_)
         assert verdict.rows().sum() == 200
         column.set(1, 1)
         column.set(2, column.add("d", "d"))
         assert verdict.rows().sum() == 201
-        assert judged == ["a", "b", "c", "d"]
+        assert evaluated == ["a", "b", "c", "d"]
 
     def test_an_unchanged_column_gives_the_same_array(self) -> None:
         verdict = JudgedRows(self._column("ab"), lambda value: value == "a", np.bool_)
@@ -229,7 +229,7 @@ class TestJudgedRows:
 class TestLabelColumns:
     ZONE = Requirement("zone", Operator.IN, ("a",))
 
-    def test_values_that_nobody_has_any_more_are_forgotten(self) -> None:
+    def test_values_that_no_node_has_any_more_are_forgotten(self) -> None:
         columns = LabelColumns()
         for number in range(500):
             columns.put(0, "node", {"zone": f"z{number}"})
@@ -275,11 +275,13 @@ class TestLabelColumns:
 
 class TestTaintColumns:
     @pytest.mark.req("5471.4", "5721.9")
-    def test_a_distinct_taint_is_judged_once_however_many_nodes_have_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        judged: list[str] = []
+    def test_a_distinct_taint_is_evaluated_once_however_many_nodes_have_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        evaluated: list[str] = []
 
         def record(pod: Sequence[Toleration], taint: Taint, options: ConstraintOptions) -> bool:
-            judged.append(taint.value)
+            evaluated.append(taint.value)
             return tolerations.any_tolerates(pod, taint, options)
 
         monkeypatch.setattr("mooring.constraints.columns.taints.any_tolerates", record)
@@ -290,7 +292,7 @@ class TestTaintColumns:
         pod = [Toleration(key="sla", operator="Gt", value="0")]
         usable = columns.untolerated(pod).mask()
         assert [row for row in range(300) if usable[row]] == [row for row in range(300) if row % 3 and row % 2]
-        assert sorted(judged) == ["0", "1", "2"]
+        assert sorted(evaluated) == ["0", "1", "2"]
 
     def test_times_do_not_make_taints_distinct_unless_an_expression_reads_them(self) -> None:
         columns = TaintColumns(OPTIONS)
@@ -301,7 +303,7 @@ class TestTaintColumns:
         late = [Toleration(expression="taint.timeAdded > timestamp('2026-01-01T00:03:00Z')")]
         assert columns.untolerated(late).mask().sum() == 19
 
-    def test_sets_that_nobody_has_any_more_are_forgotten(self) -> None:
+    def test_sets_that_no_node_has_any_more_are_forgotten(self) -> None:
         columns = TaintColumns(OPTIONS)
         for number in range(500):
             columns.put(0, [Taint(key="sla", value=str(number), effect="NoSchedule")])

@@ -43,7 +43,7 @@ def test_how_many_must_stay_and_may_go(case: Case) -> None:
     assert disruptions_allowed(PODS, expected, desired) == case.allowed
 
 
-def test_nobody_may_go_where_no_pods_are_expected() -> None:
+def test_no_pod_may_be_evicted_where_no_pods_are_expected() -> None:
     assert disruptions_allowed(PODS, 0, 0) == 0
 
 

@@ -182,8 +182,8 @@ def test_stock_rules_on_what_a_node_reads_equal_the_new_rules_on_what_is_stored(
     pod = pod_with(tolerated, selector)
     spec = wire(lower_pod(pod, NodeProperties(tuple(of_node), labels, known), options).spec)
     for effect in EFFECTS:
-        judged = stock_rules.untolerated(wire(of_node), spec.get("tolerations", []), effect, knows_comparisons)
-        assert judged == wire(tolerations.find_untolerated(of_node, tolerated, options, frozenset({effect})))
+        evaluated = stock_rules.untolerated(wire(of_node), spec.get("tolerations", []), effect, knows_comparisons)
+        assert evaluated == wire(tolerations.find_untolerated(of_node, tolerated, options, frozenset({effect})))
     stay = tolerations.permitted_stay(of_node, tolerated, options).seconds
     assert stock_rules.stay(wire(of_node), spec.get("tolerations", []), knows_comparisons) == stays(stay)
     required = node_selector.required_affinity(pod.spec, options)
@@ -404,7 +404,7 @@ def test_a_node_that_knows_the_words_reads_the_original() -> None:
 
 
 @pytest.mark.req("N.3")
-def test_what_the_control_plane_has_switched_off_never_matches_for_a_node_that_would_judge_it() -> None:
+def test_what_the_control_plane_has_switched_off_never_matches_for_a_node_that_would_evaluate_it() -> None:
     taint = Taint(key="sla", value="960", effect="NoExecute")
     pod = pod_with(
         [Toleration(key="sla", operator="Gt", value="950")], NodeSelector(node_selector_terms=[semver("6.0")])

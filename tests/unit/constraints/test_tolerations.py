@@ -392,13 +392,13 @@ def test_device_tolerations_choose_key_and_effect() -> None:
 
 @pytest.mark.req("5471.8")
 def test_the_first_untolerated_taint_of_a_device_is_found() -> None:
-    told, tolerated, fatal = (
+    reported, tolerated, fatal = (
         resource_v1.DeviceTaint(key="budget", value=value, effect=effect)
         for value, effect in [("1", "None"), ("50", "NoSchedule"), ("8", "NoExecute")]
     )
     pod = [resource_v1.DeviceToleration(key="budget", operator="Gt", value="24")]
-    assert tolerations.find_untolerated_device_taint([told, tolerated, fatal], pod, ALL_ON) is fatal
-    assert tolerations.find_untolerated_device_taint([told, tolerated], pod, ALL_ON) is None
+    assert tolerations.find_untolerated_device_taint([reported, tolerated, fatal], pod, ALL_ON) is fatal
+    assert tolerations.find_untolerated_device_taint([reported, tolerated], pod, ALL_ON) is None
 
 
 @pytest.mark.req("5471.8")

@@ -238,7 +238,7 @@ async def test_bounds_hold_without_any_metric(plane: ControlPlane) -> None:
     assert await replicas(plane) == 6
 
 
-async def test_a_missing_metric_changes_nothing_and_is_told(plane: ControlPlane) -> None:
+async def test_a_missing_metric_changes_nothing_and_is_reported(plane: ControlPlane) -> None:
     await deployed(plane)
     await autoscaled(plane, CPU)
     await plane.run(20)
@@ -256,7 +256,7 @@ async def test_a_workload_at_zero_stays_there(plane: ControlPlane) -> None:
     assert (await said(plane))["ScalingActive"] == ("False", "ScalingDisabled")
 
 
-async def test_a_target_that_is_not_there_is_told(plane: ControlPlane) -> None:
+async def test_a_target_that_is_not_there_is_reported(plane: ControlPlane) -> None:
     await deployed(plane)
     await autoscaled(plane, CPU, target="none")
     await plane.run(20)

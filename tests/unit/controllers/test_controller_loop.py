@@ -46,12 +46,12 @@ def test_a_name_that_is_none_is_refused_with_those_there_are() -> None:
         select_controllers(["*", "-x"], ["b", "a"])
 
 
-async def _nobody(_: object) -> Any:
+async def _no_object(_: object) -> Any:
     raise AssertionError("nothing is asked here")
 
 
 def context(clock: MockClock) -> Context:
-    client = Client(InProcessTransport(_nobody), user_agent="test", clock=clock)
+    client = Client(InProcessTransport(_no_object), user_agent="test", clock=clock)
     return Context(client, Informers(client))
 
 

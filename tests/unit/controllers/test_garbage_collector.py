@@ -119,7 +119,7 @@ async def test_an_object_whose_owner_never_was_goes(plane: ControlPlane) -> None
     [("kube-public", {}), ("default", {"name": "other"}), ("default", {"kind": "Secret"})],
     ids=["from another namespace", "by another name", "as another kind"],
 )
-async def test_an_owner_that_somebody_names_wrongly_keeps_what_it_has(
+async def test_an_owner_that_is_named_wrongly_keeps_what_it_has(
     plane: ControlPlane, namespace: str, said: dict[str, object]
 ) -> None:
     top = await config(plane, "top")
@@ -131,7 +131,7 @@ async def test_an_owner_that_somebody_names_wrongly_keeps_what_it_has(
     assert await plane.names(ConfigMap, "default") == ["right", "top"]
 
 
-async def test_an_owner_of_a_kind_that_nobody_knows_is_left_alone(plane: ControlPlane) -> None:
+async def test_an_owner_of_an_unknown_kind_is_left_alone(plane: ControlPlane) -> None:
     unknown: dict[str, object] = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "a", "uid": "1"}
     await config(plane, "child", unknown)
     await plane.run(0)
@@ -148,7 +148,7 @@ async def test_owners_of_the_whole_cluster_count(plane: ControlPlane) -> None:
     assert await plane.names(ConfigMap, "default") == []
 
 
-async def test_what_was_deleted_while_nobody_looked_is_found(plane: ControlPlane) -> None:
+async def test_what_was_deleted_between_two_lists_is_found(plane: ControlPlane) -> None:
     top = await config(plane, "top")
     for number in range(3):
         await plane.pod(f"web-{number}", metadata={"ownerReferences": [owner(top)]})

@@ -57,13 +57,13 @@ async def test_a_namespace_says_what_it_waits_for() -> None:
         await plane.client.delete(Namespace, "team")
         await plane.run(3)
         found = await plane.client.get(Namespace, "team")
-        told = {condition.type: (condition.status, condition.message) for condition in found.status.conditions}
+        reported = {condition.type: (condition.status, condition.message) for condition in found.status.conditions}
         assert found.status.phase == "Terminating"
-        assert told["NamespaceContentRemaining"] == (
+        assert reported["NamespaceContentRemaining"] == (
             "True",
             "Some resources are remaining: configmaps. has 1 resource instances",
         )
-        assert told["NamespaceFinalizersRemaining"] == (
+        assert reported["NamespaceFinalizersRemaining"] == (
             "True",
             "Some content in the namespace has finalizers remaining: example.com/wait in 1 resource instances",
         )

@@ -54,8 +54,8 @@ async def test_a_budget_counts_healthy_pods() -> None:
         assert await budget(plane) == (3, 2, 2, 0)
         found = await plane.find(PodDisruptionBudget, "web")
         assert found is not None
-        told = [(entry.type, entry.status, entry.reason) for entry in found.status.conditions]
-        assert told == [("DisruptionAllowed", "False", "InsufficientPods")]
+        reported = [(entry.type, entry.status, entry.reason) for entry in found.status.conditions]
+        assert reported == [("DisruptionAllowed", "False", "InsufficientPods")]
 
 
 async def test_a_percentage_is_one_of_what_the_owner_wants() -> None:
@@ -163,7 +163,7 @@ async def test_a_service_has_its_pods_in_the_older_form_too() -> None:
         assert await plane.find(Endpoints, "web") is None
 
 
-async def test_endpoints_that_somebody_else_wrote_stay() -> None:
+async def test_endpoints_that_another_client_wrote_stay() -> None:
     async with control_plane("endpoints") as plane:
         own = [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 1}]}]
         await plane.create(Endpoints, metadata={"name": "web", "namespace": "default"}, subsets=own)

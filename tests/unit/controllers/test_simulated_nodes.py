@@ -187,16 +187,16 @@ async def test_a_deleted_pod_is_no_longer_ready_before_it_goes(plane: ControlPla
     began = (await seen(plane, "web")).metadata.resource_version
     await plane.client.delete(Pod, "web", "default")
     await plane.run(2)
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
     async with plane.client.watch(Pod, "default", resource_version=began) as watch:
         async for batch in watch:
             for event in batch:
                 states = {condition.type: condition.status for condition in event.object.status.conditions}
-                told.append((event.type, states["Ready"]))
-            if told[-1][0] == "DELETED":
+                reported.append((event.type, states["Ready"]))
+            if reported[-1][0] == "DELETED":
                 break
-    assert ("MODIFIED", "False") in told
-    assert told[-1] == ("DELETED", "False")
+    assert ("MODIFIED", "False") in reported
+    assert reported[-1] == ("DELETED", "False")
 
 
 async def test_a_deleted_pod_with_a_finalizer_shows_how_it_ended(plane: ControlPlane) -> None:
@@ -233,7 +233,7 @@ async def test_images_of_pods_show_on_the_node(plane: ControlPlane) -> None:
     assert images[0].size_bytes > 0
 
 
-async def test_a_rule_that_cannot_be_read_is_ignored_and_told(plane: ControlPlane) -> None:
+async def test_a_rule_that_cannot_be_read_is_ignored_and_reported(plane: ControlPlane) -> None:
     await plane.pod("web", on="node-0", metadata=rules(run_seconds="soon"))
     await plane.run(1)
     assert (await seen(plane, "web")).status.phase == "Running"
@@ -395,7 +395,7 @@ def test_templates_stand_for_nodes() -> None:
     ],
     ids=["another kind", "no name", "an unknown field", "broken YAML", "no count", "no version", "a name twice"],
 )
-def test_a_bad_template_is_told(text: str, complaint: str) -> None:
+def test_a_bad_template_is_reported(text: str, complaint: str) -> None:
     with pytest.raises(TemplateError) as caught:
         read_templates(text)
     assert complaint in str(caught.value)
@@ -505,8 +505,8 @@ async def test_an_init_container_that_fails_ends_a_pod_that_is_never_restarted(p
     ]
     assert (pod.status.phase, ended) == ("Failed", [0, 1])
     assert pod.status.container_statuses[0].state.waiting is not None
-    told = {condition.type: condition.message for condition in pod.status.conditions}
-    assert told["Initialized"] == "containers with incomplete status: [two]"
+    reported = {condition.type: condition.message for condition in pod.status.conditions}
+    assert reported["Initialized"] == "containers with incomplete status: [two]"
 
 
 async def test_an_init_container_that_fails_is_started_again_until_it_succeeds(plane: ControlPlane) -> None:

@@ -121,7 +121,7 @@ async def test_when_a_pod_goes(case: Case) -> None:
         assert not await plane.alive("web")
 
 
-async def test_the_pod_is_marked_before_it_is_deleted_and_people_are_told(plane: ControlPlane) -> None:
+async def test_the_pod_is_marked_before_it_is_deleted_and_an_event_is_recorded(plane: ControlPlane) -> None:
     await plane.node("n")
     await plane.pod("web", on="n", metadata={"finalizers": ["example.com/wait"]})
     await plane.taint("n", SLA)

@@ -51,7 +51,7 @@ async def test_a_small_zone_that_is_mostly_down_loses_no_more(plane: ControlPlan
     assert await evicting(plane) == 1
 
 
-async def test_when_all_nodes_fail_nobody_is_evicted(plane: ControlPlane) -> None:
+async def test_when_all_nodes_fail_no_pod_is_evicted(plane: ControlPlane) -> None:
     await fail(plane, 9)
     await plane.run(120)
     assert await evicting(plane) == 0

@@ -128,7 +128,7 @@ async def test_a_change_is_made_once(tmp_path: Path) -> None:
         assert "nothing was done" in again.text
 
 
-async def test_a_refusal_is_told_in_the_words_of_the_api_server(tmp_path: Path) -> None:
+async def test_a_refusal_is_shown_in_the_words_of_the_api_server(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, shop()) as cluster:
         jane = await cluster.user_with(may("get list watch", "nodes pods"))
         async with cluster.dashboard(jane, allow_changes=True) as page:
@@ -140,7 +140,7 @@ async def test_a_refusal_is_told_in_the_words_of_the_api_server(tmp_path: Path) 
     )
 
 
-async def test_what_the_server_finds_invalid_is_told(tmp_path: Path) -> None:
+async def test_what_the_server_finds_invalid_is_shown(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, shop()) as cluster, cluster.dashboard(allow_changes=True) as page:
         shown = (await page.change(what="taint", node="east-0", key="a b", value="", effect="NoSchedule")).json
         done = (await page.change(shown["name"])).json
@@ -203,7 +203,7 @@ class Attack:
     ],
     ids=lambda case: case.name,
 )
-async def test_nobody_else_changes_the_cluster(case: Attack) -> None:
+async def test_no_other_user_changes_the_cluster(case: Attack) -> None:
     headers = {name: value for name, value in {**OWN, **case.headers}.items() if name != case.without}
     async with dashboard(Snapshot("the test", shop()), changing=CHANGING_TOKEN) as page:
         shown = (await page.change(what="cordon", node="east-0")).json

@@ -52,7 +52,7 @@ async def test_a_role_in_one_namespace_shows_that_one_and_says_what_is_missing(t
     assert NO_NODES in unescape(simulated)
 
 
-async def test_nobody_with_no_rights_is_shown_that_nothing_is_there(tmp_path: Path) -> None:
+async def test_no_user_without_rights_is_shown_that_nothing_is_there(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, shop()) as cluster:
         jane = await cluster.user_with(may("get", "services"))
         async with cluster.dashboard(jane) as page:

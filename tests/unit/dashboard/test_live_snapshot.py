@@ -77,7 +77,7 @@ _TIE = [
 @settings(max_examples=25, deadline=None)
 @example(_TIE)
 @given(st.lists(st.tuples(_objects(), st.booleans()), max_size=12))
-def test_changes_lead_where_reading_anew_does(steps: list[tuple[Resource, bool]]) -> None:
+def test_changes_lead_to_the_same_state_as_reading_again(steps: list[tuple[Resource, bool]]) -> None:
     current: dict[tuple[type, str], Resource] = {(type(each), each.metadata.name): each for each in shop()}
     changed = live(current.values())
     for obj, stays in steps:
@@ -94,7 +94,7 @@ def test_changes_lead_where_reading_anew_does(steps: list[tuple[Resource, bool]]
 
 
 @pytest.mark.req("D.2")
-def test_what_changed_lately_is_told_once_for_a_crowd() -> None:
+def test_what_changed_lately_is_shown_once_for_a_crowd() -> None:
     before = shop()
     found = live(before)
     owner = {"ownerReferences": [{"apiVersion": "a/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}]}
@@ -105,8 +105,8 @@ def test_what_changed_lately_is_told_once_for_a_crowd() -> None:
     old = found.snapshot.find(Node, "", "east-0")
     changes: list[Change[Any]] = [Change(*pair) for pair in zip(crowd, placed, strict=True)]
     found.apply([*changes, Change(old, tainted)], NOW + timedelta(seconds=9))
-    told = [line.text for line in overview(found).lately][:3]
-    assert told == [
+    reported = [line.text for line in overview(found).lately][:3]
+    assert reported == [
         "3 pods of Job default/j: got a node",
         "east-0: taint a=b:NoSchedule",
         "3 pods of Job default/j: created",
@@ -141,7 +141,7 @@ def test_how_long_pods_waited_is_what_their_timestamps_say() -> None:
 
 
 @pytest.mark.req("D.1")
-async def test_whoever_waits_hears_of_a_change() -> None:
+async def test_every_waiting_client_hears_of_a_change() -> None:
     async with dashboard(Snapshot("the test", shop())) as caller:
         before = caller.cluster.revision
         await caller.cluster.take_in([Change(None, pod("late", cpu="100"))])

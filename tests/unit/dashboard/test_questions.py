@@ -87,7 +87,7 @@ def _report(page: str) -> str:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_a_step_that_cannot_be_is_told_and_the_scenario_stays(form: dict[str, str], problem: str) -> None:
+async def test_an_impossible_step_is_reported_and_the_scenario_stays(form: dict[str, str], problem: str) -> None:
     async with dashboard(Snapshot("the test", shop())) as caller:
         answer = (await caller.post("what-if/step?format=json", **{"scenario": "", **form})).json
     assert problem in answer["problem"]
@@ -154,7 +154,7 @@ async def test_a_question_about_versions_that_cannot_be_is_refused_in_a_sentence
         ("taint", "taint.value == 'x'", 0),
     ],
 )
-async def test_an_expression_is_judged_as_the_command_does(env: str, expression: str, matches: int) -> None:
+async def test_an_expression_is_evaluated_as_by_the_command(env: str, expression: str, matches: int) -> None:
     said = command("cel", "check", "--env", env, expression)
     cost = command("cel", "cost", "--env", env, expression)
     async with dashboard(Snapshot("the test", shop())) as caller:
@@ -176,7 +176,7 @@ async def test_what_is_wrong_stands_below_its_place() -> None:
 
 
 @pytest.mark.req("D.7")
-async def test_nodes_that_do_not_match_are_told_why() -> None:
+async def test_nodes_that_do_not_match_are_shown_with_the_reason() -> None:
     async with dashboard(Snapshot("the test", shop())) as caller:
         shown = await caller.data("expressions/try", kind="semver", key="kernel", expression=">=6.0")
         wrong = await caller.data("expressions/try", kind="semver", key="kernel", expression=">=six")

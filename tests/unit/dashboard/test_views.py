@@ -262,7 +262,7 @@ async def test_what_may_not_be_read_is_said_on_every_page() -> None:
 
 
 @pytest.mark.req("D.1")
-async def test_a_pod_that_is_not_there_is_told_with_what_there_is() -> None:
+async def test_an_error_about_a_missing_pod_names_pods_that_exist() -> None:
     async with dashboard(Snapshot("the test", shop())) as caller:
         answer = await caller.get("pods/default/hugh")
     assert answer.status == 404

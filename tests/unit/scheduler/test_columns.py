@@ -21,7 +21,7 @@ from mooring.scheduler.deciding.engine import Engine
 from mooring.testing.builders import ZONE, node, pod
 
 
-def test_a_log_tells_what_changed_since() -> None:
+def test_a_log_lists_what_changed_since() -> None:
     log = RowLog()
     start = log.changed_at
     for row in (3, 5, 3):
@@ -101,7 +101,7 @@ def test_counts_by_domain_follow_pods_and_nodes() -> None:
     assert by_zone() == {"x": 1, "y": 1, "z": 1}
 
 
-def test_sets_that_nobody_holds_are_forgotten() -> None:
+def test_sets_that_no_row_holds_are_forgotten() -> None:
     engine = Engine()
     engine.put(node("a", zone="z"))
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
@@ -113,7 +113,7 @@ def test_sets_that_nobody_holds_are_forgotten() -> None:
     assert len(engine.cluster.pod_sets) == 0
 
 
-def test_terms_that_nobody_owns_any_more_are_forgotten() -> None:
+def test_terms_that_no_pod_owns_any_more_are_forgotten() -> None:
     cluster = Cluster()
     cluster.put(node("a", zone="z"))
     for number in range(200):
@@ -202,7 +202,7 @@ def test_of_a_pod_whose_metadata_alone_have_changed_columns_hold_what_they_would
     assert found[0] == found[1]
 
 
-def test_verdicts_of_shapes_that_nobody_asks_about_are_dropped() -> None:
+def test_verdicts_of_signatures_that_are_not_asked_about_are_dropped() -> None:
     engine = Engine()
     engine.put(node("a"))
     [evaluator] = engine._evaluators.values()

@@ -472,7 +472,7 @@ def test_the_first_of_several_ways_is_worth_more_points() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"bindingTimeout": "soon"}, {"filterTimeout": "x"}, {"nope": 1}])
-def test_wrong_arguments_are_told(arguments: dict[str, Any]) -> None:
+def test_wrong_arguments_are_reported(arguments: dict[str, Any]) -> None:
     with pytest.raises(PluginError, match="arguments of the scheduler plugin DynamicResources"):
         Engine((ProfileSpec(arguments={"DynamicResources": arguments}),))
 
@@ -558,7 +558,7 @@ def test_all_devices_of_a_pool_that_is_being_updated_cannot_be_had() -> None:
     assert outcome.message == f"claim default/c, request r: {what}"
 
 
-def test_a_pool_with_a_name_twice_is_told() -> None:
+def test_a_pool_with_a_name_twice_is_reported() -> None:
     engine = engine_with(devices_on("a", device("g0"), device("g0")), claim("c", exactly()))
     assert reasons(engine, using("c"))["a"] == "invalid resource pools were encountered"
 

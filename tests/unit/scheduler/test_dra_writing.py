@@ -239,7 +239,7 @@ def test_a_conflict_is_tried_again_with_the_claim_as_it_is() -> None:
     assert server.claims["c"].status.allocation is not None
 
 
-def test_a_claim_that_somebody_else_has_allocated_is_an_error() -> None:
+def test_a_claim_that_another_client_has_allocated_is_an_error() -> None:
     server = Server(claim())
     engine = engine_with(server, slice_on("a", "g0"))
 
@@ -288,7 +288,7 @@ def test_a_pod_that_is_not_bound_after_all_leaves_its_claims() -> None:
 
 
 @pytest.mark.parametrize("trouble", ["none", "a conflict", "a lost request"])
-def test_a_claim_in_the_wrong_place_that_nobody_uses_is_freed(trouble: str) -> None:
+def test_an_unused_claim_in_the_wrong_place_is_freed(trouble: str) -> None:
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]
     allocation = {"devices": {"results": []}, "nodeSelector": {"nodeSelectorTerms": terms}}
     server = Server(claim(allocation=allocation))

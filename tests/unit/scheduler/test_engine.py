@@ -208,7 +208,7 @@ def test_a_plugin_that_names_nodes_counts_as_one_that_refused_the_others() -> No
 
 
 @pytest.mark.req("5471.10")
-def test_evaluations_are_counted_as_if_every_node_had_been_asked_anew() -> None:
+def test_evaluations_are_counted_as_if_every_node_had_been_evaluated_again() -> None:
     things = (node("a"), node("b", taints=["x:NoSchedule"]), node("c", cpu="1"), node("d"))
     engine = engine_with(*things)
     scoring = ("TaintToleration", "NodeResourcesFit", "NodeResourcesBalancedAllocation", "VolumeBinding")
@@ -270,7 +270,7 @@ def test_a_promised_pod_keeps_others_out_only_where_its_node_is_in_a_domain() ->
     wanted=st.integers(1, 3),
 )
 @settings(max_examples=60, deadline=None)
-def test_nodes_that_look_alike_share_what_promised_pods_leave(
+def test_identical_nodes_share_what_nominated_pods_leave(
     cpus: list[int], promises: list[tuple[int, int, int]], wanted: int
 ) -> None:
     """Promises count as much as pods that are there already, on every node, and looking changes nothing."""

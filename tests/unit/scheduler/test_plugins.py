@@ -91,13 +91,13 @@ def test_scores_by_resources(case: ScoreCase) -> None:
 
 
 @pytest.mark.parametrize("number", [3, 40])
-def test_what_is_lacking_is_told_of_few_and_of_many_resources(number: int) -> None:
+def test_what_is_lacking_is_reported_for_few_and_for_many_resources(number: int) -> None:
     names = [f"example.com/r{place:02}" for place in range(number)]
     has = {name: "1" if place % 2 else "2" for place, name in enumerate(names)}
     wanted = pod("p", requests=dict.fromkeys(names, "2") | {"example.com/none": "1"})
     lacking = tuple(f"Insufficient {name}" for name in (*names[1::2], "example.com/none"))
-    told = reasons(engine_with(node("a", resources=has), node("b", resources=dict.fromkeys(names, "2"))), wanted)
-    assert {name: set(texts) for name, texts in told.items()} == {"a": set(lacking), "b": {lacking[-1]}}
+    reported = reasons(engine_with(node("a", resources=has), node("b", resources=dict.fromkeys(names, "2"))), wanted)
+    assert {name: set(texts) for name, texts in reported.items()} == {"a": set(lacking), "b": {lacking[-1]}}
 
 
 def test_extended_resources_can_be_ignored_by_name_and_by_group() -> None:

@@ -125,7 +125,7 @@ def test_pod_level_resources_can_be_off() -> None:
     assert requests.in_units(requests.requests_of(made_pod, pod_level=False)) == {"cpu": 1000}
 
 
-ALIKE = [
+IDENTICAL = [
     ("other names", pod("b")),
     ("other priorities", pod("a", priority=7)),
     ("a node", pod("a", on="somewhere")),
@@ -146,7 +146,7 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("difference", "other"), ALIKE, ids=[name for name, _ in ALIKE])
+@pytest.mark.parametrize(("difference", "other"), IDENTICAL, ids=[name for name, _ in IDENTICAL])
 def test_pods_that_differ_only_in_what_scheduling_does_not_read_share_a_shape(difference: str, other: Pod) -> None:
     shapes = SignatureTable()
     first = pod("a")
@@ -161,7 +161,7 @@ def test_pods_that_scheduling_can_tell_apart_do_not(difference: str, other: Pod)
     assert shapes.signature_of(other) is not shape, difference
 
 
-def test_a_shape_that_nobody_has_any_more_is_forgotten() -> None:
+def test_a_signature_that_no_pod_has_any_more_is_forgotten() -> None:
     shapes = SignatureTable()
     kept = shapes.signature_of(pod("a"))
     shapes.signature_of(pod("a", cpu="1"))

@@ -367,7 +367,7 @@ def change(engine: Engine, lot: random.Random, number: int) -> None:
             engine.nominations.remove(promised)
 
 
-def anew(engine: Engine) -> Engine:
+def again(engine: Engine) -> Engine:
     """Another engine that is told of the same things."""
     made = engine_with(*(info.node for info in engine.cluster.node_infos()))
     for placed in engine.cluster.placed_pods():
@@ -395,11 +395,11 @@ def test_what_is_kept_of_other_pods_makes_no_difference_whatever_changes(seed: i
         new = pod("new", cpu=lot.choice(["2", "3"]), priority=4, labels={"app": "new"})
         if lot.random() < 0.3:
             engine.nominations.put(new, f"n{lot.randint(0, 5)}")
-            assert refusals(engine.schedule(new)) == refusals(anew(engine).schedule(new))
+            assert refusals(engine.schedule(new)) == refusals(again(engine).schedule(new))
             engine.nominations.remove(new)
         outcome = engine.schedule(new)
         if number % 5 == 4:
-            assert refusals(outcome) == refusals(anew(engine).schedule(new))
+            assert refusals(outcome) == refusals(again(engine).schedule(new))
         if outcome.node is not None:
             continue
         lots = engine._random.getstate()
@@ -418,7 +418,7 @@ def test_nodes_are_not_tried_together_when_more_than_resources_decides() -> None
     assert [victim.metadata.name for victim in found.victims] == ["x"]
 
 
-def test_pods_that_change_are_ranked_anew() -> None:
+def test_pods_that_change_are_ranked_again() -> None:
     engine = engine_with(node("a", cpu="4"), started("x", "2", "a", 1, hour=1), started("y", "2", "a", 1, hour=2))
     assert [victim.metadata.name for victim in preempted(engine, NEW).victims] == ["y"]
     engine.put(started("x", "2", "a", 1, hour=3))

@@ -38,7 +38,7 @@ def test_the_best_rows_are_the_same_as_if_nothing_were_kept(seed: int) -> None:
         assert best.rows().tolist() == expected.tolist()
 
 
-def test_what_nobody_asks_about_any_more_is_dropped_when_much_has_changed() -> None:
+def test_totals_that_are_not_asked_about_any_more_are_dropped_when_much_has_changed() -> None:
     totals, sums = Totals(_ROWS), np.zeros(_ROWS, np.int64)
     first, second = np.ones(_ROWS, np.bool_), np.arange(_ROWS) % 2 == 0
     totals.best(sums, first, None)

@@ -279,7 +279,7 @@ def test_a_volume_of_a_former_built_in_driver_is_used(case: Migrated) -> None:
     assert {name for name, why in reasons(engine, using("c")).items() if not why} == set(case.fits)
 
 
-def test_a_bound_volume_that_is_gone_is_told() -> None:
+def test_a_bound_volume_that_is_gone_is_reported() -> None:
     # VolumeZone, which comes later, refuses such a pod as a whole; without it the nodes are judged.
     disabled = ProfileSpec(disabled={"filter": frozenset({"VolumeZone"})})
     engine = engine_with(*NODES, claim(bound="pv"), profiles=(disabled,))
@@ -440,7 +440,7 @@ def test_an_existing_volume_is_taken_before_one_is_made() -> None:
     assert [entry.metadata.name for entry in state.volumes_on("b").provisions] == ["c"]
 
 
-def test_bound_and_unbound_claims_are_both_told() -> None:
+def test_bound_and_unbound_claims_are_both_reported() -> None:
     engine = engine_with(
         *NODES, storage_class(), claim("x", bound="pv"), volume("pv", cls="other", on=["b"]), claim("y")
     )
@@ -470,7 +470,7 @@ def test_capacity_is_not_scored_when_the_gate_is_off() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"bindTimeoutSeconds": -1}, {"shape": [{"utilization": 200, "score": 1}]}])
-def test_wrong_arguments_are_told(arguments: dict[str, Any]) -> None:
+def test_wrong_arguments_are_reported(arguments: dict[str, Any]) -> None:
     with pytest.raises(PluginError, match="arguments of the scheduler plugin VolumeBinding"):
         Engine((ProfileSpec(arguments={"VolumeBinding": arguments}),))
 
@@ -594,7 +594,7 @@ def test_a_provisioner_that_gives_the_node_back_makes_the_pod_try_again() -> Non
     assert bind(engine, server, using("c")).message == 'binding volumes: provisioning failed for PVC "c"'
 
 
-def test_a_write_that_is_refused_is_told() -> None:
+def test_a_write_that_is_refused_is_reported() -> None:
     server = Server()
     server.fails = True
     engine = engine_with(node("a"), storage_class(), claim(), volume("v"), client=server)

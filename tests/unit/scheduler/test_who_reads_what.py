@@ -186,7 +186,7 @@ def forget(engine: Engine) -> Engine:
 
 
 @pytest.mark.parametrize("tree", [RICH, PLAIN], ids=["a pod with everything", "a plain pod"])
-def test_whoever_reads_a_field_notices_when_it_changes(tree: dict[str, Any]) -> None:
+def test_every_reader_of_a_field_notices_when_it_changes(tree: dict[str, Any]) -> None:
     """What is kept for one pod is not used for another that anybody would judge otherwise."""
     engine, fresh = cluster_with(Engine()), cluster_with(Engine())
     first = made(Pod, tree)
@@ -282,7 +282,7 @@ class ByAnnotation(FilterPlugin[Any]):
         return Verdicts(np.array(is_other, np.int32)[rows], lambda _: ("another class",))
 
 
-def test_a_plugin_that_signs_for_itself_shares_verdicts_among_pods_that_sign_alike() -> None:
+def test_a_plugin_that_signs_for_itself_shares_verdicts_among_pods_with_the_same_signature() -> None:
     registry: dict[str, Factory] = {**IN_TREE, "ByAnnotation": ByAnnotation}
     engine = Engine((ProfileSpec(plugins=(*DEFAULT_PLUGINS, PluginUse("ByAnnotation"))),), registry=registry)
     for name in ("a", "b"):
@@ -328,7 +328,7 @@ NUMBERED_SERVICE = made(
         pytest.param(_daemon, (PluginUse("Nosy"),), [], 4, id="not where a plugin reads all of node affinity"),
     ],
 )
-def test_what_nobody_reads_does_not_tell_pods_apart(
+def test_fields_that_no_plugin_reads_do_not_distinguish_pods(
     made_by: Any, plugins: tuple[PluginUse, ...], objects: list[Service], shapes: int
 ) -> None:
     registry: dict[str, Factory] = {**IN_TREE, "Nosy": Nosy}

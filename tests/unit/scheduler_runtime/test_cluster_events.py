@@ -81,7 +81,7 @@ def test_a_confirmed_assumption_ends_and_the_pod_stays() -> None:
     assert (len(lab.assumptions), lab.where(web)) == (0, "n1")
 
 
-def test_a_pod_that_somebody_else_bound_elsewhere_is_where_they_bound_it() -> None:
+def test_a_pod_that_another_client_bound_elsewhere_is_where_it_was_bound() -> None:
     lab, web = Lab(), pod("web", cpu="1")
     assumed = lab.assume(web, "n1")
     lab.pods(web, bound(web, "n2"))
@@ -103,7 +103,7 @@ def test_the_room_that_was_assumed_in_vain_wakes_who_could_use_it() -> None:
     assert lab.queue.pop() is queued
 
 
-def test_a_waiting_pod_that_somebody_else_bound_is_not_tried_any_more() -> None:
+def test_a_waiting_pod_that_another_client_bound_is_not_tried_any_more() -> None:
     lab, web = Lab(), pod("web")
     lab.pods(None, web)
     lab.pods(web, bound(web, "n2"))
@@ -136,7 +136,7 @@ def test_a_pod_that_has_ended_gives_its_room_back() -> None:
     assert lab.where(web) is None
 
 
-def test_a_pod_that_was_deleted_and_made_anew_between_two_lists_is_another_pod() -> None:
+def test_a_pod_that_was_deleted_and_created_again_between_two_lists_is_another_pod() -> None:
     lab, web = Lab(), bound(pod("web"), "n1")
     lab.pods(None, web)
     lab.pods(web, pod("web"))

@@ -51,7 +51,7 @@ def test_a_pod_goes_to_a_rack_of_its_team() -> None:
 
 
 @pytest.mark.usefixtures("_installed")
-def test_a_pod_without_a_rack_is_told_what_the_page_says() -> None:
+def test_a_pod_without_a_rack_gets_the_message_of_the_page() -> None:
     message = _engine().schedule(pod("web", scheduler="racks")).message
     assert message == "0/2 nodes are available: 2 node(s) belong to another team."
     assert message in (DOCS / "scheduler-plugins.md").read_text()

@@ -41,7 +41,7 @@ def test_a_pod_leaves_the_room_to_a_more_important_one_that_was_promised_it_too(
     assert engine.cluster.placed(other) is None, "trying leaves nothing behind"
 
 
-def test_later_pods_of_the_shape_are_judged_on_all_nodes() -> None:
+def test_later_pods_of_the_signature_are_evaluated_on_all_nodes() -> None:
     engine, web = _engine(), pod("web", cpu="1")
     engine.nominations.put(web, "full")
     engine.schedule(web)

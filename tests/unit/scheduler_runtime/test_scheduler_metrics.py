@@ -34,7 +34,7 @@ class Lab:
         self.engine.put(pod("old", cpu="3", on="full"))
         self.engine.put(node("good"))
 
-    def judge(self, **spec: Any) -> None:
+    def evaluate(self, **spec: Any) -> None:
         self.metrics.evaluated(self.engine.schedule(pod("web", **spec)), 0.001)
 
     def number(self, plugin: str, status: str, point: str = "Filter") -> float:
@@ -48,7 +48,7 @@ class Lab:
 
 def test_a_plugin_counts_for_every_node_that_those_before_it_accepted() -> None:
     lab = Lab()
-    lab.judge(cpu="2")
+    lab.evaluate(cpu="2")
     assert lab.filtered("NodeUnschedulable") == (3, 0, 0)
     assert lab.filtered("TaintToleration") == (2, 0, 1)
     assert lab.filtered("NodeResourcesFit") == (1, 1, 0)
@@ -57,24 +57,24 @@ def test_a_plugin_counts_for_every_node_that_those_before_it_accepted() -> None:
 def test_verdicts_that_like_pods_share_count_for_each_of_them() -> None:
     lab = Lab()
     for _ in range(5):
-        lab.judge(cpu="2")
+        lab.evaluate(cpu="2")
     assert lab.filtered("TaintToleration") == (10, 0, 5)
     assert lab.filtered("NodeResourcesFit") == (5, 5, 0)
 
 
 def test_a_numeric_toleration_moves_a_node_from_refused_to_accepted() -> None:
     lab = Lab()
-    lab.judge(tolerations=[{"key": "sla", "operator": "Gt", "value": "850", "effect": "NoSchedule"}])
+    lab.evaluate(tolerations=[{"key": "sla", "operator": "Gt", "value": "850", "effect": "NoSchedule"}])
     assert lab.filtered("TaintToleration") == (3, 0, 0)
-    lab.judge(tolerations=[{"key": "sla", "operator": "Gt", "value": "950", "effect": "NoSchedule"}])
+    lab.evaluate(tolerations=[{"key": "sla", "operator": "Gt", "value": "950", "effect": "NoSchedule"}])
     assert lab.filtered("TaintToleration") == (5, 0, 1)
 
 
 def test_only_feasible_nodes_are_scored_and_a_single_one_is_not() -> None:
     lab = Lab()
-    lab.judge(cpu="2")
+    lab.evaluate(cpu="2")
     assert lab.number("TaintToleration", "Success", "Score") == 0
-    lab.judge(cpu="100m")
+    lab.evaluate(cpu="100m")
     assert lab.number("NodeResourcesFit", "Success", "Score") == 2
 
 

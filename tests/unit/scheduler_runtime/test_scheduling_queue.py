@@ -411,7 +411,7 @@ def test_a_pod_whose_preemption_failed_is_tried_again_at_once() -> None:
     assert lab.popped() == ["web"]
 
 
-def test_a_pod_that_is_held_anew_does_not_care_for_the_victim_of_an_earlier_failure() -> None:
+def test_a_pod_that_is_held_again_does_not_wait_for_the_victim_of_an_earlier_failure() -> None:
     lab = Lab()
     lab.queue.add(pod("web", priority=10))
     queued = lab.pop()

@@ -58,7 +58,9 @@ class Lab:
 
 
 @pytest.mark.parametrize("number", [1, 3])
-async def test_the_pod_waits_until_its_last_victim_is_seen_going_whoever_else_goes(number: int) -> None:
+async def test_the_pod_waits_until_its_last_victim_is_seen_terminating_whichever_pods_terminate_before(
+    number: int,
+) -> None:
     lab = Lab(DONE)
     await lab.preempt(number)
     lab.goes("another")

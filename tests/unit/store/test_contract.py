@@ -58,7 +58,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     await store.close()
 
 
-def told(outcome: Outcome) -> str:
+def reported(outcome: Outcome) -> str:
     """An outcome in short: what happened, and the value that is there now."""
     match outcome:
         case Conflict(current=None):
@@ -135,12 +135,12 @@ WRITES = [
 
 @pytest.mark.parametrize("case", WRITES, ids=lambda case: case.id)
 async def test_writes_one_by_one(store: Store, case: WriteCase) -> None:
-    assert [told(await store.write(write)) for write in case.writes] == case.outcomes
+    assert [reported(await store.write(write)) for write in case.writes] == case.outcomes
 
 
 @pytest.mark.parametrize("case", WRITES, ids=lambda case: case.id)
 async def test_writes_in_one_group_have_outcomes_of_their_own(store: Store, case: WriteCase) -> None:
-    assert [told(outcome) for outcome in await store.write_all(case.writes)] == case.outcomes
+    assert [reported(outcome) for outcome in await store.write_all(case.writes)] == case.outcomes
 
 
 FOLLOWING = [
@@ -175,7 +175,7 @@ FOLLOWING = [
 
 @pytest.mark.parametrize("case", FOLLOWING, ids=lambda case: case.id)
 async def test_a_write_may_expect_what_was_just_written(store: Store, case: WriteCase) -> None:
-    assert [told(outcome) for outcome in await store.write_all(case.writes)] == case.outcomes
+    assert [reported(outcome) for outcome in await store.write_all(case.writes)] == case.outcomes
 
 
 async def test_an_empty_group_is_no_write(store: Store) -> None:
@@ -221,7 +221,7 @@ async def test_writes_together_are_all_done_or_none(store: Store, case: Together
     await filled(store, "a", "b")
     before = await store.revision()
     outcomes = await store.write_together(case.writes)
-    assert [told(outcome).lstrip("0123456789 ") for outcome in outcomes] == case.outcomes
+    assert [reported(outcome).lstrip("0123456789 ") for outcome in outcomes] == case.outcomes
     assert await names(store) == case.after
     with store.watch("/r/", after=before) as watcher:
         seen = (await watcher.next(timeout=0)).events
@@ -513,7 +513,7 @@ async def test_a_watch_waits_for_an_event_and_hears_of_a_whole_group(store: Stor
         assert sorted(event.key for event in events) == ["/r/a", "/r/b"]
 
 
-async def test_a_watch_that_times_out_tells_how_far_it_is(store: Store) -> None:
+async def test_a_watch_that_times_out_sends_its_progress(store: Store) -> None:
     with store.watch("/r/", after=0) as watcher:
         await store.write(Put("/q/a", b""))
         batch = await watcher.next(timeout=0.01)

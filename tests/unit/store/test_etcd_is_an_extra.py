@@ -24,7 +24,7 @@ main()
     ],
     ids=["a server", "a tool"],
 )
-def test_what_to_install_is_told(words: list[str], tmp_path: Path) -> None:
+def test_what_to_install_is_reported(words: list[str], tmp_path: Path) -> None:
     more = ["--data-dir", str(tmp_path)] if words[0] == "apiserver" else []
     done = subprocess.run([sys.executable, "-c", _WITHOUT, *words, *more], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -40,7 +40,7 @@ def folds_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mvcc, "_RECENT_EVENTS", 3)
 
 
-def _told(event: Event) -> tuple[Any, ...]:
+def _reported(event: Event) -> tuple[Any, ...]:
     def of(kv: KeyValue | None) -> Any:
         return kv and (kv.key, kv.value, kv.create_revision, kv.mod_revision)
 
@@ -52,18 +52,18 @@ def _told(event: Event) -> tuple[Any, ...]:
 @given(_WRITES, st.integers(0, 60))
 async def test_the_past_is_the_same_after_it_was_folded(writes: list[Put | Delete], floor: int) -> None:
     store = await MemoryStore.open()
-    told: list[Any] = []
+    reported: list[Any] = []
     pages: list[tuple[int, dict[str, bytes]]] = [(0, {})]
     for write in writes:
         outcome = await store.write(write)
         if isinstance(outcome, Event):
-            told.append(_told(outcome))
+            reported.append(_reported(outcome))
             now = {kv.key: kv.value for kv in (await store.range("/r/")).items}
             pages.append((outcome.revision, now))
-    floor = min(floor, len(told))
+    floor = min(floor, len(reported))
     await store.compact(floor)
     with store.watch("/r/", after=floor) as watcher:
-        assert [_told(event) for event in watcher.take().events] == told[floor:]
+        assert [_reported(event) for event in watcher.take().events] == reported[floor:]
     for revision, page in pages[floor:]:
         assert {kv.key: kv.value for kv in (await store.range("/r/", revision=revision)).items} == page
     behind = store._state.events_after(floor)

@@ -107,7 +107,7 @@ async def test_a_key_lives_as_long_as_it_was_given(store: LocalStore, clock: Moc
         assert [event.current for event in (await watcher.next()).events] == [None]
 
 
-async def test_a_later_write_counts_the_time_to_live_anew(store: LocalStore, clock: MockClock) -> None:
+async def test_a_later_write_restarts_the_time_to_live(store: LocalStore, clock: MockClock) -> None:
     await store.write(Put("/events/a", b"1", ttl=60))
     await store.write(Put("/events/b", b"1", ttl=60))
     clock.advance(30)

@@ -228,7 +228,7 @@ async def test_a_source_that_never_rests_is_copied_as_it_was_after_ten_rounds(tm
     await store.close()
 
 
-async def test_following_ends_with_everything_that_was_there_when_it_was_told_to_stop(tmp_path: Path) -> None:
+async def test_following_ends_with_everything_that_was_there_when_it_was_stopped(tmp_path: Path) -> None:
     store, stop = await MemoryStore.open(), asyncio.Event()
     target = SqliteTarget(tmp_path)
     following = asyncio.create_task(transfer.copy(MemorySource(store), target, quietly, stop=stop))
@@ -279,7 +279,7 @@ async def test_a_second_copy_into_a_store_writes_only_what_differs(tmp_path: Pat
     await store.close()
 
 
-async def test_a_target_that_somebody_else_writes_to_is_given_up() -> None:
+async def test_a_target_that_another_process_writes_to_is_given_up() -> None:
     store = await MemoryStore.open()
     target = StoreTarget(store, "memory")
     first, second = KeyValue("/registry/pods/a/b", b"1", 1, 1), KeyValue("/registry/pods/a/b", b"2", 1, 2)
@@ -400,7 +400,7 @@ async def test_a_store_that_is_open_and_has_everything_in_its_log_is_read(tmp_pa
     await store.close()
 
 
-async def test_a_copy_during_which_the_log_was_begun_anew_is_made_again(
+async def test_a_copy_during_which_the_log_was_restarted_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(tmp_path)
@@ -430,7 +430,7 @@ async def test_a_folder_without_room_for_the_copy_is_named(tmp_path: Path, monke
         await SqliteSource(tmp_path).snapshot()
 
 
-async def test_a_file_that_changes_too_fast_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_changes_too_fast_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(tmp_path)
     (tmp_path / "state.db-wal").write_bytes(b"")
     monkeypatch.setattr(sqlite_source, "_PAUSE_SECONDS", 0)
@@ -519,7 +519,7 @@ async def test_a_backup_is_for_its_owner_only_and_readable_with_zcat_and_jq(tmp_
     assert names(tmp_path) == ["b", "state.db", "state.head", "state.lock", "state.reserve"]
 
 
-async def test_a_backup_that_exists_is_replaced_only_when_told_to(tmp_path: Path) -> None:
+async def test_a_backup_that_exists_is_replaced_only_on_request(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("precious")
     with pytest.raises(NotEmpty, match="exists already"):
         BackupTarget(tmp_path / "b", {})
@@ -538,7 +538,7 @@ async def test_an_interrupted_backup_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
-async def test_a_disk_that_is_full_is_told_of(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     target = BackupTarget(tmp_path / "b", {})
     (tmp_path / f"b.partial-{os.getpid()}").symlink_to("/dev/full")
     items = [KeyValue("/a", os.urandom(50_000), 1, 1)] * 20

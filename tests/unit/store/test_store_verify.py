@@ -126,7 +126,7 @@ REVISIONS = [
 
 
 @pytest.mark.parametrize("case", REVISIONS, ids=lambda case: case.id)
-def test_revisions_that_cannot_be_are_told(case: Revisions) -> None:
+def test_impossible_revisions_are_reported(case: Revisions) -> None:
     items = [KeyValue(NAMESPACE[0], NAMESPACE[1], 1, 2), KeyValue(*OWNER, case.created, case.modified)]
     assert list(find_problems(Snapshot("test", 5, items), Scheme())) == [Problem(OWNER[0], case.text)]
 

@@ -17,7 +17,7 @@ async def test_a_worker_answers_or_fails_as_the_function_does() -> None:
     worker.stop()
 
 
-async def test_a_worker_does_in_order_what_nobody_waits_for_any_more_too() -> None:
+async def test_a_worker_finishes_in_order_also_what_no_caller_waits_for() -> None:
     worker, go, done = Worker("tested"), threading.Event(), list[int]()
     first = asyncio.create_task(worker.run(go.wait))
     second = asyncio.create_task(worker.run(done.append, 2))

@@ -131,7 +131,7 @@ async def test_the_policy_says_whether_it_begins_again(
     assert (made.restarts > 0) is (runs > 1)
 
 
-async def test_a_signal_is_told_as_a_shell_does(make: Make) -> None:
+async def test_a_signal_is_reported_as_by_a_shell(make: Make) -> None:
     made = make("import os; os.kill(os.getpid(), 9)")
     assert await made.live("Never") == 128 + signal.SIGKILL
 
@@ -145,7 +145,7 @@ async def test_a_program_that_cannot_be_started_says_why(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mount", "spec", "told"),
+    ("mount", "spec", "reported"),
     [
         ("/", {}, "Is a directory"),
         ("/a", {"args": ["zero \0 byte"]}, "null byte"),
@@ -154,7 +154,7 @@ async def test_a_program_that_cannot_be_started_says_why(house: House) -> None:
     ids=["a volume in place of everything", "a zero byte", "a link out of a volume"],
 )
 async def test_what_cannot_be_done_ends_the_run_with_the_reason(
-    mount: str, spec: dict[str, object], told: str, house: House, make: Make
+    mount: str, spec: dict[str, object], reported: str, house: House, make: Make
 ) -> None:
     house.folder, outside = house.folder / "programs", house.folder / "outside"
     outside.mkdir()
@@ -168,7 +168,7 @@ async def test_what_cannot_be_done_ends_the_run_with_the_reason(
     assert await made.live("Never") != 0
     assert made.state.terminated is not None
     assert made.state.terminated.reason == "StartError"
-    assert told in made.state.terminated.message
+    assert reported in made.state.terminated.message
     assert (outside / "victim").is_file()
     assert not (outside / "victim").is_symlink()
 

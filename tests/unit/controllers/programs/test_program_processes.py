@@ -15,7 +15,7 @@ from running_up import is_alive
 pytestmark = pytest.mark.req("S.4")
 
 
-async def test_who_is_cancelled_while_a_child_keeps_the_output_open_leaves_nobody_reading_it(
+async def test_a_caller_cancelled_while_a_child_keeps_the_output_open_leaves_no_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "_OUTPUT_SECONDS", 0.05)

@@ -47,8 +47,8 @@ def pod(volume: dict[str, Any], mount: dict[str, Any]) -> Pod:
 
 @pytest.fixture
 def volumes(tmp_path: Path) -> Volumes:
-    nobody: Client = None  # type: ignore[assignment] # no object is asked for
-    return Volumes(tmp_path, FromServer(nobody))
+    no_client: Client = None  # type: ignore[assignment] # no object is asked for
+    return Volumes(tmp_path, FromServer(no_client))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -80,7 +80,7 @@ def test_a_path_below_a_volume_does_not_lead_out_of_it(mount: dict[str, Any], vo
 
 
 @pytest.mark.parametrize(
-    ("link", "target", "told"),
+    ("link", "target", "reported"),
     [
         ("x", "/etc", "leads out of the volume"),
         ("x", "../../..", "leads out of the volume"),
@@ -90,7 +90,7 @@ def test_a_path_below_a_volume_does_not_lead_out_of_it(mount: dict[str, Any], vo
     ids=["the machine's folder", "a folder above", "a circle", "below a file"],
 )
 async def test_a_link_that_a_program_left_does_not_lead_out_of_its_volume(
-    link: str, target: str, told: str, volumes: Volumes
+    link: str, target: str, reported: str, volumes: Volumes
 ) -> None:
     whole = pod({"emptyDir": {}}, {})
     await volumes.write(whole)
@@ -98,7 +98,7 @@ async def test_a_link_that_a_program_left_does_not_lead_out_of_its_volume(
     (mount.source / "file").touch()
     (mount.source / link).symlink_to(target)
     made = pod({"emptyDir": {}}, {"subPath": link})
-    with pytest.raises(MissingError, match=told):
+    with pytest.raises(MissingError, match=reported):
         volumes.mounts(made, made.spec.containers[0], {})
 
 

@@ -44,7 +44,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case.name)
-def test_a_mistake_is_told_with_its_place(case: Case, tmp_path: Path) -> None:
+def test_a_mistake_is_reported_with_its_place(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "programs.yaml"
     path.write_text(case.text)
     with pytest.raises(ProgramsError) as raised:
@@ -53,7 +53,7 @@ def test_a_mistake_is_told_with_its_place(case: Case, tmp_path: Path) -> None:
     assert case.message in str(raised.value)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ProgramsError, match="No such file"):
         read(tmp_path / "programs.yaml", tmp_path)
 
