@@ -8,7 +8,6 @@ as before.
     plan.py       the patch for one pod; pure
     cluster.py    taints, label values and rules in use, kept up to date by informers
     pods.py       releases gated pods, and adds tolerations to running ones
-    pod_patch.py  patches a pod unless its revision changed
     nodes.py      writes the bridge's labels to nodes
     webhooks.py   admission of pods and of node updates
     evictions.py  admission of evictions, and eviction when tolerationSeconds are over

@@ -5,7 +5,7 @@ ignored, a changed label reevaluates the rules that read it, and a rule is evalu
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
 
 from mooring.api.core_v1 import Node, Taint
@@ -280,19 +280,6 @@ class BridgedCluster:
 
     def facts(self) -> ClusterFacts:
         if self._facts is None:
-            self._facts = ClusterFacts(list(self._taint_of.values()), _View(self._values))
+            values = {key: counted.keys() for key, counted in self._values.items()}
+            self._facts = ClusterFacts(list(self._taint_of.values()), values)
         return self._facts
-
-
-class _View(Mapping[str, Collection[str]]):
-    def __init__(self, counted: Mapping[str, Counter[str]]) -> None:
-        self._counted = counted
-
-    def __getitem__(self, key: str) -> Collection[str]:
-        return self._counted[key].keys() if key in self._counted else ()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._counted)
-
-    def __len__(self) -> int:
-        return len(self._counted)

@@ -7,13 +7,13 @@ from prometheus_client import Counter
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.constraint_annotations import validate_constraint_annotations
 from mooring.admission.pod.rules import PodRules
+from mooring.api import errors
 from mooring.api.core_v1 import Pod
 from mooring.api.field_path import Path
 from mooring.api.states import has_ended
 from mooring.bridge import plan
 from mooring.bridge.cluster import BridgedCluster
-from mooring.bridge.pod_patch import patch_pod
-from mooring.client import Informer, key_of
+from mooring.client import Client, Informer, PatchType, key_of
 from mooring.constraints import annotations
 from mooring.controllers.controller import Context, Controller
 
@@ -62,7 +62,8 @@ class PodConstraints(Controller):
         """Keys of the pods with constraints or the gate, oldest first."""
         self._waiting: set[str] = set()
         """Keys of pods that wait for node labels."""
-        self._pods.add_handler(added=self._changed, updated=lambda _, new: self._changed(new), deleted=self._left)
+        self.follow(self._pods, self._changed)
+        self._pods.add_handler(deleted=self._left)
         cluster.on_new_taints = self._enqueue_tolerating
         cluster.on_current = lambda key: self.queue.add(key) if key in self._waiting else None
         self._released = Counter(
@@ -92,7 +93,8 @@ class PodConstraints(Controller):
     def _left(self, pod: Pod) -> None:
         key = key_of(pod)
         self._waiting.discard(key)
-        if self._known.pop(key, _NOT_THERE) is not _NOT_THERE:
+        if key in self._known:
+            del self._known[key]
             self._cluster.unregister(key)
 
     def _enqueue_tolerating(self) -> None:
@@ -150,4 +152,26 @@ def _is_bridged(pod: Pod) -> bool:
     return annotations.has_constraints(given) or plan.is_gated(pod) or plan.RELEASED in given
 
 
-_NOT_THERE = object()
+async def patch_pod(client: Client, pod: Pod, operations: list[plan.Operation]) -> bool:
+    """Apply operations that test the pod's revision; return False if it is gone, raise Conflict if it changed.
+
+    The server responds to a failed `test` with 422, as to an invalid pod: only the stored pod shows which it was.
+    """
+    metadata = pod.metadata
+    try:
+        await client.patch_unread(Pod, metadata.name, operations, metadata.namespace, type=PatchType.JSON)
+    except errors.NotFound:
+        return False
+    except errors.Invalid as error:
+        if await _is_unchanged(client, pod):
+            raise
+        raise errors.conflict("pods", metadata.name) from error
+    return True
+
+
+async def _is_unchanged(client: Client, pod: Pod) -> bool:
+    try:
+        now = await client.get(Pod, pod.metadata.name, pod.metadata.namespace)
+    except errors.NotFound:
+        return False
+    return now.metadata.resource_version == pod.metadata.resource_version

@@ -13,8 +13,7 @@ from mooring.api.core_v1 import Node, Pod, Taint
 from mooring.api.errors import Conflict, NotFound, StatusError
 from mooring.api.states import has_ended
 from mooring.bridge import plan
-from mooring.bridge.pod_patch import patch_pod
-from mooring.bridge.pods import problems
+from mooring.bridge.pods import patch_pod, problems
 from mooring.bridge.reviews import Json, allowed, object_in, refused
 from mooring.client import Client, ClientError
 from mooring.constraints import annotations

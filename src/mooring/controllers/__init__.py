@@ -9,7 +9,7 @@
 | ``eviction.py``, ``taint_eviction.py``, ``device_taint_eviction.py`` | eviction by NoExecute taints |
 | ``node_lifecycle.py``, ``zone_disruption.py`` | taints from conditions, unreachable nodes |
 | ``simulated_nodes/`` | nodes without machines, and their pods |
-| ``garbage_collector.py``, ``pod_garbage_collector.py``, ``namespace.py``, ``event_ttl.py`` | garbage collection |
+| ``garbage_collector.py``, ``pod_garbage_collector.py``, ``namespace.py``, ``expiry.py`` | garbage collection |
 | ``persistent_volume_binder.py``, ``volume_protection.py``, ``ephemeral_volume.py`` | claims and volumes |
 | ``resource_claim.py``, ``disruption.py``, ``endpoint_slice.py``, ``service_account.py`` | other objects of pods |
 

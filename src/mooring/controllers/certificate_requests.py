@@ -1,4 +1,4 @@
-"""Approve CertificateSigningRequests of kubelets by Kubernetes' rules, and delete old requests.
+"""Approve CertificateSigningRequests of kubelets by Kubernetes' rules.
 
 A request for a kubelet's client certificate is approved if its author may `create`
 `certificatesigningrequests/nodeclient` (a joining node) or `…/selfnodeclient` (renewal). All others wait for `kubectl
@@ -6,17 +6,15 @@ certificate approve`; the API server signs approved requests.
 """
 
 from contextlib import suppress
-from datetime import datetime
 
 from msgspec import structs
 
-from mooring.api import certificate_requests, errors, times
+from mooring.api import certificate_requests
 from mooring.api.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from mooring.api.certificate_requests import CertificateRequest
 from mooring.api.certificates_v1 import (
     APPROVED,
     DENIED,
-    FAILED,
     KUBELET_CLIENT,
     CertificateSigningRequest,
     CertificateSigningRequestCondition,
@@ -27,8 +25,6 @@ from mooring.controllers.controller import Context, Controller
 _GROUP, _RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
 _SELF = ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
 _OTHER = ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
-_KEPT_SECONDS = {APPROVED: 3600, DENIED: 3600, FAILED: 3600}
-_PENDING_SECONDS = 24 * 3600
 
 
 class CertificateApproval(Controller):
@@ -39,7 +35,7 @@ class CertificateApproval(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._requests: Informer[CertificateSigningRequest] = context.informers.of(CertificateSigningRequest)
-        self._requests.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
+        self.follow(self._requests)
 
     async def reconcile(self, key: str) -> float | None:
         csr = self._requests.get(key)
@@ -72,41 +68,5 @@ class CertificateApproval(Controller):
         return (await self.client.create(SubjectAccessReview(spec=review))).status.allowed
 
 
-class CertificateCleaner(Controller):
-    """Delete requests, by name, when their time is over."""
-
-    name = "certificatesigningrequest-cleaner"
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self._requests: Informer[CertificateSigningRequest] = context.informers.of(CertificateSigningRequest)
-        self._requests.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
-
-    async def reconcile(self, key: str) -> float | None:
-        csr = self._requests.get(key)
-        if csr is None:
-            return None
-        left = (_end(csr) - self.clock.now()).total_seconds()
-        if left > 0:
-            return left
-        with suppress(errors.NotFound):
-            await self.client.delete(CertificateSigningRequest, key)
-        return None
-
-
 def _conditions(csr: CertificateSigningRequest) -> set[str]:
     return {condition.type for condition in csr.status.conditions}
-
-
-def _end(csr: CertificateSigningRequest) -> datetime:
-    """Return when to delete a request: some time after a decision, or a day after creation without one."""
-    waiting = times.add_seconds(times.parse(csr.metadata.creation_timestamp or ""), _PENDING_SECONDS)
-    decided = [
-        times.add_seconds(times.parse(condition.last_update_time), _KEPT_SECONDS[condition.type])
-        for condition in csr.status.conditions
-        if condition.type in _KEPT_SECONDS
-        and condition.last_update_time
-        # approved, but not signed yet
-        and (condition.type != APPROVED or csr.status.certificate)
-    ]
-    return min([waiting, *decided])

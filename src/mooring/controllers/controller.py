@@ -6,7 +6,7 @@
         def __init__(self, context: Context) -> None:
             super().__init__(context)
             self.nodes = context.informers.of(Node)
-            self.nodes.add_handler(added=self.enqueue, updated=lambda old, new: self.enqueue(new))
+            self.follow(self.nodes)
 
         async def reconcile(self, key: str) -> float | None:
             ...  # compare actual with desired state and write the difference; return when to look again, in seconds
@@ -19,9 +19,10 @@ keys overrides `run`. Constructed by ``run.py`` from ``registry.py``.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -30,12 +31,24 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Resource
 from mooring.base import logs
 from mooring.base.clock import Clock
-from mooring.client import Backoff, Client, ClientError, EventRecorder, Informers, WorkQueue, key_of
+from mooring.client import (
+    Backoff,
+    Client,
+    ClientError,
+    EventRecorder,
+    Index,
+    Informer,
+    Informers,
+    PatchType,
+    WorkQueue,
+    key_of,
+)
 from mooring.controllers.custom_kinds import CustomKinds
 from mooring.controllers.options import ControllerOptions
 
 RETRY = Backoff(initial=0.005, maximum=300.0, jitter=0.5)
 log = logs.get(__name__)
+T = TypeVar("T", bound=Resource)
 
 
 class ControllerMetrics:
@@ -121,6 +134,27 @@ class Controller(ABC):
     def enqueue(self, obj: Resource) -> None:
         self.queue.add(key_of(obj))
 
+    def follow(
+        self, informer: Informer[T], handler: Callable[[T], None] | None = None, *, deleted: bool = False
+    ) -> None:
+        """Call a handler, by default `enqueue`, with every object that is added or updated, and if wanted deleted."""
+        handle = handler or self.enqueue
+        informer.add_handler(added=handle, updated=lambda _, new: handle(new), deleted=handle if deleted else None)
+
+    async def delete(self, obj: Resource, **options: Any) -> None:
+        """Delete an object; it may be gone. Raise Conflict if another one has its name now."""
+        meta = obj.metadata
+        with suppress(errors.NotFound):
+            await self.client.delete(type(obj), meta.name, meta.namespace, uid=meta.uid, **options)
+
+    async def remove_finalizer(self, obj: Resource, finalizer: str) -> None:
+        """Remove a finalizer of an object, which may be gone. Raise Conflict if the object has changed."""
+        meta = obj.metadata
+        left = [name for name in meta.finalizers if name != finalizer]
+        body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": left}}
+        with suppress(errors.NotFound):
+            await self.client.patch(type(obj), meta.name, body, meta.namespace, type=PatchType.MERGE)
+
     async def run(self) -> None:
         """Work until cancelled. Called when all informers have synced."""
         async with asyncio.TaskGroup() as tasks:
@@ -161,6 +195,10 @@ class Controller(ABC):
 
 
 Factory = Callable[[Context], Controller]
+
+
+def index_by_namespace(informer: Informer[T]) -> Index[T]:
+    return informer.index("namespace", lambda obj: [obj.metadata.namespace])
 
 
 def split_key(key: str) -> tuple[str, str]:

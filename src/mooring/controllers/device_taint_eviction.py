@@ -36,7 +36,7 @@ class DeviceTaintEviction(Eviction):
         super().__init__(context)
         informers, knows = context.informers, self.client.knows
         self._by_claim = self.pods.index("resource claim", claim_keys)
-        self.pods.add_handler(added=self._pod_changed, updated=lambda _, pod: self._pod_changed(pod))
+        self.follow(self.pods, self._pod_changed)
         self._claims: Informer[ResourceClaim] | None = None
         self._slices: Informer[ResourceSlice] | None = None
         self._rules: Informer[DeviceTaintRule] | None = None
@@ -44,7 +44,7 @@ class DeviceTaintEviction(Eviction):
             return  # not served before 1.32
         self._claims = informers.of(ResourceClaim)
         self._claims_by_pool = self._claims.index("pool", _pools_of)
-        self._claims.add_handler(added=self._claim_changed, updated=lambda _, claim: self._claim_changed(claim))
+        self.follow(self._claims, self._claim_changed)
         self._slices = informers.of(ResourceSlice)
         self._slices_by_pool = self._slices.index("pool", _pool_of_slice)
         self._slices.add_handler(added=self._slice_changed, updated=self._slice_updated, deleted=self._slice_changed)

@@ -13,12 +13,13 @@ from mooring.api import times
 from mooring.api.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from mooring.api.core_v1 import Pod, ReplicationController
 from mooring.api.int_or_string import PercentError
-from mooring.api.meta_v1 import Condition, OwnerReference, Resource
+from mooring.api.meta_v1 import Condition, OwnerReference
 from mooring.api.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
 from mooring.api.states import controller_of, has_ended
 from mooring.client import Informer, key_of
 from mooring.constraints import disruption_budgets
-from mooring.controllers.controller import Context, Controller
+from mooring.controllers.conditions import find_condition, transition_time
+from mooring.controllers.controller import Context, Controller, index_by_namespace
 
 DELETION_TIMEOUT_SECONDS = 120
 
@@ -37,9 +38,9 @@ class DisruptionBudgets(Controller):
         informers = context.informers
         self._recorder = context.recorder("controllermanager")
         self._budgets: Informer[PodDisruptionBudget] = informers.of(PodDisruptionBudget)
-        self._by_namespace = self._budgets.index("namespace", _namespace)
+        self._by_namespace = index_by_namespace(self._budgets)
         self._pods: Informer[Pod] = informers.of(Pod)
-        self._pods_by_namespace = self._pods.index("namespace", _namespace)
+        self._pods_by_namespace = index_by_namespace(self._pods)
         self._replica_sets: Informer[ReplicaSet] = informers.of(ReplicaSet)
         self._scaled: dict[str, Informer[Any]] = {
             "Deployment": informers.of(Deployment),
@@ -47,10 +48,8 @@ class DisruptionBudgets(Controller):
             "StatefulSet": informers.of(StatefulSet),
             "ReplicationController": informers.of(ReplicationController),
         }
-        self._budgets.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
-        self._pods.add_handler(
-            added=self._pod_changed, updated=lambda _, new: self._pod_changed(new), deleted=self._pod_changed
-        )
+        self.follow(self._budgets)
+        self.follow(self._pods, self._pod_changed, deleted=True)
         for informer in self._scaled.values():
             informer.add_handler(updated=self._scale_changed)
 
@@ -138,20 +137,15 @@ class DisruptionBudgets(Controller):
         return found if found is not None and found.metadata.uid == owner.uid else None
 
 
-def _namespace(obj: Resource) -> list[str]:
-    return [obj.metadata.namespace]
-
-
 def _condition(budget: PodDisruptionBudget, allowed: int, problem: str, now: datetime) -> Condition:
     status = "True" if allowed else "False"
-    before = next((found for found in budget.status.conditions if found.type == "DisruptionAllowed"), None)
-    since = before.last_transition_time if before is not None and before.status == status else times.to_seconds(now)
+    before = find_condition(budget.status.conditions, "DisruptionAllowed")
     reason = "SyncFailed" if problem else ("SufficientPods" if allowed else "InsufficientPods")
     return Condition(
         type="DisruptionAllowed",
         status=status,
         observed_generation=budget.metadata.generation,
-        last_transition_time=since,
+        last_transition_time=transition_time(before, status, times.to_seconds(now)),
         reason=reason,
         message=problem,
     )

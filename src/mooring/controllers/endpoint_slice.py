@@ -6,18 +6,17 @@ it is not in the cache yet, or it would get another one with the same endpoints.
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from msgspec import structs
 
-from mooring.api import errors
 from mooring.api.core_v1 import Node, ObjectReference, Pod, Service, ServicePort
 from mooring.api.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
-from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
+from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import has_ended, is_ready
-from mooring.client import Informer
-from mooring.controllers.controller import Context, Controller
+from mooring.client import Client, Informer
+from mooring.controllers.controller import Context, Controller, index_by_namespace
 from mooring.controllers.workloads.expectations import Expectations
+from mooring.controllers.workloads.ownership import controller_reference
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS
 
 SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
@@ -34,10 +33,10 @@ class ServiceController(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._services: Informer[Service] = context.informers.of(Service)
-        self._by_namespace = self._services.index("namespace", _namespace)
+        self._by_namespace = index_by_namespace(self._services)
         pods: Informer[Pod] = context.informers.of(Pod)
-        self._pods_by_namespace = pods.index("namespace", _namespace)
-        self._services.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self.enqueue)
+        self._pods_by_namespace = index_by_namespace(pods)
+        self.follow(self._services, deleted=True)
         pods.add_handler(added=self._pod_changed, updated=self._pod_updated, deleted=self._pod_changed)
 
     def _pod_changed(self, pod: Pod) -> None:
@@ -61,7 +60,7 @@ class EndpointSlices(ServiceController):
         informers = context.informers
         self._nodes: Informer[Node] = informers.of(Node)
         self._slices: Informer[EndpointSlice] = informers.of(EndpointSlice)
-        self._by_service = self._slices.index("service", _service_key)
+        self._by_service = self._slices.index("service", lambda found: service_keys(found, MANAGER))
         self._slices.add_handler(
             added=self._slice_added, updated=lambda _, new: self._slice_changed(new), deleted=self._slice_changed
         )
@@ -70,12 +69,12 @@ class EndpointSlices(ServiceController):
         """Services that changed while a new slice was not in the cache yet."""
 
     def _slice_added(self, found: EndpointSlice) -> None:
-        for key in _service_key(found):
+        for key in service_keys(found, MANAGER):
             if key in self._waiting:
                 self.queue.add(key)
 
     def _slice_changed(self, found: EndpointSlice) -> None:
-        for key in _service_key(found):
+        for key in service_keys(found, MANAGER):
             self.queue.add(key)
 
     async def reconcile(self, key: str) -> float | None:
@@ -87,7 +86,7 @@ class EndpointSlices(ServiceController):
         present = self._by_service.get(key)
         if service is None or service.metadata.deletion_timestamp is not None:
             for found in present:
-                await self._delete(found)
+                await self.delete(found)
             return None
         if not service.spec.selector or service.spec.type == "ExternalName":
             return None
@@ -101,7 +100,7 @@ class EndpointSlices(ServiceController):
         for ports, endpoints in by_ports.items():
             await self._write(key, service, ports, endpoints, slices)
         for found in slices.values():
-            await self._delete(found)
+            await self.delete(found)
         return None
 
     async def _write(
@@ -127,15 +126,12 @@ class EndpointSlices(ServiceController):
             plan.append((None, taken))
         for present, kept in plan:
             if present is None:
-                created = await self.client.create(_new_slice(service, wanted, kept))
+                created = await self.client.create(
+                    new_slice(self.client, service, MANAGER, endpoints=kept, ports=wanted, family="IPv4")
+                )
                 self._expectations.wrote(key, self._slices, created)
             elif list(present.endpoints) != kept:
                 await self.client.update(structs.replace(present, endpoints=kept))
-
-    async def _delete(self, found: EndpointSlice) -> None:
-        meta = found.metadata
-        with suppress(errors.NotFound):
-            await self.client.delete(EndpointSlice, meta.name, meta.namespace, uid=meta.uid)
 
     def _endpoint(self, service: Service, pod: Pod) -> Endpoint:
         serving = is_ready(pod)
@@ -154,13 +150,10 @@ class EndpointSlices(ServiceController):
         )
 
 
-def _namespace(obj: Resource) -> list[str]:
-    return [obj.metadata.namespace]
-
-
-def _service_key(found: EndpointSlice) -> list[str]:
+def service_keys(found: EndpointSlice, manager: str) -> list[str]:
+    """Return the key of the Service that a slice belongs to; nothing if another manager writes the slice."""
     labels = found.metadata.labels
-    if labels.get(MANAGED_BY) != MANAGER or SERVICE_NAME not in labels:
+    if labels.get(MANAGED_BY) != manager or SERVICE_NAME not in labels:
         return []
     return [f"{found.metadata.namespace}/{labels[SERVICE_NAME]}"]
 
@@ -192,19 +185,12 @@ def _numbers(port: ServicePort, pod: Pod | None) -> Iterator[int]:
                 return
 
 
-def _new_slice(service: Service, ports: list[EndpointPort], endpoints: list[Endpoint]) -> EndpointSlice:
-    meta = service.metadata
-    owner = OwnerReference(
-        api_version="v1", kind="Service", name=meta.name, uid=meta.uid, controller=True, block_owner_deletion=True
-    )
-    return EndpointSlice(
-        metadata=ObjectMeta(
-            generate_name=f"{meta.name}-",
-            namespace=meta.namespace,
-            labels=meta.labels | {SERVICE_NAME: meta.name, MANAGED_BY: MANAGER},
-            owner_references=[owner],
-        ),
-        address_type="IPv4",
-        endpoints=endpoints,
-        ports=ports,
-    )
+def new_slice(
+    client: Client, owner: Resource, manager: str, *, endpoints: list[Endpoint], ports: list[EndpointPort], family: str
+) -> EndpointSlice:
+    """Return a slice that `owner` controls: a Service, or Endpoints of its name."""
+    meta = owner.metadata
+    made = ObjectMeta(generate_name=f"{meta.name}-", namespace=meta.namespace)
+    made.labels = meta.labels | {SERVICE_NAME: meta.name, MANAGED_BY: manager}
+    made.owner_references = [controller_reference(client, owner)]
+    return EndpointSlice(metadata=made, address_type=family, endpoints=endpoints, ports=ports)

@@ -10,13 +10,11 @@ from contextlib import suppress
 
 from msgspec import structs
 
-from mooring.api import errors
 from mooring.api.core_v1 import EndpointAddress, Endpoints, EndpointSubset, Service
 from mooring.api.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
-from mooring.api.meta_v1 import ObjectMeta, OwnerReference
-from mooring.client import Informer
+from mooring.client import Client, Informer
 from mooring.controllers.controller import Context, Controller
-from mooring.controllers.endpoint_slice import MANAGED_BY, SERVICE_NAME
+from mooring.controllers.endpoint_slice import new_slice, service_keys
 
 MANAGER = "endpointslicemirroring-controller.k8s.io"
 SKIP = "endpointslice.kubernetes.io/skip-mirror"
@@ -38,19 +36,20 @@ class EndpointSliceMirroring(Controller):
         self._endpoints: Informer[Endpoints] = informers.of(Endpoints)
         self._services: Informer[Service] = informers.of(Service)
         self._slices: Informer[EndpointSlice] = informers.of(EndpointSlice)
-        self._by_service = self._slices.index("mirrored", _service_key)
-        for informer in (self._endpoints, self._services):  # a Service has the name of its Endpoints
-            informer.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self.enqueue)
-        changed = self._slice_changed
-        self._slices.add_handler(added=changed, updated=lambda _, new: changed(new), deleted=changed)
+        self._by_service = self._slices.index("mirrored", lambda found: service_keys(found, MANAGER))
+        self.follow(self._endpoints, deleted=True)
+        self.follow(self._services, deleted=True)  # a Service has the name of its Endpoints
+        self.follow(self._slices, self._slice_changed, deleted=True)
 
     def _slice_changed(self, found: EndpointSlice) -> None:
-        for key in _service_key(found):
+        for key in service_keys(found, MANAGER):
             self.queue.add(key)
 
     async def reconcile(self, key: str) -> float | None:
         endpoints, service = self._endpoints.by_key(key), self._services.by_key(key)
-        wanted = [*_mirrored(endpoints)] if endpoints and service and _is_mirrored(endpoints, service) else []
+        wanted: list[EndpointSlice] = []
+        if endpoints is not None and service is not None and _is_mirrored(endpoints, service):
+            wanted = [*_mirrored(self.client, endpoints)]
         left = list(self._by_service.get(key))
         for new in wanted:
             present = next((each for each in left if _is_like(each, new)), None)
@@ -64,16 +63,8 @@ class EndpointSliceMirroring(Controller):
             if changed != present:
                 await self.client.update(changed)
         for found in left:
-            with suppress(errors.NotFound):
-                meta = found.metadata
-                await self.client.delete(EndpointSlice, meta.name, meta.namespace, uid=meta.uid)
+            await self.delete(found)
         return None
-
-
-def _service_key(found: EndpointSlice) -> list[str]:
-    labels = found.metadata.labels
-    mine = labels.get(MANAGED_BY) == MANAGER and SERVICE_NAME in labels
-    return [f"{found.metadata.namespace}/{labels[SERVICE_NAME]}"] if mine else []
 
 
 def _is_mirrored(endpoints: Endpoints, service: Service) -> bool:
@@ -87,30 +78,19 @@ def _is_like(present: EndpointSlice, new: EndpointSlice) -> bool:
     return (present.address_type, list(present.ports)) == (new.address_type, list(new.ports))
 
 
-def _mirrored(endpoints: Endpoints) -> Iterator[EndpointSlice]:
-    meta = endpoints.metadata
-    owner = OwnerReference(
-        api_version="v1", kind="Endpoints", name=meta.name, uid=meta.uid, controller=True, block_owner_deletion=True
-    )
+def _mirrored(client: Client, endpoints: Endpoints) -> Iterator[EndpointSlice]:
+    annotations = endpoints.metadata.annotations.items()
     for subset in endpoints.subsets:
-        for family, found in _by_family(subset).items():
-            yield EndpointSlice(
-                metadata=ObjectMeta(
-                    generate_name=f"{meta.name}-",
-                    namespace=meta.namespace,
-                    labels=meta.labels | {SERVICE_NAME: meta.name, MANAGED_BY: MANAGER},
-                    annotations={name: text for name, text in meta.annotations.items() if name not in _NOT_COPIED},
-                    owner_references=[owner],
-                ),
-                address_type=family,
-                endpoints=found[:MOST],
-                ports=[
-                    EndpointPort(
-                        name=port.name, protocol=port.protocol or "TCP", port=port.port, app_protocol=port.app_protocol
-                    )
-                    for port in subset.ports
-                ],
+        ports = [
+            EndpointPort(
+                name=port.name, protocol=port.protocol or "TCP", port=port.port, app_protocol=port.app_protocol
             )
+            for port in subset.ports
+        ]
+        for family, found in _by_family(subset).items():
+            made = new_slice(client, endpoints, MANAGER, endpoints=found[:MOST], ports=ports, family=family)
+            made.metadata.annotations = {name: text for name, text in annotations if name not in _NOT_COPIED}
+            yield made
 
 
 def _by_family(subset: EndpointSubset) -> dict[str, list[Endpoint]]:

@@ -1,7 +1,5 @@
 """Write the Endpoints of Services, the predecessor of EndpointSlices: one object with at most 1,000 addresses."""
 
-from contextlib import suppress
-
 from msgspec import structs
 
 from mooring.api import errors
@@ -37,8 +35,7 @@ class ServiceEndpoints(ServiceController):
         service, found = self._services.by_key(key), self._endpoints.by_key(key)
         if service is None or service.metadata.deletion_timestamp is not None:
             if found is not None and found.metadata.labels.get(MANAGED_BY) == MANAGER:
-                with suppress(errors.NotFound):
-                    await self.client.delete(Endpoints, found.metadata.name, found.metadata.namespace)
+                await self.delete(found)
             return None
         if not service.spec.selector or service.spec.type == "ExternalName":
             return None

@@ -7,10 +7,11 @@ from contextlib import suppress
 
 from mooring.api import errors
 from mooring.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimTemplate, Pod
-from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.states import controller_of
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
+from mooring.controllers.workloads.ownership import controller_reference
 
 
 class EphemeralVolumes(Controller):
@@ -51,20 +52,12 @@ class EphemeralVolumes(Controller):
                 note = f"PVC {key_of(found)} was not created for pod {key_of(pod)} (pod is not owner)"
                 self._recorder.event(pod, "Warning", "EphemeralVolumeConflict", note)
             return
-        owner = OwnerReference(
-            api_version="v1",
-            kind="Pod",
-            name=pod.metadata.name,
-            uid=pod.metadata.uid,
-            controller=True,
-            block_owner_deletion=True,
-        )
         metadata = ObjectMeta(
             name=name,
             namespace=pod.metadata.namespace,
             labels=template.metadata.labels,
             annotations=template.metadata.annotations,
-            owner_references=[owner],
+            owner_references=[controller_reference(self.client, pod)],
         )
         with suppress(errors.AlreadyExists):
             await self.client.create(PersistentVolumeClaim(metadata=metadata, spec=template.spec))

@@ -142,17 +142,17 @@ class GarbageCollector(Controller):
         if cache is None or obj is None:
             return None
         if obj.metadata.deletion_timestamp is not None:
-            await self._finish(cache, obj)
+            await self._finish(obj)
         elif obj.metadata.owner_references:
             await self._collect(cache, obj)
         return None
 
-    async def _finish(self, cache: KindCache, obj: Resource) -> None:
+    async def _finish(self, obj: Resource) -> None:
         finalizers = obj.metadata.finalizers
         if ORPHAN in finalizers:
             for other, dependent in list(self._dependents(obj.metadata.uid)):
                 await self._remove_references(other, dependent, [obj.metadata.uid])
-            await self._remove_finalizer(cache, obj, ORPHAN)
+            await self.remove_finalizer(obj, ORPHAN)
         elif FOREGROUND in finalizers:
             blocked = False
             for other, dependent in list(self._dependents(obj.metadata.uid)):
@@ -160,7 +160,7 @@ class GarbageCollector(Controller):
                 if dependent.metadata.deletion_timestamp is None:
                     self._enqueue(other, dependent)
             if not blocked:
-                await self._remove_finalizer(cache, obj, FOREGROUND)
+                await self.remove_finalizer(obj, FOREGROUND)
 
     async def _collect(self, cache: KindCache, obj: Resource) -> None:
         owners = await self._owners(obj)
@@ -261,19 +261,10 @@ class GarbageCollector(Controller):
         how = PatchType.STRATEGIC_MERGE
         if cache.kind.custom:  # no merge keys: the list is replaced
             left = [reference for reference in meta.owner_references if reference.uid not in owners]
-            body, how = (
-                {"metadata": {"resourceVersion": meta.resource_version, "ownerReferences": left}},
-                PatchType.MERGE,
-            )
+            body = {"metadata": {"resourceVersion": meta.resource_version, "ownerReferences": left}}
+            how = PatchType.MERGE
         with suppress(errors.NotFound):
             await self.client.patch(cache.kind.type, meta.name, body, meta.namespace, type=how)
-
-    async def _remove_finalizer(self, cache: KindCache, obj: Resource, finalizer: str) -> None:
-        meta = obj.metadata
-        left = [name for name in meta.finalizers if name != finalizer]
-        body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": left}}
-        with suppress(errors.NotFound):
-            await self.client.patch(cache.kind.type, meta.name, body, meta.namespace, type=PatchType.MERGE)
 
 
 def stored_kinds(served: tuple[Kind, ...]) -> Iterator[Kind]:

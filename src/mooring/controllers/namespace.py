@@ -8,6 +8,7 @@ from mooring.api import errors, times
 from mooring.api.core_v1 import Namespace, NamespaceCondition, Pod
 from mooring.api.kinds import Kind
 from mooring.client import Informer
+from mooring.controllers.conditions import find_condition, transition_time
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.garbage_collector import stored_kinds
 
@@ -43,7 +44,7 @@ class NamespaceDeletion(Controller):
         # Pods first: see `_empty`.
         self._kinds.sort(key=lambda kind: kind.type is not Pod)
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
-        self._namespaces.add_handler(added=self._changed, updated=lambda _, new: self._changed(new))
+        self.follow(self._namespaces, self._changed)
         self._polls: dict[str, int] = {}
         context.custom_kinds.follow(self._learn, self._forget)
 
@@ -108,22 +109,19 @@ class NamespaceDeletion(Controller):
     async def _write_status(self, namespace: Namespace, remaining: dict[str, int], finalizers: dict[str, int]) -> None:
         content = ", ".join(f"{resource} has {count} resource instances" for resource, count in remaining.items())
         waiting = ", ".join(f"{name} in {count} resource instances" for name, count in finalizers.items())
+        finishing = ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished")
+        if finalizers:
+            message = f"Some content in the namespace has finalizers remaining: {waiting}"
+            finishing = ("True", "SomeFinalizersRemain", message)
         wanted = [
             *_NO_FAILURES,
             ("NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {content}"),
+            ("NamespaceFinalizersRemaining", *finishing),
         ]
-        if finalizers:
-            message = f"Some content in the namespace has finalizers remaining: {waiting}"
-            wanted.append(("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", message))
-        else:
-            message = "All content-preserving finalizers finished"
-            wanted.append(("NamespaceFinalizersRemaining", "False", "ContentHasNoFinalizers", message))
-        known = {condition.type: condition for condition in namespace.status.conditions}
         now = times.to_seconds(self.clock.now())
         conditions = []
         for kind, status, reason, message in wanted:
-            before = known.get(kind)
-            since = before.last_transition_time if before is not None and before.status == status else now
+            since = transition_time(find_condition(namespace.status.conditions, kind), status, now)
             conditions.append(
                 NamespaceCondition(type=kind, status=status, reason=reason, message=message, last_transition_time=since)
             )

@@ -7,16 +7,16 @@ change that it saw, so clocks of nodes may be wrong and a restart starts every c
 """
 
 import asyncio
-from collections.abc import Iterable
 from datetime import timedelta
 
 from mooring.api import errors, times
 from mooring.api.coordination_v1 import Lease
-from mooring.api.core_v1 import Node, NodeCondition, Pod, PodCondition, Taint
+from mooring.api.core_v1 import Node, NodeCondition, Pod, Taint
 from mooring.api.errors import StatusError
 from mooring.api.states import is_ready
 from mooring.base import logs
 from mooring.client import ClientError, Informer, PatchType
+from mooring.controllers.conditions import find_condition, is_true
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.eviction import pods_by_node
 from mooring.controllers.zone_disruption import ZoneDisruption, zone_of
@@ -60,7 +60,7 @@ class NodeLifecycle(Controller):
         self._last_seen: dict[str, float] = {}
         """When each node was last seen alive."""
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
-        self._leases.add_handler(added=self._lease_changed, updated=lambda _, lease: self._lease_changed(lease))
+        self.follow(self._leases, self._lease_changed)
 
     # -- events
 
@@ -194,7 +194,7 @@ class NodeLifecycle(Controller):
         now = times.to_seconds(self.clock.now())
         body = {"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": now}]}}
         for pod in list(self._by_node.get(node.metadata.name)):
-            if not _is_true(pod.status.conditions, "Ready"):
+            if not is_true(pod.status.conditions, "Ready"):
                 continue
             try:
                 await self.client.patch(Pod, pod.metadata.name, body, pod.metadata.namespace, subresource="status")
@@ -238,8 +238,4 @@ def _key(taint: Taint) -> tuple[str, str]:
 
 
 def _ready(node: Node) -> NodeCondition | None:
-    return next((condition for condition in node.status.conditions if condition.type == "Ready"), None)
-
-
-def _is_true(conditions: Iterable[PodCondition], kind: str) -> bool:
-    return any(condition.type == kind and condition.status == "True" for condition in conditions)
+    return find_condition(node.status.conditions, "Ready")

@@ -55,12 +55,10 @@ class PersistentVolumeBinder(Controller):
         self._by_claim = self._volumes.index("claim", _claim_key)
         self._classes: Informer[StorageClass] = informers.of(StorageClass)
         self._nodes: Informer[Node] = informers.of(Node)
-        self._claims.add_handler(
-            added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self._claim_deleted
-        )
-        self._volumes.add_handler(
-            added=self._volume_changed, updated=lambda _, new: self._volume_changed(new), deleted=self._volume_deleted
-        )
+        self.follow(self._claims)
+        self._claims.add_handler(deleted=self._claim_deleted)
+        self.follow(self._volumes, self._volume_changed)
+        self._volumes.add_handler(deleted=self._volume_deleted)
         self._classes.add_handler(added=self._class_added)
 
     # -- events
@@ -139,13 +137,10 @@ class PersistentVolumeBinder(Controller):
         meta = claim.metadata
         reference = volume.spec.claim_ref
         if reference is None or reference.uid != meta.uid:
-            wanted = ObjectReference(
-                kind="PersistentVolumeClaim", api_version="v1", namespace=meta.namespace, name=meta.name, uid=meta.uid
-            )
             head: dict[str, Any] = {"resourceVersion": volume.metadata.resource_version}
             if reference is None:
                 head["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
-            body: dict[str, Any] = {"metadata": head, "spec": {"claimRef": wanted}}
+            body: dict[str, Any] = {"metadata": head, "spec": {"claimRef": _reference_to(claim)}}
             volume = await self.client.patch(PersistentVolume, volume.metadata.name, body, type=PatchType.MERGE)
         await self._write_volume_phase(volume, "Bound")
         if not claim.spec.volume_name or BIND_COMPLETED not in meta.annotations:
@@ -202,20 +197,13 @@ class PersistentVolumeBinder(Controller):
         self._recorder.event(claim, "Normal", "ExternalProvisioning", note)
 
     async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node | None) -> None:
-        meta = claim.metadata
-        name = f"pvc-{meta.uid}"
+        name = f"pvc-{claim.metadata.uid}"
         volume = PersistentVolume(
             metadata=ObjectMeta(name=name, annotations={PROVISIONED_BY: PROVISIONER}),
             spec=PersistentVolumeSpec(
                 capacity={_STORAGE: claim.spec.resources.requests.get(_STORAGE, _ZERO)},
                 access_modes=claim.spec.access_modes,
-                claim_ref=ObjectReference(
-                    kind="PersistentVolumeClaim",
-                    api_version="v1",
-                    namespace=meta.namespace,
-                    name=meta.name,
-                    uid=meta.uid,
-                ),
+                claim_ref=_reference_to(claim),
                 persistent_volume_reclaim_policy=storage_class.reclaim_policy or "Delete",
                 storage_class_name=storage_class.metadata.name,
                 mount_options=storage_class.mount_options,
@@ -256,8 +244,7 @@ class PersistentVolumeBinder(Controller):
         await self._write_volume_phase(volume, "Released")
         ours = volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
         if ours and volume.spec.persistent_volume_reclaim_policy == "Delete":
-            with suppress(errors.NotFound):
-                await self.client.delete(PersistentVolume, volume.metadata.name, uid=volume.metadata.uid)
+            await self.delete(volume)
 
     async def _write_volume_phase(self, volume: PersistentVolume, phase: str) -> None:
         if volume.status.phase == phase:
@@ -293,6 +280,13 @@ def is_match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
 
 def _size(volume: PersistentVolume) -> Quantity:
     return volume.spec.capacity.get(_STORAGE, _ZERO)
+
+
+def _reference_to(claim: PersistentVolumeClaim) -> ObjectReference:
+    meta = claim.metadata
+    return ObjectReference(
+        kind="PersistentVolumeClaim", api_version="v1", namespace=meta.namespace, name=meta.name, uid=meta.uid
+    )
 
 
 def _is_for(reference: ObjectReference, claim: PersistentVolumeClaim) -> bool:

@@ -89,10 +89,8 @@ class PodGarbageCollector(Controller):
             return None
         if not has_ended(pod):
             await self._mark_failed(pod, orphaned=orphaned)
-        meta = pod.metadata
         log.info("collecting pod %s", key_of(pod), extra={"fields": {"orphaned": orphaned}})
-        with suppress(errors.NotFound):
-            await self.client.delete(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
+        await self.delete(pod, grace_period_seconds=0)
         return None
 
     async def _exists(self, node: str) -> bool:

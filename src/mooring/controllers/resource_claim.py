@@ -13,12 +13,14 @@ from msgspec import structs
 from mooring.api import errors, times
 from mooring.api.core_v1 import Pod, PodCondition, PodResourceClaim
 from mooring.api.errors import StatusError
-from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from mooring.api.states import controller_of, has_ended
-from mooring.client import Informer, PatchType, key_of
+from mooring.client import Client, Informer, key_of
+from mooring.controllers.conditions import find_condition
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.device_taint_eviction import claim_keys
+from mooring.controllers.workloads.ownership import controller_reference
 from mooring.controllers.workloads.refusals import Refusals
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
@@ -46,10 +48,8 @@ class ResourceClaims(Controller):
         self._claims: Informer[ResourceClaim] = informers.of(ResourceClaim)
         self._by_owner = self._claims.index("owner", _owner_uids)
         self._templates: Informer[ResourceClaimTemplate] = informers.of(ResourceClaimTemplate)
-        self._pods.add_handler(
-            added=self._pod_changed, updated=lambda _, new: self._pod_changed(new), deleted=self._pod_changed
-        )
-        self._claims.add_handler(added=self._claim_changed, updated=lambda _, new: self._claim_changed(new))
+        self.follow(self._pods, self._pod_changed, deleted=True)
+        self.follow(self._claims, self._claim_changed)
         self._refusals = Refusals(context, self.name)
         self._templates.add_handler(added=self._template_added, deleted=self._refusals.forget)
 
@@ -103,7 +103,7 @@ class ResourceClaims(Controller):
         return refused.wait if refused is not None else None
 
     def _condition(self, pod: Pod, refused: "_RefusedError | None") -> PodCondition | None:
-        before = next((each for each in pod.status.conditions if each.type == CREATED), None)
+        before = find_condition(pod.status.conditions, CREATED)
         if refused is None and before is None:
             return None
         status, reason = ("True", "Created") if refused is None else ("False", FAILED)
@@ -130,7 +130,7 @@ class ResourceClaims(Controller):
         if held is not None:
             raise _RefusedError(_rejection_text(pod, entry, held[0]), held[1])
         try:
-            created = await self.client.create(_claim_for(pod, entry, template))
+            created = await self.client.create(_claim_for(self.client, pod, entry, template))
         except StatusError as error:
             note = _rejection_text(pod, entry, error)
             self._recorder.event(pod, "Warning", FAILED, note)
@@ -154,13 +154,9 @@ class ResourceClaims(Controller):
             status = structs.replace(status, allocation=None)
             claim = await self.client.update_status(structs.replace(claim, status=status))
         if claim.status.allocation is None and FINALIZER in claim.metadata.finalizers:
-            left = [name for name in claim.metadata.finalizers if name != FINALIZER]
-            body = {"metadata": {"resourceVersion": claim.metadata.resource_version, "finalizers": left}}
-            with suppress(errors.NotFound):
-                await self.client.patch(ResourceClaim, meta.name, body, meta.namespace, type=PatchType.MERGE)
+            await self.remove_finalizer(claim, FINALIZER)
         if meta.deletion_timestamp is None and self._pod_has_ended(claim):
-            with suppress(errors.NotFound):
-                await self.client.delete(ResourceClaim, meta.name, meta.namespace, uid=meta.uid)
+            await self.delete(claim)
 
     async def _still_uses(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
         """Return whether a user of a claim exists; one that is not in the cache may be too new for it."""
@@ -207,21 +203,13 @@ def _rejection_text(pod: Pod, entry: PodResourceClaim, error: StatusError) -> st
     return f"PodResourceClaim {entry.name}: create ResourceClaim {prefix}: {str(error).replace(name, prefix)}"
 
 
-def _claim_for(pod: Pod, entry: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
+def _claim_for(client: Client, pod: Pod, entry: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
     wanted = template.spec.metadata
-    owner = OwnerReference(
-        api_version="v1",
-        kind="Pod",
-        name=pod.metadata.name,
-        uid=pod.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
     metadata = ObjectMeta(
         generate_name=f"{pod.metadata.name}-{entry.name}-",
         namespace=pod.metadata.namespace,
         labels=wanted.labels,
         annotations=wanted.annotations | {POD_CLAIM_NAME: entry.name},
-        owner_references=[owner],
+        owner_references=[controller_reference(client, pod)],
     )
     return ResourceClaim(metadata=metadata, spec=template.spec.spec)

@@ -32,7 +32,7 @@ class RootCaPublisher(Controller):
         self._data = {"ca.crt": context.client.certificate_authority.decode("ascii", "replace")}
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
         self._maps: Informer[ConfigMap] = context.informers.of(ConfigMap)
-        self._namespaces.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
+        self.follow(self._namespaces)
         self._maps.add_handler(updated=lambda _, new: self._map_changed(new), deleted=self._map_changed)
 
     def _map_changed(self, found: ConfigMap) -> None:

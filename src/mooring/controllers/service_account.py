@@ -32,9 +32,9 @@ class ServiceAccounts(Controller):
         self._accounts: Informer[ServiceAccount] = informers.of(ServiceAccount)
         self._secrets: Informer[Secret] = informers.of(Secret)
         self._by_account = self._secrets.index("service account", _account_key)
-        self._namespaces.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
+        self.follow(self._namespaces)
         self._accounts.add_handler(added=self._account_changed, deleted=self._account_changed)
-        self._secrets.add_handler(added=self._secret_changed, updated=lambda _, new: self._secret_changed(new))
+        self.follow(self._secrets, self._secret_changed)
 
     def _account_changed(self, account: ServiceAccount) -> None:
         if account.metadata.name == DEFAULT:
@@ -71,8 +71,7 @@ class ServiceAccounts(Controller):
         uid = meta.annotations.get(UID, "")
         if account is None or (uid and uid != account.metadata.uid):
             if uid:  # it was filled before: its account is gone
-                with suppress(errors.NotFound):
-                    await self.client.delete(Secret, name, namespace, uid=meta.uid)
+                await self.delete(secret)
             return
         if secret.data.get("token"):
             return

@@ -36,7 +36,7 @@ class TaintEviction(Eviction):
         self._seen: dict[str, dict[TaintKey, datetime]] = {}
         """By node, when taints without `timeAdded` were first seen."""
         self.nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
-        self.pods.add_handler(added=self._pod_changed, updated=lambda _, pod: self._pod_changed(pod))
+        self.follow(self.pods, self._pod_changed)
 
     def _node_added(self, node: Node) -> None:
         self._note(node)

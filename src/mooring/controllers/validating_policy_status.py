@@ -24,7 +24,7 @@ class ValidatingPolicyStatus(Controller):
             return  # not served by default before 1.30
         self._policies: Informer[ValidatingAdmissionPolicy] = context.informers.of(ValidatingAdmissionPolicy)
         self._definitions: Informer[CustomResourceDefinition] = context.informers.of(CustomResourceDefinition)
-        self._policies.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
+        self.follow(self._policies)
 
     async def reconcile(self, key: str) -> float | None:
         policy = self._policies.get(key)

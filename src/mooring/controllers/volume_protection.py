@@ -3,13 +3,10 @@
 The server adds the finalizers on create. Keys: claims `namespace/name`, volumes `name`.
 """
 
-from contextlib import suppress
-
-from mooring.api import errors
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import has_ended
-from mooring.client import Informer, PatchType
+from mooring.client import Informer
 from mooring.controllers.controller import Context, Controller
 
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
@@ -27,8 +24,8 @@ class VolumeProtection(Controller):
         self._volumes: Informer[PersistentVolume] = informers.of(PersistentVolume)
         self._pods: Informer[Pod] = informers.of(Pod)
         self._by_claim = self._pods.index("claim", claim_keys)
-        for informer in (self._claims, self._volumes):
-            informer.add_handler(added=self._changed, updated=lambda _, new: self._changed(new))
+        self.follow(self._claims, self._changed)
+        self.follow(self._volumes, self._changed)
         self._pods.add_handler(updated=lambda _, pod: self._pod_changed(pod), deleted=self._pod_changed)
 
     def _changed(self, obj: Resource) -> None:
@@ -53,13 +50,8 @@ class VolumeProtection(Controller):
         return None
 
     async def _release(self, obj: PersistentVolume | PersistentVolumeClaim, finalizer: str) -> None:
-        meta = obj.metadata
-        if meta.deletion_timestamp is None or finalizer not in meta.finalizers:
-            return
-        left = [name for name in meta.finalizers if name != finalizer]
-        body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": left}}
-        with suppress(errors.NotFound):
-            await self.client.patch(type(obj), meta.name, body, meta.namespace, type=PatchType.MERGE)
+        if obj.metadata.deletion_timestamp is not None and finalizer in obj.metadata.finalizers:
+            await self.remove_finalizer(obj, finalizer)
 
 
 def claim_keys(pod: Pod) -> list[str]:

@@ -7,7 +7,6 @@
 | ``fluent.py`` | `node("a").taint("sla", "950")`, `pod("p").toleration("sla", "Gt", "900")` |
 | ``builders.py`` | the same as plain functions that return objects |
 | ``control_plane.py``, ``plugin.py`` | a running control plane, and the pytest fixture `mooring` |
-| ``custom_kind.py`` | objects of a custom kind, for `with mooring.crd(...)` |
 | ``cluster.py`` | the fixture `k8s_cluster`, compatible with pytest-kind's |
 | ``clock.py`` | `MockClock`, a clock that only `advance` moves |
 | ``replay/`` | `python -m mooring.testing.replay` |

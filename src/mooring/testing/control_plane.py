@@ -38,14 +38,15 @@ from mooring.cli.support.gc_settings import defer_collection
 from mooring.cli.support.manifests import object_of, read_objects
 from mooring.cli.support.worker_process import WorkerConfig
 from mooring.client import Client, PatchType
+from mooring.client.client import JSON
 from mooring.controllers.options import for_component as controller_options
 from mooring.controllers.simulated_nodes import create_nodes, numbered
 from mooring.testing.clock import MockClock
-from mooring.testing.custom_kind import CustomKind
 from mooring.testing.fluent import Builder
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Resource)
+Tree = dict[str, Any]
 Creatable: TypeAlias = "Resource | Builder[Any] | Mapping[str, Any] | str | Path | Iterable[Creatable]"
 _SECONDS = 20.0
 _POLL_SECONDS = 0.02
@@ -165,7 +166,7 @@ class RunningControlPlane:
                     yield from self._objects(each)
 
     @contextmanager
-    def crd(self, definition: dict[str, Any] | str | Path) -> Iterator[CustomKind]:
+    def crd(self, definition: dict[str, Any] | str | Path) -> "Iterator[CustomKind]":
         """Create a CustomResourceDefinition from a dict, YAML or a file; delete it with its objects at the end."""
         if isinstance(definition, Path):
             definition = definition.read_text()
@@ -221,20 +222,85 @@ class RunningControlPlane:
     def wait_until_gone(
         self, cls: type[Resource], name: str, namespace: str = "default", *, seconds: float = _SECONDS
     ) -> None:
-        def gone() -> bool:
-            try:
-                self.get(cls, name, namespace)
-            except errors.NotFound:
-                return True
-            return False
-
-        self.wait_until(gone, seconds)
+        self.wait_until(lambda: _is_gone(lambda: self.get(cls, name, namespace)), seconds)
 
     def advance(self, seconds: float) -> None:
         """Move the mock clock."""
         if not isinstance(self.clock, MockClock):
             raise RuntimeError("this control plane runs on system time: start it with mock_clock=True")
         self.run(self.clock.run(seconds))
+
+
+class CustomKind:
+    """The objects of a custom kind as plain dicts, in its preferred version. Returned by `RunningControlPlane.crd`.
+
+    with mooring.crd(DEFINITION) as crontabs:
+        crontabs.create("nightly", {"cronSpec": "0 3 * * *"})
+        crontabs.wait_until("nightly", lambda tab: tab.get("status", {}).get("ready"))
+    """
+
+    def __init__(self, plane: RunningControlPlane, definition: Tree) -> None:
+        spec = definition["spec"]
+        self._plane = plane
+        self.group: str = spec["group"]
+        self.version: str = next(each["name"] for each in spec["versions"] if each.get("served"))
+        self.plural: str = spec["names"]["plural"]
+        self.kind: str = spec["names"]["kind"]
+        self._namespaced = spec["scope"] == "Namespaced"
+
+    def create(self, name: str, spec: Tree | None = None, namespace: str = "default", **fields: Any) -> Tree:
+        """Create an object; `fields` are fields beside the spec, such as `metadata`."""
+        metadata = {**fields.pop("metadata", {}), "name": name}
+        body = {"apiVersion": f"{self.group}/{self.version}", "kind": self.kind, "metadata": metadata, **fields}
+        if spec is not None:
+            body["spec"] = spec
+        return self._request("POST", self._path(namespace), body)
+
+    def get(self, name: str, namespace: str = "default") -> Tree:
+        return self._request("GET", self._path(namespace, name))
+
+    def list(self, namespace: str = "") -> list_of[Tree]:
+        items: list_of[Tree] = self._request("GET", self._path(namespace))["items"]
+        return items
+
+    def patch(self, name: str, body: Tree, namespace: str = "default", subresource: str = "") -> Tree:
+        """Apply a merge patch to an object or one of its subresources."""
+        path = self._path(namespace, name) + (f"/{subresource}" if subresource else "")
+        return self._request("PATCH", path, body, PatchType.MERGE)
+
+    def delete(self, name: str, namespace: str = "default") -> None:
+        self._request("DELETE", self._path(namespace, name))
+
+    def wait_until(self, name: str, condition: Callable[[Tree], Any], namespace: str = "default") -> Tree:
+        """Wait until a condition holds for an object, and return it; raise TimeoutError."""
+
+        def holds() -> Tree | None:
+            found = self.get(name, namespace)
+            return found if condition(found) else None
+
+        return self._plane.wait_until(holds)
+
+    def wait_until_gone(self, name: str, namespace: str = "default") -> None:
+        self._plane.wait_until(lambda: _is_gone(lambda: self.get(name, namespace)))
+
+    def _path(self, namespace: str, name: str = "") -> str:
+        place = f"namespaces/{namespace}/" if self._namespaced and namespace else ""
+        path = f"/apis/{self.group}/{self.version}/{place}{self.plural}"
+        return f"{path}/{name}" if name else path
+
+    def _request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Tree:
+        sent = b"" if body is None else json.dumps(body).encode()
+        answer = self._plane.run(self._plane.client.raw(method, path, body=sent, content_type=content_type))
+        found: Tree = json.loads(answer.body)
+        return found
+
+
+def _is_gone(read: Callable[[], object]) -> bool:
+    try:
+        read()
+    except errors.NotFound:
+        return True
+    return False
 
 
 _keys: dict[str, bytes] = {}

@@ -17,7 +17,7 @@ from mooring.api.coordination_v1 import Lease
 from mooring.api.core_v1 import Namespace, Node, Pod, Service
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.bridge.answering import check_answers
+from mooring.bridge.checking import check_answers
 from mooring.bridge.serving import WebhookServer
 from mooring.client import PatchType
 from mooring.constraints import annotations

@@ -10,7 +10,7 @@ from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import Job
 from mooring.api.core_v1 import Pod, PodTemplateSpec, ReplicationController
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
-from mooring.controllers.workloads import daemon_nodes, stateful_pace, stateful_pods
+from mooring.controllers.workloads import daemon_nodes, stateful_pods
 from mooring.controllers.workloads.deployment_replica_sets import template_hash
 from mooring.controllers.workloads.job_indexes import IndexSet
 from mooring.controllers.workloads.job_pods import template_with_index
@@ -96,7 +96,7 @@ def slots(owner: Workload) -> Iterator[str]:
 def is_ordered(owner: Workload) -> bool:
     """Whether a pod is created only when the previous one runs."""
     obj = owner.object
-    return isinstance(obj, StatefulSet) and stateful_pace.is_ordered(obj)
+    return isinstance(obj, StatefulSet) and stateful_pods.is_ordered(obj)
 
 
 def new_pod(owner: Workload, slot: str) -> Pod:

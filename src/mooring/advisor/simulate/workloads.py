@@ -2,7 +2,7 @@
 
 What controllers do in many small steps is done here at once; pods are created by the controllers' own functions
 (``pod_creation.py``), and the sizes in a rolling update are the controllers'
-(``controllers/workloads/deployment_pace.py``, ``controllers/workloads/stateful_pace.py``).
+(``controllers/workloads/deployment_pace.py``, ``controllers/workloads/stateful_pods.py``).
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from mooring.api.core_v1 import Node, Pod, ReplicationController
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import controller_of
 from mooring.controllers.workloads import deployment_pace as pace
-from mooring.controllers.workloads import stateful_pace, stateful_pods
+from mooring.controllers.workloads import stateful_pods
 from mooring.controllers.workloads.daemon_nodes import Placement
 from mooring.controllers.workloads.deployment_replica_sets import new_replica_set, same_template
 
@@ -283,11 +283,11 @@ class Workloads:
         return True
 
     def _replace_in_set(self, owner: Workload, obj: StatefulSet, old: set[SimulatedPod]) -> bool:
-        if stateful_pace.is_ordered(obj) and owner.placed < owner.wanted:
+        if stateful_pods.is_ordered(obj) and owner.placed < owner.wanted:
             return False
         wanted = stateful_pods.ordinals(obj)
         numbered = ((stateful_pods.ordinal_of(pod.pod), pod) for pod in owner.pods.values())
-        doomed = stateful_pace.to_replace(
+        doomed = stateful_pods.to_replace(
             obj,
             {number: pod for number, pod in numbered if number in wanted},
             is_old=old.__contains__,

@@ -111,8 +111,7 @@ def bridge(
 
 
 async def _check(kubeconfig: str | None, context: str, namespace: str, output: str) -> int:
-    from mooring.bridge.answering import check_answers  # noqa: PLC0415 - as above
-    from mooring.bridge.checking import check  # noqa: PLC0415 - as above
+    from mooring.bridge.checking import check, check_answers  # noqa: PLC0415 - as above
     from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
 
     async with connect(kubeconfig, context, user_agent=user_agent("mooring-bridge", BINARY)) as client:

@@ -29,7 +29,7 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.controllers.autoscaling import pace, statuses
 from mooring.controllers.autoscaling.measures import Measures, NoMeasureError, annotated, from_api, of_pods, requests_of
 from mooring.controllers.autoscaling.proposals import Proposal, Tolerance, by_pods, by_value, propose_per_pod
-from mooring.controllers.controller import Context, Controller
+from mooring.controllers.controller import Context, Controller, index_by_namespace
 
 PERIOD_SECONDS = 15.0
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
@@ -66,7 +66,7 @@ class HorizontalAutoscaler(Controller):
         super().__init__(context)
         self._autoscalers = context.informers.of(HorizontalPodAutoscaler)
         self._pods = context.informers.of(Pod)
-        self._by_namespace = self._pods.index("namespace", lambda pod: [pod.metadata.namespace])
+        self._by_namespace = index_by_namespace(self._pods)
         self._recorder = context.recorder("horizontal-pod-autoscaler")
         self._histories: dict[str, pace.History] = {}
         self._autoscalers.add_handler(added=self.enqueue, updated=self._updated, deleted=self._forget)

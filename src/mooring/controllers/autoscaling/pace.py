@@ -94,10 +94,8 @@ def _limited(history: History, request: Request, up: HPAScalingRules, down: HPAS
     if wanted > current:
         limit = max(current, _up_limit(history, current, up, request.now))
         if request.most > limit:
-            limit_reason = (
-                "ScaleUpLimit",
-                "the desired replica count is increasing faster than the maximum scale rate",
-            )
+            text = "the desired replica count is increasing faster than the maximum scale rate"
+            limit_reason = ("ScaleUpLimit", text)
         else:
             limit_reason = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
         if wanted > min(request.most, limit):
@@ -105,10 +103,8 @@ def _limited(history: History, request: Request, up: HPAScalingRules, down: HPAS
     elif wanted < current:
         limit = min(current, _down_limit(history, current, down, request.now))
         if request.least < limit:
-            limit_reason = (
-                "ScaleDownLimit",
-                "the desired replica count is decreasing faster than the maximum scale rate",
-            )
+            text = "the desired replica count is decreasing faster than the maximum scale rate"
+            limit_reason = ("ScaleDownLimit", text)
         else:
             limit_reason = ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
         if wanted < max(request.least, limit):

@@ -10,7 +10,7 @@ from mooring.api import times
 from mooring.api.core_v1 import Pod
 from mooring.api.states import is_ready
 from mooring.controllers.autoscaling.measures import Measures, NoMeasureError
-from mooring.controllers.workloads import pod_states
+from mooring.controllers.conditions import find_condition
 
 _CPU_START_SECONDS = 300
 """How long CPU usage of an unready pod is ignored after its start."""
@@ -119,7 +119,7 @@ def _grouped(pods: Sequence[Pod], measures: Measures, resource: str, now: dateti
 
 
 def _is_starting(pod: Pod, now: datetime) -> bool:
-    ready = pod_states.condition(pod, "Ready")
+    ready = find_condition(pod.status.conditions, "Ready")
     if ready is None or pod.status.start_time is None:
         return True
     if ready.status != "False":

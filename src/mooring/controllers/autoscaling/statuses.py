@@ -19,6 +19,7 @@ from mooring.api.autoscaling_v2 import (
 from mooring.api.quantity import Quantity
 from mooring.controllers.autoscaling.measures import NoMeasureError
 from mooring.controllers.autoscaling.proposals import Proposal
+from mooring.controllers.conditions import find_condition, transition_time
 
 
 def set_condition(
@@ -26,16 +27,12 @@ def set_condition(
 ) -> None:
     """Set a condition; its transition time changes with its status only."""
     value, reason, message = content
-    for condition in status.conditions:
-        if condition.type == kind:
-            since = condition.last_transition_time if condition.status == value else times.to_seconds(now)
-            place = status.conditions.index(condition)
-            break
-    else:
-        since, place = times.to_seconds(now), len(status.conditions)
+    before = find_condition(status.conditions, kind)
+    since = transition_time(before, value, times.to_seconds(now))
     made = HorizontalPodAutoscalerCondition(
         type=kind, status=value, last_transition_time=since, reason=reason, message=message
     )
+    place = len(status.conditions) if before is None else status.conditions.index(before)
     status.conditions[place : place + 1] = [made]
 
 

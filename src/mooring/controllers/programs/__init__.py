@@ -4,7 +4,6 @@
 |---|---|
 | ``file.py`` | the file: which image is which program |
 | ``pods.py`` | `ProgramPods`, to which ``simulated_nodes/pods.py`` passes pods |
-| ``shared_state.py`` | what all pods share |
 | ``pod.py`` | `ProgramPod`: one pod, and its status |
 | ``container.py`` | one container: runs, restarts, probes |
 | ``process.py`` | one run: a process and its log |

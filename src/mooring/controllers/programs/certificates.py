@@ -17,6 +17,7 @@ from mooring.client import Client
 
 _LOOK_SECONDS, _WAIT_SECONDS = 0.5, 10.0
 _DAY = 86_400
+_CURVES = {"ECDSAP256": ec.SECP256R1(), "ECDSAP384": ec.SECP384R1(), "ECDSAP521": ec.SECP521R1()}
 _Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 
 
@@ -54,7 +55,7 @@ class Certificates:
         raise MissingError(f"the PodCertificateRequest {kept.request} was not answered yet")
 
     async def _ask(self, pod: Pod, wanted: PodCertificateProjection) -> _Kept:
-        key = await asyncio.to_thread(_made, wanted.key_type)
+        key = await asyncio.to_thread(_generate_key, wanted.key_type)
         node = await self._client.get(Node, pod.spec.node_name)
         meta = pod.metadata
         account = await self._client.get(ServiceAccount, pod.spec.service_account_name or "default", meta.namespace)
@@ -100,18 +101,12 @@ class Certificates:
         self._kept = {key: each for key, each in self._kept.items() if each is not kept}
 
 
-def _made(key_type: str) -> _Key:
-    match key_type:
-        case "ECDSAP256":
-            return ec.generate_private_key(ec.SECP256R1())
-        case "ECDSAP384":
-            return ec.generate_private_key(ec.SECP384R1())
-        case "ECDSAP521":
-            return ec.generate_private_key(ec.SECP521R1())
-        case "RSA3072" | "RSA4096":
-            return rsa.generate_private_key(65537, int(key_type[3:]))
-        case _:
-            return ed25519.Ed25519PrivateKey.generate()
+def _generate_key(key_type: str) -> _Key:
+    if key_type in _CURVES:
+        return ec.generate_private_key(_CURVES[key_type])
+    if key_type.startswith("RSA"):
+        return rsa.generate_private_key(65537, int(key_type[3:]))
+    return ed25519.Ed25519PrivateKey.generate()
 
 
 def _request(key: _Key) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from mooring.api import times
 from mooring.api.core_v1 import (
@@ -21,13 +21,11 @@ from mooring.api.core_v1 import (
     ContainerStateWaiting,
     ContainerStatus,
     LifecycleHandler,
-    Pod,
     Probe,
 )
 from mooring.api.environment import expand_references
 from mooring.api.program_folders import Entrance, container_folder, log_file, read_entrance, write_entrance
 from mooring.api.volume_files import MissingError
-from mooring.base.clock import Clock
 from mooring.base.processes import kill_and_wait, spawn
 from mooring.controllers.programs import probes, sandbox
 from mooring.controllers.programs.file import Program
@@ -35,6 +33,9 @@ from mooring.controllers.programs.process import KILLED, LogFile, Process, Start
 from mooring.controllers.programs.sandbox import Mount
 from mooring.controllers.simulated_nodes.pod_status import container_id, full_image, image_id
 from mooring.controllers.simulated_nodes.pod_steps import backoff_seconds
+
+if TYPE_CHECKING:
+    from mooring.controllers.programs.pod import ProgramPod
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOT_STARTED = 128
@@ -45,27 +46,11 @@ _WELL_SECONDS = 600.0
 """After a run of this length a restart is not delayed, as with a kubelet."""
 
 
-class PodHandle(Protocol):
-    """The pod of a container, as the container uses it."""
-
-    pod: Pod
-    clock: Clock
-    folder: Path
-    stopping: bool
-    network: list[str]
-    """Words before a command that enter the pod's network."""
-
-    async def variables(self, container: Container) -> dict[str, str]: ...
-    def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]: ...
-    def publish(self) -> None: ...
-    def event(self, kind: str, reason: str, note: str) -> None: ...
-
-
 @dataclass
 class ProgramContainer:
     """A container and its state."""
 
-    handle: PodHandle
+    handle: "ProgramPod"
     spec: Container
     program: Program | None
     restarts: int = 0
@@ -99,11 +84,7 @@ class ProgramContainer:
         )
 
     def wait(self, reason: str, message: str = "") -> None:
-        if self.state.terminated is not None:
-            self.last_state = ContainerState(terminated=self.state.terminated)
-        self.state = ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
-        self.ready = self.started = False
-        self.handle.publish()
+        self._set_state(ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message)))
 
     @property
     def exit_code(self) -> int | None:
@@ -163,13 +144,10 @@ class ProgramContainer:
             self._end(code, began, self._message())
 
     def _runs(self) -> None:
-        if self.state.terminated is not None:
-            self.last_state = ContainerState(terminated=self.state.terminated)
         now = times.to_seconds(self.handle.clock.now())
-        self.state = ContainerState(running=ContainerStateRunning(started_at=now))
-        self.started = self.spec.startup_probe is None or self.program is None
-        self.ready = self.started and (self.spec.readiness_probe is None or self.program is None)
-        self.handle.publish()
+        started = self.spec.startup_probe is None or self.program is None
+        ready = started and (self.spec.readiness_probe is None or self.program is None)
+        self._set_state(ContainerState(running=ContainerStateRunning(started_at=now)), started=started, ready=ready)
 
     def _end(self, code: int, began: str, message: str, *, reason: str = "") -> None:
         ended = ContainerStateTerminated(
@@ -180,10 +158,12 @@ class ProgramContainer:
             finished_at=times.to_seconds(self.handle.clock.now()),
             container_id=container_id(self.handle.pod, self.spec.name, self.restarts),
         )
+        self._set_state(ContainerState(terminated=ended))
+
+    def _set_state(self, state: ContainerState, *, started: bool = False, ready: bool = False) -> None:
         if self.state.terminated is not None:
             self.last_state = ContainerState(terminated=self.state.terminated)
-        self.state = ContainerState(terminated=ended)
-        self.ready = self.started = False
+        self.state, self.started, self.ready = state, started, ready
         self.handle.publish()
 
     async def _back_off(self) -> None:

@@ -14,7 +14,6 @@ import asyncio
 import hashlib
 import shutil
 from pathlib import Path
-from typing import Protocol
 
 from mooring.api.core_v1 import Pod
 from mooring.base.processes import kill_and_wait, spawn
@@ -27,56 +26,21 @@ class NetworkError(Exception):
     """A network could not be created; the message is the machine's."""
 
 
-class Networks(Protocol):
-    """Provides networks for pods."""
+class Networks:
+    """The networks of pods. With `own`, every pod has one, except with `hostNetwork`."""
 
-    address: str
-
-    def is_own(self, pod: Pod) -> bool:
-        """Return whether a pod gets its own network and an address of its node."""
-        ...
-
-    async def make(self, pod: Pod, address: str) -> list[str]:
-        """Return the words before a command that enter the pod's network. Raise NetworkError."""
-        ...
-
-    async def remove(self, pod: Pod) -> None: ...
-
-    async def remove_leftovers(self) -> None:
-        """Remove leftovers."""
-        ...
-
-
-class MachineNetwork:
-    """All pods share this machine's network."""
-
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, folder: Path, *, own: bool) -> None:
         self.address = address
-
-    def is_own(self, pod: Pod) -> bool:  # noqa: ARG002 - none has
-        return False
-
-    async def make(self, pod: Pod, address: str) -> list[str]:  # noqa: ARG002 - there is nothing to make
-        return []
-
-    async def remove(self, pod: Pod) -> None:
-        pass
-
-    async def remove_leftovers(self) -> None:
-        pass
-
-
-class OwnNetworks:
-    """Each pod has its own network, except with `hostNetwork`."""
-
-    def __init__(self, address: str, folder: Path) -> None:
-        self.address = address
+        """Of this machine, and of pods that share its network."""
+        self._own = own
         self._prefix = f"mooring-{_short(str(folder))}-"
 
     def is_own(self, pod: Pod) -> bool:
-        return not pod.spec.host_network
+        """Return whether a pod gets its own network and an address of its node."""
+        return self._own and not pod.spec.host_network
 
     async def make(self, pod: Pod, address: str) -> list[str]:
+        """Return the words before a command that enter the pod's network. Raise NetworkError."""
         if not self.is_own(pod):
             return []
         name = self._name(pod)
@@ -106,7 +70,8 @@ class OwnNetworks:
             await _ip(f"netns delete {self._name(pod)}")
 
     async def remove_leftovers(self) -> None:
-        if found := self._left():
+        """Remove the networks that a killed control plane has left."""
+        if self._own and (found := self._left()):
             await _ip(*(f"netns delete {name}" for name in found))
 
     def _left(self) -> list[str]:

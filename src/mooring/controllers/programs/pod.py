@@ -6,6 +6,8 @@ and removed. Constructed by ``pods.py``.
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
@@ -13,21 +15,50 @@ from msgspec import structs
 from mooring.api import errors, times
 from mooring.api.core_v1 import Container, ContainerStatus, HostIP, Node, Pod, PodIP
 from mooring.api.errors import StatusError
+from mooring.api.program_folders import pod_folder
 from mooring.api.volume_files import MissingError
 from mooring.base import logs
-from mooring.client import ClientError, key_of
+from mooring.base.clock import Clock
+from mooring.client import Client, ClientError, EventRecorder, key_of
+from mooring.client.kubeconfig import load
 from mooring.controllers.programs.container import ProgramContainer
-from mooring.controllers.programs.network import NetworkError
+from mooring.controllers.programs.file import Programs
+from mooring.controllers.programs.network import NetworkError, Networks
 from mooring.controllers.programs.sandbox import Mount
-from mooring.controllers.programs.shared_state import SharedState
 from mooring.controllers.programs.variables import server_variables, variables_of
-from mooring.controllers.programs.volumes import Volumes
+from mooring.controllers.programs.volumes import FromServer, Volumes
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
 
 _RETRY_SECONDS, _REFRESH_SECONDS = 1.0, 10.0
 _GRACE_SECONDS = 30.0
 log = logs.get(__name__)
+
+
+@dataclass
+class SharedState:
+    """What all pods that run programs share. Constructed by ``pods.py``."""
+
+    programs: Programs
+    client: Client
+    recorder: EventRecorder
+    source: FromServer
+    networks: Networks
+
+    @property
+    def clock(self) -> Clock:
+        return self.client.clock
+
+    def pod_folder(self, pod: Pod) -> Path:
+        return pod_folder(self.programs.folder, pod.metadata.uid)
+
+    def server(self) -> str:
+        """Return the API server's URL from its kubeconfig; for other networks with this machine's address."""
+        url = load(self.programs.kubeconfig).server
+        return url.replace("//127.0.0.1:", f"//{self.programs.address}:") if self.programs.own_networks else url
+
+    def event(self, pod: Pod, kind: str, reason: str, note: str) -> None:
+        self.recorder.event(pod, "Warning" if kind == "Warning" else "Normal", reason, note)
 
 
 class ProgramPod:

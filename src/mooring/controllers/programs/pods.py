@@ -9,9 +9,8 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.api.states import has_ended
 from mooring.client import Client, EventRecorder
 from mooring.controllers.programs.file import Programs
-from mooring.controllers.programs.network import MachineNetwork, NetworkError, Networks, OwnNetworks
-from mooring.controllers.programs.pod import ProgramPod
-from mooring.controllers.programs.shared_state import SharedState
+from mooring.controllers.programs.network import NetworkError, Networks
+from mooring.controllers.programs.pod import ProgramPod, SharedState
 from mooring.controllers.programs.volumes import FromServer, remove
 
 
@@ -19,8 +18,7 @@ class ProgramPods:
     """Running pods, by uid."""
 
     def __init__(self, programs: Programs, client: Client, recorder: EventRecorder) -> None:
-        networks = OwnNetworks(programs.address, programs.folder)
-        self._networks: Networks = networks if programs.own_networks else MachineNetwork(programs.address)
+        self._networks = Networks(programs.address, programs.folder, own=programs.own_networks)
         self._shared = SharedState(programs, client, recorder, FromServer(client), self._networks)
         self._pods: dict[str, ProgramPod] = {}
         self._leaving: set[asyncio.Task[None]] = set()

@@ -23,7 +23,7 @@ from mooring.base.processes import kill_and_wait, spawn
 MOST_LOG_BYTES = 10 * 1024 * 1024
 """Of a run. Then the older half is dropped, as a kubelet rotates."""
 _PIECE, _LONGEST_LINE = 64 * 1024, 256 * 1024
-NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 137
+KILLED = 137
 
 
 class StartError(Exception):

@@ -18,6 +18,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.quantity import Quantity
 from mooring.api.simulation import FAILURE, NOT_READY, PREFIX
+from mooring.controllers.conditions import transition_time
 from mooring.controllers.options import Kubelet
 from mooring.controllers.simulated_nodes import addresses
 
@@ -46,8 +47,6 @@ def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
     ready = _BROKEN if node.metadata.annotations.get(FAILURE) == NOT_READY else _READY
     made = []
     for kind, status, reason, message in (*_HEALTHY, ready):
-        before = known.get(kind)
-        since = before.last_transition_time if before is not None and before.status == status else moment
         made.append(
             NodeCondition(
                 type=kind,
@@ -55,7 +54,7 @@ def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
                 reason=reason,
                 message=message,
                 last_heartbeat_time=moment,
-                last_transition_time=since,
+                last_transition_time=transition_time(known.get(kind), status, moment),
             )
         )
     return made

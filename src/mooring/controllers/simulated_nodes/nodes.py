@@ -49,9 +49,9 @@ class SimulatedNodes(Controller):
         self._networks = Networks()
         self._slots: dict[str, int] = {}
         """By node, the number that decides when its heartbeats are due."""
-        self._nodes.add_handler(added=self._seen, updated=lambda _, node: self._seen(node), deleted=self._gone)
-        pods: Informer[Pod] = context.informers.of(Pod)
-        pods.add_handler(added=self._pod_seen, updated=lambda _, pod: self._pod_seen(pod))
+        self.follow(self._nodes, self._seen)
+        self._nodes.add_handler(deleted=self._gone)
+        self.follow(context.informers.of(Pod), self._pod_seen)
         self._pulled: dict[str, dict[str, None]] = {}
 
     def _seen(self, node: Node) -> None:
@@ -123,9 +123,8 @@ class SimulatedNodes(Controller):
         lease = self._leases.get(name, LEASES)
         spec = LeaseSpec(holder_identity=name, lease_duration_seconds=_LEASE_SECONDS, renew_time=now)
         meta = ObjectMeta(name=name, namespace=LEASES)
-        meta.owner_references = [
-            OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)
-        ]  # deleted with its node
+        # Deleted with its node.
+        meta.owner_references = [OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)]
         if lease is None:
             await self.client.create_unread(Lease(metadata=meta, spec=spec))
         else:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from mooring.api.core_v1 import (
     Container,
@@ -15,6 +16,7 @@ from mooring.api.core_v1 import (
     PodCondition,
 )
 from mooring.api.states import ENDED
+from mooring.controllers.conditions import transition_time
 from mooring.controllers.simulated_nodes.commands import Failure
 from mooring.controllers.simulated_nodes.rules import is_absent
 
@@ -64,16 +66,16 @@ def waiting(pod: Pod, reason: str, message: str = "", before: Sequence[Container
     statuses = []
     for container in pod.spec.containers:
         last = known.get(container.name)
-        ended = _ended(last)
+        before_it = _last_state(last)
         statuses.append(
             ContainerStatus(
                 name=container.name,
                 state=state,
-                last_state=ContainerState(terminated=ended) if ended else ContainerState(),
+                last_state=before_it,
                 restart_count=last.restart_count if last else 0,
                 image=full_image(container.image) if last else container.image,
                 image_id=image_id(container.image) if last else "",
-                container_id=ended.container_id if ended else "",
+                container_id=before_it.terminated.container_id if before_it.terminated else "",
                 started=False,
             )
         )
@@ -96,32 +98,33 @@ def running(
     """Return statuses of running containers."""
     known = {status.name: status for status in before}
     return [
-        _running(pod, container, started_at, restarts=restarts, ready=ready, ended=_ended(known.get(container.name)))
+        _running(pod, container, started_at, restarts, ready=ready, last_state=_last_state(known.get(container.name)))
         for container in pod.spec.containers
     ]
 
 
-def _running(
-    pod: Pod,
-    container: Container,
-    started_at: str,
-    *,
-    restarts: int = 0,
-    ready: bool = True,
-    ended: ContainerStateTerminated | None = None,
-) -> ContainerStatus:
+def _running(pod: Pod, container: Container, started_at: str, restarts: int = 0, **fields: Any) -> ContainerStatus:
+    return _with_image(
+        pod,
+        container,
+        restarts,
+        state=ContainerState(running=ContainerStateRunning(started_at=started_at)),
+        started=True,
+        allocated_resources=container.resources.requests,
+        resources=container.resources,
+        **{"ready": True, **fields},
+    )
+
+
+def _with_image(pod: Pod, container: Container, restarts: int, **fields: Any) -> ContainerStatus:
+    """Return the status of a container whose image was pulled."""
     return ContainerStatus(
         name=container.name,
-        state=ContainerState(running=ContainerStateRunning(started_at=started_at)),
-        last_state=ContainerState(terminated=ended) if ended else ContainerState(),
-        ready=ready,
         restart_count=restarts,
         image=full_image(container.image),
         image_id=image_id(container.image),
         container_id=container_id(pod, container.name, restarts),
-        started=True,
-        allocated_resources=container.resources.requests,
-        resources=container.resources,
+        **fields,
     )
 
 
@@ -143,18 +146,9 @@ def terminated(
             finished_at=finished_at,
             container_id=container_id(pod, container.name, restarts),
         )
-        statuses.append(
-            ContainerStatus(
-                name=container.name,
-                state=ContainerState(terminated=ended),
-                last_state=last.last_state if last else ContainerState(),
-                restart_count=restarts,
-                image=full_image(container.image),
-                image_id=image_id(container.image),
-                container_id=ended.container_id,
-                started=False,
-            )
-        )
+        last_state = last.last_state if last else ContainerState()
+        state = ContainerState(terminated=ended)
+        statuses.append(_with_image(pod, container, restarts, state=state, last_state=last_state, started=False))
     return statuses
 
 
@@ -167,17 +161,8 @@ def init_container_statuses(pod: Pod, now: str, done: bool) -> list[ContainerSta
         elif done:
             identity = container_id(pod, container.name, 0)
             ended = ContainerStateTerminated(reason="Completed", started_at=now, finished_at=now, container_id=identity)
-            statuses.append(
-                ContainerStatus(
-                    name=container.name,
-                    state=ContainerState(terminated=ended),
-                    ready=True,
-                    image=full_image(container.image),
-                    image_id=image_id(container.image),
-                    container_id=identity,
-                    started=False,
-                )
-            )
+            state = ContainerState(terminated=ended)
+            statuses.append(_with_image(pod, container, 0, state=state, ready=True, started=False))
         else:
             state = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
             statuses.append(ContainerStatus(name=container.name, state=state, image=container.image, started=False))
@@ -207,23 +192,17 @@ def failed_init_statuses(pod: Pod, failure: Failure, now: str, restarts: int, *,
 def ephemeral_statuses(pod: Pod, now: str) -> list[ContainerStatus]:
     """Return statuses of ephemeral containers, running since they were first seen."""
     known = {status.name: status for status in pod.status.ephemeral_container_statuses}
+    state = ContainerState(running=ContainerStateRunning(started_at=now))
     return [
-        known.get(container.name)
-        or ContainerStatus(
-            name=container.name,
-            state=ContainerState(running=ContainerStateRunning(started_at=now)),
-            image=full_image(container.image),
-            image_id=image_id(container.image),
-            container_id=container_id(pod, container.name, 0),
-        )
+        known.get(container.name) or _with_image(pod, container, 0, state=state)
         for container in pod.spec.ephemeral_containers
     ]
 
 
-def _ended(status: ContainerStatus | None) -> ContainerStateTerminated | None:
-    if status is None:
-        return None
-    return status.state.terminated or status.last_state.terminated
+def _last_state(status: ContainerStatus | None) -> ContainerState:
+    """Return the last state of a container that starts again: its newest end."""
+    ended = None if status is None else status.state.terminated or status.last_state.terminated
+    return ContainerState(terminated=ended)
 
 
 def conditions(
@@ -263,8 +242,7 @@ def conditions(
     made = []
     for kind, holds, why, text in wanted_conditions:
         status = "True" if holds else "False"
-        before = known.get(kind)
-        since = before.last_transition_time if before is not None and before.status == status else now
+        since = transition_time(known.get(kind), status, now)
         made.append(PodCondition(type=kind, status=status, last_transition_time=since, reason=why, message=text))
     return made
 

@@ -46,7 +46,7 @@ def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
         return NOTHING
     deadline = _deadline(pod)
     if deadline is not None and now >= deadline:
-        return _end(pod, _all(pod, 137), now, reason="DeadlineExceeded")
+        return _end(pod, 137, now, reason="DeadlineExceeded")
     step = _live(pod, rules, runs, now)
     if deadline is None or (step.again_at is not None and step.again_at <= deadline):
         return step
@@ -222,11 +222,9 @@ def backoff_seconds(restarts: int) -> float:
     return min(_BACKOFF * 2 ** min(restarts - 1, 10), _LONGEST_BACKOFF) if restarts else 0.0
 
 
-def _all(pod: Pod, code: int) -> dict[str, int]:
-    return {container.name: code for container in pod.spec.containers}
-
-
-def _end(pod: Pod, exit_codes: Mapping[str, int], now: datetime, reason: str = "") -> Step:
+def _end(pod: Pod, codes: Mapping[str, int] | int, now: datetime, reason: str = "") -> Step:
+    """Return the step that ends a pod, with an exit code for each container or one for all."""
+    exit_codes = dict.fromkeys((each.name for each in pod.spec.containers), codes) if isinstance(codes, int) else codes
     moment = times.to_seconds(now)
     phase = FAILED if any(exit_codes.values()) else SUCCEEDED
     status: dict[str, Any] = {
@@ -250,7 +248,7 @@ def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
     waits_for_others = grace == 0 and bool(meta.finalizers)  # removed with its last finalizer
     if not has_ended(pod) and (pod.status.container_statuses or meta.finalizers):
         # Watchers see the exit codes and that it is not ready before it is removed.
-        end = _end(pod, _all(pod, 0 if pod.spec.restart_policy == "Always" else 143), now)
+        end = _end(pod, 0 if pod.spec.restart_policy == "Always" else 143, now)
         return Step(end.status, remove=not waits_for_others, event="Killing")
     return NOTHING if waits_for_others else Step(remove=True)
 

@@ -4,6 +4,7 @@ Reconciles pods by key; ``pod_steps.py`` computes the next step, this module wri
 queue. An unreachable node does nothing to its pods.
 """
 
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +52,8 @@ class SimulatedPods(Controller):
         self._programs = _programs(context, self._recorder)
         self._events_left, self._events_at = _MOST_EVENTS, self.clock.monotonic()
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
-        self._pods.add_handler(
-            added=self._pod_changed, updated=lambda _, pod: self._pod_changed(pod), deleted=self._pod_deleted
-        )
+        self.follow(self._pods, self._pod_changed)
+        self._pods.add_handler(deleted=self._pod_deleted)
 
     # -- events
 
@@ -120,7 +120,9 @@ class SimulatedPods(Controller):
         if step.status is not None and not await self._write(pod, node, step):
             return _RETRY_SECONDS
         if step.status is None and step.remove:
-            await self._remove(pod)
+            with suppress(errors.NotFound):
+                meta = pod.metadata
+                await self.client.delete_unread(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
         return None if step.again_at is None else max((step.again_at - now).total_seconds(), 0.001)
 
     def _rejection(self, pod: Pod, node: Node, now: datetime) -> tuple[Rejection | None, float | None]:
@@ -165,13 +167,6 @@ class SimulatedPods(Controller):
             self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", "the node has no free address for pods")
             return None
         return fields | {"pod_ip": address, "pod_ips": [PodIP(ip=address)]}
-
-    async def _remove(self, pod: Pod) -> None:
-        meta = pod.metadata
-        try:
-            await self.client.delete_unread(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
-        except errors.NotFound:
-            return
 
     def _record_events(self, pod: Pod, step: Step) -> None:
         now = self.clock.monotonic()

@@ -16,6 +16,7 @@ from mooring.api.core_v1 import ObjectReference
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 from mooring.api.states import controller_of
+from mooring.controllers.conditions import is_true
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import job as jobs
 from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
@@ -59,9 +60,7 @@ class CronJobController(Workload[CronJob]):
         wait: float | None = None
         if owner.metadata.deletion_timestamp is None and not owner.spec.suspend:
             wait = await self._schedule(key, owner, status)
-        if status != owner.status:
-            written = await self.client.update_status(structs.replace(owner, status=status))
-            self.expectations.wrote(key, self.owners, written)
+        await self.write_status(key, owner, status)
         return wait
 
     def _observe(self, owner: CronJob, children: Sequence[Job]) -> CronJobStatus:
@@ -100,7 +99,11 @@ class CronJobController(Workload[CronJob]):
             (jobs.COMPLETE, owner.spec.successful_jobs_history_limit),
             (jobs.FAILED, owner.spec.failed_jobs_history_limit),
         ):
-            ended = [job for job in children if _ended_as(job, kind) and job.metadata.deletion_timestamp is None]
+            ended = [
+                job
+                for job in children
+                if is_true(job.status.conditions, kind) and job.metadata.deletion_timestamp is None
+            ]
             ended.sort(key=lambda job: (job.status.start_time or "", job.metadata.name))
             for job in ended[: max(0, len(ended) - limit)] if limit is not None else ():
                 await self._delete(key, owner, job)
@@ -121,13 +124,9 @@ class CronJobController(Workload[CronJob]):
         try:
             schedule = Schedule(owner.spec.schedule, zone_of(owner.spec.time_zone))
         except ScheduleError as error:
-            zone = "time zone" in str(error)
-            reason = "UnknownTimeZone" if zone else "UnparseableSchedule"
-            message = (
-                f'invalid timeZone: "{owner.spec.time_zone}"'
-                if zone
-                else f'unparseable schedule: "{owner.spec.schedule}"'
-            )
+            reason, message = "UnparseableSchedule", f'unparseable schedule: "{owner.spec.schedule}"'
+            if "time zone" in str(error):
+                reason, message = "UnknownTimeZone", f'invalid timeZone: "{owner.spec.time_zone}"'
             self.recorder.event(owner, "Warning", reason, f"{message}: {error}")
             return None
         due = schedule.after(now)
@@ -187,10 +186,6 @@ class CronJobController(Workload[CronJob]):
             status.active.append(self._reference(job))
         status.last_schedule_time = times.to_seconds(time)
         return None
-
-
-def _ended_as(job: Job, kind: str) -> bool:
-    return any(each.type == kind and each.status == "True" for each in job.status.conditions)
 
 
 def _since(owner: CronJob, now: datetime) -> datetime:

@@ -10,13 +10,11 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import msgspec
-from msgspec import structs
 
 from mooring.api import label_selector, states, times
 from mooring.api.apps_v1 import DaemonSet, DaemonSetCondition, DaemonSetStatus
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.int_or_string import scaled_value
-from mooring.api.meta_v1 import LabelSelector
 from mooring.client import Backoff, Change
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import daemon_nodes, pod_states, revisions
@@ -65,9 +63,6 @@ class DaemonSetController(Workload[DaemonSet]):
         self._failures: dict[tuple[str, str], tuple[int, float]] = {}
         """Failures of a DaemonSet's pods by node, and until when the last failed pod is kept."""
         self.follow_pods()
-
-    def selector_of(self, owner: DaemonSet) -> LabelSelector | None:
-        return owner.spec.selector
 
     def _nodes_changed(self, changes: Sequence[Change[Node]]) -> None:
         if any(daemon_nodes.affects_placement(old, new) for old, new in changes):
@@ -214,13 +209,11 @@ class DaemonSetController(Workload[DaemonSet]):
         for condition in status.conditions:
             if condition.type not in reported:
                 self.recorder.event(look.owner, "Warning", condition.reason, condition.message)
-        if status != look.owner.status:
-            written = await self.client.update_status(structs.replace(look.owner, status=status))
-            self.expectations.wrote(look.key, self.owners, written)
+        await self.write_status(look.key, look.owner, status)
 
 
 def new_status(look: _Pass, nodes: Collection[Node], collisions: int | None) -> DaemonSetStatus:
-    """Return the status."""
+    """Count a DaemonSet's pods over all nodes, and report operators that cannot be evaluated as a condition."""
     status = DaemonSetStatus(
         observed_generation=look.owner.metadata.generation, collision_count=collisions, conditions=_conditions(look)
     )

@@ -22,9 +22,9 @@ from mooring.api import errors, label_selector, states
 from mooring.api.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
 from mooring.api.core_v1 import Pod
 from mooring.api.errors import StatusError
-from mooring.api.meta_v1 import LabelSelector
 from mooring.api.states import controller_of
 from mooring.client import Change
+from mooring.controllers.conditions import find_condition
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads import deployment_replica_sets as replica_sets
@@ -72,9 +72,6 @@ class DeploymentController(Workload[Deployment]):
         feed: OwnerFeed[ReplicaSet] = OwnerFeed(self.owner_kind, self.queue.add, self.would_adopt)
         self._sets.informer.add_batch_handler(feed)
         self.pods.informer.add_batch_handler(self._pods_changed)
-
-    def selector_of(self, owner: Deployment) -> LabelSelector | None:
-        return owner.spec.selector
 
     def _pods_changed(self, changes: Sequence[Change[Pod]]) -> None:
         for change in changes:
@@ -126,7 +123,7 @@ class DeploymentController(Workload[Deployment]):
         if not status.has_deadline(deployment):
             return
         now = self.clock.now()
-        condition = status.find(rollout.conditions, status.PROGRESSING)
+        condition = find_condition(rollout.conditions, status.PROGRESSING)
         if condition is not None and condition.reason == status.TIMED_OUT:
             return
         was_paused = condition is not None and condition.reason == status.PAUSED
@@ -185,7 +182,7 @@ class DeploymentController(Workload[Deployment]):
             )
             rollout.new = await self._write(rollout, changed)
         rollout.revision = wanted[replica_sets.REVISION]
-        if status.has_deadline(deployment) and status.find(rollout.conditions, status.PROGRESSING) is None:
+        if status.has_deadline(deployment) and find_condition(rollout.conditions, status.PROGRESSING) is None:
             message = f'Found new replica set "{new.metadata.name}"'
             self._progress(rollout, "True", status.FOUND, message)
 

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from mooring.api import times
 from mooring.api.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
+from mooring.controllers.conditions import find_condition, transition_time
 from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads.replicas import REPLICA_FAILURE
 
@@ -19,31 +20,26 @@ NO_DEADLINE = 2**31 - 1
 Conditions = Sequence[DeploymentCondition]
 
 
-def find(conditions: Conditions, kind: str) -> DeploymentCondition | None:
-    return next((each for each in conditions if each.type == kind), None)
-
-
 def without(conditions: Conditions, kind: str) -> list[DeploymentCondition]:
     return [each for each in conditions if each.type != kind]
 
 
 def with_condition(
-    conditions: Conditions, kind: str, content: tuple[str, str, str], now: datetime
+    conditions: Conditions, kind: str, content: tuple[str, str, str], now: datetime, *, always: bool = False
 ) -> list[DeploymentCondition]:
-    """Set a condition; return the same list if only the message differs."""
+    """Set a condition; return the same list if only the message differs, unless `always`."""
     status, reason, message = content
-    before = find(conditions, kind)
-    if before is not None and (before.status, before.reason) == (status, reason):
+    before = find_condition(conditions, kind)
+    if not always and before is not None and (before.status, before.reason) == (status, reason):
         return list(conditions)
     stamp = times.to_seconds(now)
-    same_status = before is not None and before.status == status
     condition = DeploymentCondition(
         type=kind,
         status=status,
         reason=reason,
         message=message,
         last_update_time=stamp,
-        last_transition_time=before.last_transition_time if before is not None and same_status else stamp,
+        last_transition_time=transition_time(before, status, stamp),
     )
     return [*without(conditions, kind), condition]
 
@@ -101,7 +97,7 @@ def _is_progressing(deployment: Deployment, status: DeploymentStatus) -> bool:
 
 def seconds_to_deadline(deployment: Deployment, conditions: Conditions, now: datetime) -> float | None:
     """Return in how many seconds a rollout without progress fails; None if none is in progress."""
-    condition = find(conditions, PROGRESSING)
+    condition = find_condition(conditions, PROGRESSING)
     if condition is None or not has_deadline(deployment) or condition.reason in (NEW_AVAILABLE, TIMED_OUT):
         return None
     since = times.parse(condition.last_update_time) if condition.last_update_time else now
@@ -110,7 +106,7 @@ def seconds_to_deadline(deployment: Deployment, conditions: Conditions, now: dat
 
 
 def _has_timed_out(deployment: Deployment, conditions: Conditions, now: datetime) -> bool:
-    condition = find(conditions, PROGRESSING)
+    condition = find_condition(conditions, PROGRESSING)
     if condition is not None and condition.reason == TIMED_OUT:
         return True
     left = seconds_to_deadline(deployment, conditions, now)
@@ -125,7 +121,7 @@ def compute_rollout_status(
     found = status.conditions
     if not has_deadline(deployment):
         found = without(found, PROGRESSING)
-    progress = find(found, PROGRESSING)
+    progress = find_condition(found, PROGRESSING)
     was_complete = (
         status.replicas == status.updated_replicas and progress is not None and progress.reason == NEW_AVAILABLE
     )
@@ -135,26 +131,12 @@ def compute_rollout_status(
             text = f"{what} has successfully progressed."
             found = with_condition(found, PROGRESSING, ("True", NEW_AVAILABLE, text), now)
         elif _is_progressing(deployment, status):
-            found = _progressed(found, f"{what} is progressing.", now)
+            content = ("True", UPDATED, f"{what} is progressing.")
+            found = with_condition(found, PROGRESSING, content, now, always=True)
         elif _has_timed_out(deployment, found, now):
             text = f"{what} has timed out progressing."
             found = with_condition(found, PROGRESSING, ("False", TIMED_OUT, text), now)
     return structs.replace(status, conditions=_replica_failure(found, new, sets, now))
-
-
-def _progressed(conditions: Conditions, text: str, now: datetime) -> list[DeploymentCondition]:
-    stamp = times.to_seconds(now)
-    before = find(conditions, PROGRESSING)
-    lasting = before.last_transition_time if before is not None and before.status == "True" else stamp
-    condition = DeploymentCondition(
-        type=PROGRESSING,
-        status="True",
-        reason=UPDATED,
-        message=text,
-        last_update_time=stamp,
-        last_transition_time=lasting,
-    )
-    return [*without(conditions, PROGRESSING), condition]
 
 
 def _replica_failure(

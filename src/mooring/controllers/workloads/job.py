@@ -6,7 +6,7 @@
       otherwise        → as many pods as parallelism and missing completions require
     The status is written first, then finalizers are removed and pods created and deleted: see ``job_tally.py``.
 
-Policies are in ``job_policies.py``. ``job_ttl.py`` deletes finished Jobs.
+Policies are in ``job_policies.py``; ``expiry.py`` deletes finished Jobs.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from msgspec import structs
 from mooring.api import errors, label_selector, states, times
 from mooring.api.batch_v1 import Job, JobCondition, JobStatus
 from mooring.api.core_v1 import Pod
-from mooring.api.meta_v1 import LabelSelector
 from mooring.api.states import controller_of
+from mooring.controllers.conditions import find_condition, is_true
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import job_pods, job_policies, job_tally
 from mooring.controllers.workloads.job_tally import TRACKING, Tally, is_indexed
@@ -54,9 +54,6 @@ class JobController(Workload[Job]):
         self._tracked = self.pods.informer.index("job tracking", _tracked_by)
         self.follow_pods()
 
-    def selector_of(self, owner: Job) -> LabelSelector | None:
-        return owner.spec.selector
-
     async def reconcile(self, key: str) -> float | None:
         await self._release_strays(key)
         return await super().reconcile(key)
@@ -76,7 +73,7 @@ class JobController(Workload[Job]):
             return await self._end(key, owner, tally, decision)
         status = self._status(owner, tally)
         self._note_suspension(owner, status, now)
-        await self._write(key, owner, status)
+        await self.write_status(key, owner, status)
         await self._release(key, tally.to_release)
         if owner.metadata.deletion_timestamp is not None:
             return None
@@ -102,7 +99,7 @@ class JobController(Workload[Job]):
             status.completion_time = times.to_seconds(now) if decision.success else None
             status.uncounted_terminated_pods = None
             self._record_end(job, decision)
-        await self._write(key, job, status)
+        await self.write_status(key, job, status)
         counted = [pod for pod in tally.ended if job_tally.is_tracked(pod)]
         await self._release(key, [*going, *counted])
         await self.pod_control.delete(key, job, tally.active)
@@ -192,7 +189,7 @@ class JobController(Workload[Job]):
         )
 
     def _note_suspension(self, job: Job, status: JobStatus, now: datetime) -> None:
-        suspended = condition(status.conditions, SUSPENDED)
+        suspended = find_condition(status.conditions, SUSPENDED)
         if job.spec.suspend:
             if suspended is None or suspended.status != "True":
                 _set(status, SUSPENDED, ("True", "JobSuspended", "Job suspended"), now)
@@ -204,11 +201,6 @@ class JobController(Workload[Job]):
             self.recorder.event(job, "Normal", "Resumed", "Job resumed")
         if status.start_time is None:
             status.start_time = times.to_seconds(now)
-
-    async def _write(self, key: str, job: Job, status: JobStatus) -> None:
-        if status != job.status:
-            written = await self.client.update_status(structs.replace(job, status=status))
-            self.expectations.wrote(key, self.owners, written)
 
 
 async def _for_each(pods: Collection[Pod], release: Callable[[Pod], Awaitable[None]]) -> None:
@@ -249,18 +241,14 @@ def _tracked_by(pod: Pod) -> list[str]:
 # -- decisions
 
 
-def condition(conditions: Iterable[JobCondition], kind: str) -> JobCondition | None:
-    return next((each for each in conditions if each.type == kind), None)
-
-
 def is_finished(job: Job) -> bool:
-    return any(each.type in (COMPLETE, FAILED) and each.status == "True" for each in job.status.conditions)
+    return is_true(job.status.conditions, COMPLETE) or is_true(job.status.conditions, FAILED)
 
 
 def decision_in_status(job: Job) -> Decision | None:
     """Return how the Job ends, if its status says so already."""
     for kind, success in ((SUCCESS_MET, True), (FAILURE_TARGET, False)):
-        found = condition(job.status.conditions, kind)
+        found = find_condition(job.status.conditions, kind)
         if found is not None and found.status == "True":
             return Decision(success, found.reason, found.message)
     return None
@@ -323,7 +311,7 @@ def _deadline_in(job: Job, status: JobStatus, now: datetime) -> float | None:
 
 def _set(status: JobStatus, kind: str, content: tuple[str, str, str], now: datetime) -> None:
     value, reason, message = content
-    before = condition(status.conditions, kind)
+    before = find_condition(status.conditions, kind)
     if before is not None and (before.status, before.reason) == (value, reason):
         return
     stamp = times.to_seconds(now)

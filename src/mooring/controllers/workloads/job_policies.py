@@ -9,7 +9,7 @@ from mooring.api import times
 from mooring.api.batch_v1 import Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule
 from mooring.api.core_v1 import ContainerStatus, Pod
 from mooring.client import Backoff
-from mooring.controllers.workloads import pod_states
+from mooring.controllers.conditions import find_condition
 from mooring.controllers.workloads.job_indexes import IndexSet
 
 POD_BACKOFF = Backoff(initial=10.0, maximum=600.0)
@@ -46,7 +46,7 @@ def _match(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
                 return f"Container {status.name} for pod {where} failed with exit code {code}"
         return None
     for pattern in rule.on_pod_conditions:
-        condition = pod_states.condition(pod, pattern.type)
+        condition = find_condition(pod.status.conditions, pattern.type)
         if condition is not None and condition.status == (pattern.status or "True"):
             return f"Pod {where} has condition {condition.type}"
     return None
@@ -90,7 +90,7 @@ def finish_time(pod: Pod) -> datetime | None:
     ]
     if ended:
         return max(map(times.parse, ended))
-    ready = pod_states.condition(pod, "Ready")
+    ready = find_condition(pod.status.conditions, "Ready")
     if ready is not None and ready.status == "False" and ready.last_transition_time:
         return times.parse(ready.last_transition_time)
     stamp = pod.metadata.deletion_timestamp or pod.metadata.creation_timestamp

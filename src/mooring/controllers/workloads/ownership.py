@@ -68,9 +68,7 @@ class Children(Generic[T]):
         deleting = owner.metadata.deletion_timestamp is not None
         claimed = []
         children = self.of(owner)
-        labels = {
-            id(worn): worn for worn in (child.metadata.labels for child in children)
-        }  # objects from the same template share theirs
+        labels = {id(child.metadata.labels): child.metadata.labels for child in children}  # shared within a template
         chosen = {number for number, worn in labels.items() if selector.matches(worn)}
         for child in children:
             if id(child.metadata.labels) in chosen:
@@ -101,19 +99,7 @@ class Children(Generic[T]):
         return fresh.metadata.uid == meta.uid and fresh.metadata.deletion_timestamp is None
 
     def _adopt(self, owner: Resource, finalizer: str) -> dict[str, Any]:
-        reference = controller_reference(self._client, owner)
-        found: dict[str, Any] = {
-            "ownerReferences": [
-                {
-                    "apiVersion": reference.api_version,
-                    "kind": reference.kind,
-                    "name": reference.name,
-                    "uid": reference.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ]
-        }
+        found: dict[str, Any] = {"ownerReferences": [controller_reference(self._client, owner)]}
         return {**found, "finalizers": [finalizer]} if finalizer else found
 
     def _release(self, owner: Resource, child: T, finalizer: str) -> dict[str, Any]:

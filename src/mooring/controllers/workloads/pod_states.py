@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from mooring.api import times
-from mooring.api.core_v1 import Pod, PodCondition
+from mooring.api.core_v1 import Pod
 from mooring.api.states import has_ended, is_ready
 from mooring.constraints.integers import parse_canonical_int64
+from mooring.controllers.conditions import find_condition
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -23,13 +24,9 @@ def is_active(pod: Pod) -> bool:
     return not has_ended(pod) and pod.metadata.deletion_timestamp is None
 
 
-def condition(pod: Pod, kind: str) -> PodCondition | None:
-    return next((each for each in pod.status.conditions if each.type == kind), None)
-
-
 def ready_since(pod: Pod) -> datetime | None:
     """Return when the pod became ready; None if it is not."""
-    ready = condition(pod, "Ready")
+    ready = find_condition(pod.status.conditions, "Ready")
     if ready is None or ready.status != "True" or not ready.last_transition_time:
         return None
     return times.parse(ready.last_transition_time)

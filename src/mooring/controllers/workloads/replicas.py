@@ -1,8 +1,7 @@
-"""Keep the number of pods of a template: the base of ReplicaSet and ReplicationController.
+"""ReplicaSets, and their predecessor ReplicationControllers: keep the number of pods of a template.
 
 Missing pods are created; of surplus pods the least useful are deleted. The status has counts of all, ready and
-available pods; the condition ReplicaFailure reports failed creates and deletes. Subclassed by ``replica_set.py`` and
-``replication_controller.py``.
+available pods; the condition ReplicaFailure reports failed creates and deletes.
 """
 
 from abc import abstractmethod
@@ -12,13 +11,25 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from mooring.api import label_selector, states, times
-from mooring.api.apps_v1 import ReplicaSet, ReplicaSetCondition
-from mooring.api.core_v1 import Pod, PodTemplateSpec, ReplicationController, ReplicationControllerCondition
+from mooring.api.apps_v1 import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
+from mooring.api.core_v1 import (
+    Pod,
+    PodTemplateSpec,
+    ReplicationController,
+    ReplicationControllerCondition,
+    ReplicationControllerStatus,
+)
 from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import LabelSelector
+from mooring.api.states import controller_of
 from mooring.client import ClientError
+from mooring.controllers.conditions import find_condition
+from mooring.controllers.controller import Context
 from mooring.controllers.workloads import pod_states
+from mooring.controllers.workloads.ownership import Children
 from mooring.controllers.workloads.pod_control import Creation, rejection_message
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
 
@@ -47,11 +58,11 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Replicas(Workload[R], Generic[R]):
-    """Reconcile workloads of one kind."""
+    """Reconcile ReplicaSets or ReplicationControllers."""
 
     @abstractmethod
-    def with_status(self, owner: R, counts: Counts, failure: Failure | None, now: datetime) -> R:
-        """Return the workload with the new status; an equal one if nothing changed."""
+    def new_status(self, owner: R, counts: Counts, failure: Failure | None, now: datetime) -> Struct:
+        """Return the workload's status; an equal one if nothing changed."""
 
     @abstractmethod
     def related(self, owner: R) -> Sequence[R]:
@@ -89,7 +100,7 @@ class Replicas(Workload[R], Generic[R]):
             return outcome.wait or LOOK_AGAIN_SECONDS
         now = self.clock.now()
         counts = count(pods, self.template_of(owner), owner.spec.min_ready_seconds, now)
-        await self._update_status(key, owner, self.with_status(owner, counts, failure, now))
+        await self.write_status(key, owner, self.new_status(owner, counts, failure, now))
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error
         again = LOOK_AGAIN_SECONDS if key in self.unfinished else None
@@ -102,11 +113,6 @@ class Replicas(Workload[R], Generic[R]):
         now = self.clock.now()
         ranked = sorted(active, key=lambda pod: pod_states.deletion_order(pod, on_node[pod.spec.node_name], now))
         return ranked[:number]
-
-    async def _update_status(self, key: str, owner: R, changed: R) -> None:
-        if changed.status != owner.status:
-            written = await self.client.update_status(changed)
-            self.expectations.wrote(key, self.owners, written)
 
 
 def count(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int, now: datetime) -> Counts:
@@ -140,7 +146,7 @@ def conditions(cls: type[C], old: Sequence[C], failure: Failure | None, now: dat
     others: list[C] = [each for each in old if each.type != REPLICA_FAILURE]
     if failure is None:
         return others
-    before = next((each for each in old if each.type == REPLICA_FAILURE), None)
+    before = find_condition(old, REPLICA_FAILURE)
     if before is not None and (before.reason, before.message) == (failure.reason, failure.message):
         return list(old)
     others.append(
@@ -153,3 +159,60 @@ def conditions(cls: type[C], old: Sequence[C], failure: Failure | None, now: dat
         )
     )
     return others
+
+
+class ReplicaSetController(Replicas[ReplicaSet]):
+    """Reconcile ReplicaSets."""
+
+    name = "replicaset"
+    component = "replicaset-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, ReplicaSet)
+        self._siblings = Children(context.informers, ReplicaSet)
+        self.follow_pods()
+
+    def related(self, owner: ReplicaSet) -> Sequence[ReplicaSet]:
+        """Return the ReplicaSets of the same Deployment."""
+        parent = controller_of(owner.metadata)
+        return [owner] if parent is None else self._siblings.of_uid(parent.uid)
+
+    def new_status(self, owner: ReplicaSet, counts: Counts, failure: Failure | None, now: datetime) -> ReplicaSetStatus:
+        return ReplicaSetStatus(
+            replicas=counts.replicas,
+            fully_labeled_replicas=counts.fully_labeled,
+            ready_replicas=counts.ready,
+            available_replicas=counts.available,
+            terminating_replicas=counts.terminating,
+            observed_generation=owner.metadata.generation,
+            conditions=conditions(ReplicaSetCondition, owner.status.conditions, failure, now),
+        )
+
+
+class ReplicationControllers(Replicas[ReplicationController]):
+    """Reconcile ReplicationControllers."""
+
+    name = "replicationcontroller"
+    component = "replication-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, ReplicationController)
+        self.follow_pods()
+
+    def selector_of(self, owner: ReplicationController) -> LabelSelector | None:
+        return LabelSelector(match_labels=owner.spec.selector)
+
+    def related(self, owner: ReplicationController) -> Sequence[ReplicationController]:
+        return [owner]
+
+    def new_status(
+        self, owner: ReplicationController, counts: Counts, failure: Failure | None, now: datetime
+    ) -> ReplicationControllerStatus:
+        return ReplicationControllerStatus(
+            replicas=counts.replicas,
+            fully_labeled_replicas=counts.fully_labeled,
+            ready_replicas=counts.ready,
+            available_replicas=counts.available,
+            observed_generation=owner.metadata.generation,
+            conditions=conditions(ReplicationControllerCondition, owner.status.conditions, failure, now),
+        )

@@ -1,18 +1,23 @@
-"""Build the pods and volume claims of a StatefulSet: names, labels, volumes and owners. Pure functions.
+"""Build the pods and volume claims of a StatefulSet, and choose the pods that an update replaces. Pure functions.
 
 Pod `web-2` has ordinal 2 of the StatefulSet `web`, however often it is recreated; its claim of the template `data` is
 `data-web-2`.
 """
 
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
 from msgspec import structs
 
 from mooring.api.apps_v1 import StatefulSet
 from mooring.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume
+from mooring.api.int_or_string import scaled_value
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.controllers.workloads.revisions import POD_LABEL
 
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
+P = TypeVar("P")
 
 
 def start_ordinal(owner: StatefulSet) -> int:
@@ -123,3 +128,55 @@ def claim_owners(
     if owns_claims(owner):
         return [*others, structs.replace(ref, controller=None, block_owner_deletion=None)]
     return others
+
+
+# -- rolling updates, also for simulations: the caller says which pods are old and which work
+
+
+def is_ordered(owner: StatefulSet) -> bool:
+    """Return whether pods are handled one at a time, waiting for each."""
+    return owner.spec.pod_management_policy != "Parallel"
+
+
+def first_updated(owner: StatefulSet) -> int:
+    """Return the lowest ordinal that an update reaches."""
+    strategy = owner.spec.update_strategy
+    partition = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
+    rolling = strategy.type == "RollingUpdate"
+    return start_ordinal(owner) + ((partition or 0) if rolling else 0)
+
+
+def to_replace(
+    owner: StatefulSet, pods: Mapping[int, P], *, is_old: Callable[[P], bool], works: Callable[[P], bool], at_once: bool
+) -> list[P]:
+    """Return the pods to delete now, highest ordinal first.
+
+    `at_once` is whether `maxUnavailable` applies (MaxUnavailableStatefulSet), else one at a time.
+    """
+    reached = range(first_updated(owner), ordinals(owner).stop)
+    if not at_once:
+        return _next_old((pods.get(number) for number in reversed(reached)), is_old, works)
+    old = [pods[number] for number in sorted(pods, reverse=True) if number in reached and is_old(pods[number])]
+    if not old:
+        return old
+    # Pods that do not work are replaced first: waiting for them could take for ever.
+    idle = [pod for pod in old if not works(pod)]
+    missing = len(ordinals(owner)) - sum(map(works, pods.values()))
+    room = max(0, _most_missing(owner) - missing)
+    return idle + [pod for pod in old if works(pod)][:room]
+
+
+def _most_missing(owner: StatefulSet) -> int:
+    pace = owner.spec.update_strategy.rolling_update
+    most = pace.max_unavailable if pace is not None and pace.max_unavailable is not None else 1
+    return max(1, scaled_value(most, len(ordinals(owner)), round_up=False))
+
+
+def _next_old(downwards: Iterable[P | None], is_old: Callable[[P], bool], works: Callable[[P], bool]) -> list[P]:
+    """Return the highest old pod if all above it work, as Kubernetes before 1.37 chooses."""
+    for pod in downwards:
+        if pod is not None and is_old(pod):
+            return [pod]
+        if pod is None or not works(pod):
+            break
+    return []

@@ -3,7 +3,7 @@
 OrderedReady handles one pod at a time: they are created from the lowest ordinal up, each when the one before is
 available, and removed from the highest down. Parallel handles all at once. A rolling update replaces pods from the
 highest ordinal down to the partition, at most `maxUnavailable` at a time (one while MaxUnavailableStatefulSet is off).
-Each pass does what is possible now. Names and volumes: ``stateful_pods.py``; update order: ``stateful_pace.py``.
+Each pass does what is possible now. Names, volumes and update order: ``stateful_pods.py``.
 """
 
 import asyncio
@@ -12,16 +12,15 @@ from datetime import datetime
 from itertools import islice
 
 import msgspec
-from msgspec import structs
 
 from mooring.api import errors, label_selector, states
 from mooring.api.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from mooring.api.core_v1 import PersistentVolumeClaim, Pod
 from mooring.api.errors import StatusError
-from mooring.api.meta_v1 import LabelSelector, OwnerReference
+from mooring.api.meta_v1 import OwnerReference
 from mooring.client import PatchType
 from mooring.controllers.controller import Context
-from mooring.controllers.workloads import pod_states, revisions, stateful_pace, stateful_pods
+from mooring.controllers.workloads import pod_states, revisions, stateful_pods
 from mooring.controllers.workloads.ownership import controller_reference
 from mooring.controllers.workloads.pod_control import LARGEST_BATCH, growing_batches
 from mooring.controllers.workloads.revisions import History, Revisions
@@ -41,7 +40,7 @@ class _Pass(msgspec.Struct):
 
     @property
     def one_by_one(self) -> bool:
-        return stateful_pace.is_ordered(self.owner)
+        return stateful_pods.is_ordered(self.owner)
 
     def is_ready(self, pod: Pod) -> bool:
         running = pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
@@ -69,9 +68,6 @@ class StatefulSetController(Workload[StatefulSet]):
         self._at_once = context.options.stateful_pods_at_once
         self.follow_pods()
 
-    def selector_of(self, owner: StatefulSet) -> LabelSelector | None:
-        return owner.spec.selector
-
     async def sync(self, key: str, owner: StatefulSet) -> float | None:
         selector = label_selector.from_label_selector(owner.spec.selector)
         pods = await self.pods.claim(owner, selector, lambda pod: stateful_pods.is_member(owner, pod))
@@ -86,7 +82,7 @@ class StatefulSetController(Workload[StatefulSet]):
             wait = await self._act(look)
         except StatusError as error:
             problem = error
-        await self._update_status(look, history)
+        await self.write_status(key, owner, new_status(look, history.collisions))
         used = {look.current.metadata.name, *map(stateful_pods.revision_of, pods)}
         await self._revisions.truncate(key, owner.spec, history, used)
         if problem is not None:
@@ -154,7 +150,7 @@ class StatefulSetController(Workload[StatefulSet]):
                 self.expectations.wrote(look.key, self.pods.informer, written)
 
     async def _create(self, look: _Pass, ordinals: Sequence[int]) -> float | None:
-        owner, first = look.owner, stateful_pace.first_updated(look.owner)
+        owner, first = look.owner, stateful_pods.first_updated(look.owner)
         old = [ordinal for ordinal in ordinals if ordinal < first]
         new = [ordinal for ordinal in ordinals if ordinal >= first]
         for revision, numbers in ((look.current, old), (look.update, new)):
@@ -187,7 +183,7 @@ class StatefulSetController(Workload[StatefulSet]):
         return True
 
     async def _replace_old(self, look: _Pass) -> None:
-        doomed = stateful_pace.to_replace(
+        doomed = stateful_pods.to_replace(
             look.owner, look.pods, is_old=look.is_old, works=look.is_available, at_once=self._at_once
         )
         await self.pod_control.delete(look.key, look.owner, doomed)
@@ -242,14 +238,6 @@ class StatefulSetController(Workload[StatefulSet]):
                         PersistentVolumeClaim, name, body, claim.metadata.namespace, type=PatchType.MERGE
                     )
                     self.expectations.wrote(look.key, self._claims, written)
-
-    # -- status
-
-    async def _update_status(self, look: _Pass, history: History) -> None:
-        status = new_status(look, history.collisions)
-        if status != look.owner.status:
-            written = await self.client.update_status(structs.replace(look.owner, status=status))
-            self.expectations.wrote(look.key, self.owners, written)
 
 
 def new_status(look: _Pass, collisions: int | None) -> StatefulSetStatus:

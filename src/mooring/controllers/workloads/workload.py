@@ -5,13 +5,15 @@ Read next: ``replicas.py``, the simplest of them.
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from msgspec import Struct, structs
 
 from mooring.api import label_selector
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import LabelSelector, Resource
 from mooring.client import key_of
-from mooring.controllers.controller import Context, Controller
+from mooring.controllers.controller import Context, Controller, index_by_namespace
 from mooring.controllers.workloads.expectations import Expectations
 from mooring.controllers.workloads.ownership import Children, OwnerFeed
 from mooring.controllers.workloads.pod_control import PodControl
@@ -35,10 +37,9 @@ class Workload(Controller, Generic[W]):
     def __init__(self, context: Context, cls: type[W]) -> None:
         super().__init__(context)
         self.owners = context.informers.of(cls)
-        self._by_namespace = self.owners.index("namespace", lambda owner: [owner.metadata.namespace])
-        self.owners.add_handler(
-            added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self._owner_deleted
-        )
+        self._by_namespace = index_by_namespace(self.owners)
+        self.follow(self.owners)
+        self.owners.add_handler(deleted=self._owner_deleted)
         self.pods = Children(context.informers, Pod)
         self.owner_kind = context.client.kind(cls).kind
         self.recorder = context.recorder(self.component)
@@ -76,9 +77,16 @@ class Workload(Controller, Generic[W]):
     async def sync(self, key: str, owner: W) -> float | None:
         """Reconcile a workload that exists and whose caches are current."""
 
-    @abstractmethod
     def selector_of(self, owner: W) -> LabelSelector | None:
         """Return the selector of the workload's pods."""
+        selector: LabelSelector | None = cast("Any", owner).spec.selector
+        return selector
+
+    async def write_status(self, key: str, owner: W, status: Struct) -> None:
+        """Write a status that differs from the workload's."""
+        if status != cast("Any", owner).status:
+            written = await self.client.update_status(structs.replace(owner, status=status))
+            self.expectations.wrote(key, self.owners, written)
 
     def would_adopt(self, obj: Resource) -> Iterator[str]:
         """Return the workloads whose selector matches an object without a controller."""

@@ -30,7 +30,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.base import component
-from mooring.testing.replay.result import Result, UnreadableFileError
+from mooring.testing.replay.result import Result, UnreadableFileError, replay_files
 
 RECORDED_GATES = "TolerationAffinitySemverOperators=false,TaintTolerationNodeAffinityCEL=false"
 """The recorded server has neither gate."""
@@ -83,15 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Result:
     if args.server:
         with closing(_Server(args.server, args.token, args.ca)) as server:
-            return _replay_all(args.files, server.answer)
-    return _replay_all(args.files, _Admission(for_component(component.resolve(gates=args.feature_gates))).answer)
-
-
-def _replay_all(files: list[Path], answer: Callable[[Case], Answer | str]) -> Result:
-    result = Result()
-    for file in files:
-        result.add(replay(file, answer))
-    return result
+            return replay_files(args.files, lambda file: replay(file, server.answer))
+    admission = _Admission(for_component(component.resolve(gates=args.feature_gates)))
+    return replay_files(args.files, lambda file: replay(file, admission.answer))
 
 
 def replay(file: Path, answer: Callable[[Case], Answer | str]) -> Result:

@@ -5,12 +5,11 @@ and then either the error that compiling it gives, or its type, the estimated co
 that there is an error) and the cost counted. Of a compile error the position and the kind must match; the wording is
 ours. Where a number is not recorded, it is not compared.
 
-Go goes through a map in a random order, and each recording was made once. A loop that ends early has therefore cost
-what the order of that day made it cost: it is enough that some order makes ours cost the same.
+Go iterates over maps in random order, and each expression was recorded once. The cost of a loop that ends early depends
+on that order: it is enough that ours is equal in some order.
 """
 
 import argparse
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from mooring.base.version import Version
 from mooring.cel.environment import Environment, Program
 from mooring.cel.errors import EvaluationError, Issue
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
-from mooring.testing.replay.result import Result, UnreadableFileError
+from mooring.testing.replay.result import Result, UnreadableFileError, read_json, replay_files
 
 _ENVIRONMENTS = {each.variable: each for each in (TAINT, NODE)}
 _ORDERS = 1000
@@ -47,15 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Result:
-    result = Result()
-    for file in args.files:
-        result.add(replay(file))
-    return result
+    return replay_files(args.files, replay)
 
 
 def replay(file: Path) -> Result:
     """Replay one file."""
-    recorded = _recorded(file)
+    recorded = read_json(file, dict, "an object of recorded expressions")
     result = Result()
     try:
         version = Version.parse(recorded.get("version", "1.37"))
@@ -67,16 +63,6 @@ def replay(file: Path) -> Result:
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UnreadableFileError(f"{file}: not a file of recorded expressions: {error!r}") from error
     return result
-
-
-def _recorded(file: Path) -> dict[str, Any]:
-    try:
-        recorded = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UnreadableFileError(f"{file}: {error}") from error
-    if not isinstance(recorded, dict):
-        raise UnreadableFileError(f"{file}: not an object of recorded expressions")
-    return recorded
 
 
 def _problems(environment: Environment, variable: str, case: dict[str, Any], inputs: list[Any]) -> Iterator[str]:
@@ -125,7 +111,7 @@ def _eval_problems(program: Program, bindings: dict[str, Any], expected: dict[st
             yield f"fails with {error.message!r}, recorded {expected['result']}"
         return
     if not isinstance(value, bool):
-        # Kubernetes takes nothing else for an answer, so the recording has an error here.
+        # Kubernetes accepts no other result, so the recording has an error here.
         if "error" not in expected:
             yield f"gives {value!r}, recorded {expected['result']}"
         return

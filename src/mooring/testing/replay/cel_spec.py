@@ -48,7 +48,7 @@ from mooring.cel.types import (
     type_of,
 )
 from mooring.cel.values import TypeValue, UInt, from_key, map_of_pairs, runtime_type
-from mooring.testing.replay.result import Result, UnreadableFileError
+from mooring.testing.replay.result import Result, UnreadableFileError, read_json, replay_files
 
 LIBRARIES = (
     STANDARD,
@@ -78,7 +78,10 @@ _SCALARS = {
     "duration": DURATION,
 }
 _LEFT_OUT = {
-    ("bytes_literals", f"triple_{quotes}_quoted_unescaped_punctuation"): "expects a backslash that nobody has written"
+    (
+        "bytes_literals",
+        f"triple_{quotes}_quoted_unescaped_punctuation",
+    ): "expects a backslash that is not in the expression"
     for quotes in ("single", "double")
 }
 """Tests that contradict the specification, by section and name."""
@@ -89,23 +92,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Result:
-    result = Result()
-    for file in args.files:
-        result.add(replay(file))
-    return result
+    return replay_files(args.files, replay)
 
 
 def replay(file: Path) -> Result:
     """Replay one file."""
-    try:
-        tests = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UnreadableFileError(f"{file}: {error}") from error
-    if not isinstance(tests, list):
-        raise UnreadableFileError(f"{file}: not a list of CEL tests")
     result = Result()
     try:
-        for test in tests:
+        for test in read_json(file, list, "a list of CEL tests"):
             name = f"{file.name} {test['section']}/{test['name']} {test['expr']!r}"
             reason = _LEFT_OUT.get((test["section"], test["name"]))
             if "unknown" in test["expect"]:

@@ -1,6 +1,10 @@
 """The result of a replay; `__main__` prints it."""
 
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -27,3 +31,22 @@ class Result:
 
 class UnreadableFileError(Exception):
     """A file does not hold recorded cases; `str()` is for the user."""
+
+
+def read_json(file: Path, cls: type, content: str) -> Any:
+    """Return the JSON value of a file, which must be of a type; `content` names it in errors."""
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UnreadableFileError(f"{file}: {error}") from error
+    if not isinstance(found, cls):
+        raise UnreadableFileError(f"{file}: not {content}")
+    return found
+
+
+def replay_files(files: Iterable[Path], replay: Callable[[Path], Result]) -> Result:
+    """Replay each file; return the sum of the results."""
+    result = Result()
+    for file in files:
+        result.add(replay(file))
+    return result

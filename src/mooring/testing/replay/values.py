@@ -5,7 +5,6 @@ for versions: there the kind of error and the component must match, and what is 
 """
 
 import argparse
-import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from mooring.api import field_selector, label_selector, quantity
 from mooring.constraints import semver
-from mooring.testing.replay.result import Result, UnreadableFileError
+from mooring.testing.replay.result import Result, UnreadableFileError, read_json
 
 Compared = Iterator[tuple[str, str | None]]
 """The name of each case, and its difference from the recording or None."""
@@ -29,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Result:
     result = Result()
     for file in args.files:
-        recorded = _recorded(file)
+        recorded = read_json(file, dict, "an object of recorded values")
         for section in args.only:
             try:
                 for name, problem in SECTIONS[section](recorded):
@@ -45,16 +44,6 @@ def _sections(text: str) -> list[str]:
         if section not in SECTIONS:
             raise argparse.ArgumentTypeError(f"{section} is none of {','.join(SECTIONS)}")
     return chosen
-
-
-def _recorded(file: Path) -> dict[str, Any]:
-    try:
-        recorded = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UnreadableFileError(f"{file}: {error}") from error
-    if not isinstance(recorded, dict):
-        raise UnreadableFileError(f"{file}: not an object of recorded values")
-    return recorded
 
 
 def _versions(recorded: dict[str, Any]) -> Compared:

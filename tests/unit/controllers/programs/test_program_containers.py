@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -18,6 +19,7 @@ from mooring.base.clock import Clock, SystemClock
 from mooring.controllers.programs import container as containers
 from mooring.controllers.programs.container import ProgramContainer
 from mooring.controllers.programs.file import Program
+from mooring.controllers.programs.pod import ProgramPod
 from mooring.controllers.programs.sandbox import Mount
 from running_up import is_alive
 
@@ -27,7 +29,7 @@ POD = Pod(metadata=ObjectMeta(name="web", namespace="shop", uid="u"), spec=PodSp
 
 @dataclass
 class House:
-    """The pod of a container, as far as the container asks."""
+    """The parts of a pod that its containers use."""
 
     folder: Path
     pod: Pod = POD
@@ -53,6 +55,10 @@ class House:
         self.events.append(f"{reason}: {note}")
 
 
+def container_of(house: House, spec: Container, program: Program | None) -> ProgramContainer:
+    return ProgramContainer(cast("ProgramPod", house), spec, program)
+
+
 Make = Callable[..., ProgramContainer]
 
 
@@ -67,7 +73,7 @@ def make(house: House, monkeypatch: pytest.MonkeyPatch) -> Make:
 
     def made(script: str, **spec: object) -> ProgramContainer:
         program = Program("image", run=(sys.executable, "-u", "-c", script))
-        return ProgramContainer(house, Container(name="c", image="image", **spec), program)  # type: ignore[arg-type] # what tests vary
+        return container_of(house, Container(name="c", image="image", **spec), program)  # type: ignore[arg-type] # what tests vary
 
     return made
 
@@ -137,7 +143,7 @@ async def test_a_signal_is_reported_as_by_a_shell(make: Make) -> None:
 
 
 async def test_a_program_that_cannot_be_started_says_why(house: House) -> None:
-    made = ProgramContainer(house, Container(name="c", image="image"), Program("image", run=("/no/such/thing",)))
+    made = container_of(house, Container(name="c", image="image"), Program("image", run=("/no/such/thing",)))
     assert await made.live("Never") != 0
     assert made.state.terminated is not None
     said = [made.state.terminated.message, *house.events, *logged(house)]
@@ -191,7 +197,7 @@ async def test_a_program_with_a_root_sees_its_volumes_there_and_commands_enter_i
     script = "echo hello > /data/a; echo farewell > /dev/termination-log; until test -e /data/b; do sleep 0.1; done"
     spec = Container(name="c", image="image", termination_message_path="/dev/termination-log")
     program = Program("image", root=str(tmp_path / "image"), command=("/bin/sh", "-c", script))
-    made = ProgramContainer(house, spec, program)
+    made = container_of(house, spec, program)
     life = asyncio.create_task(made.live("Never"))
     await until(lambda: made.process is not None and (tmp_path / "volume" / "a").exists())
     assert await made.command(["/bin/sh", "-c", "cat /data/a > /data/b"], 20) == 0
@@ -302,7 +308,7 @@ async def test_a_log_that_grows_too_long_loses_its_older_half(
 
 
 async def test_a_container_without_a_program_runs_for_ever(house: House) -> None:
-    made = ProgramContainer(house, Container(name="c", image="other"), None)
+    made = container_of(house, Container(name="c", image="other"), None)
     life = asyncio.create_task(made.live("Always"))
     await until(lambda: made.ready)
     life.cancel()
