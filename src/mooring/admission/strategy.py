@@ -187,8 +187,6 @@ class Strategy(Generic[T]):
     """Whether PUT of a name that does not exist creates it."""
     allow_unconditional_update: bool = True
     """Whether an update may leave out `metadata.resourceVersion`."""
-    may_take_long: bool = False
-    """Whether validating a large object takes so long that a server runs it in a thread."""
 
     def __init_subclass__(cls) -> None:
         for base in cls.__dict__.get("__orig_bases__", ()):  # `Strategy[Pod]`, with its type argument

@@ -17,7 +17,6 @@ _HTTPS = 443
 
 class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
     allow_unconditional_update = False
-    may_take_long = True  # schemas may have 100,000 nodes and rules to compile
 
     def status_strategy(self) -> Strategy[CustomResourceDefinition]:
         return DefinitionStatusStrategy(self)

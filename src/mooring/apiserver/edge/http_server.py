@@ -60,6 +60,8 @@ _IDLE_LOOK_SECONDS = 1.0
 _STOP_LOOK_SECONDS = 0.01
 _UNREAD_BYTES = 64 * 1024
 """When so much of a body waits for the application, no more is received."""
+_DISCARDED_BYTES = 256 * 1024
+"""What is received of a body after its response, before the connection is closed."""
 
 
 class ListenError(Exception):
@@ -131,12 +133,14 @@ class Protocol(asyncio.Protocol):
         "_awaited",
         "_body",
         "_client",
+        "_discarded_bytes",
         "_early",
         "_header_bytes",
         "_header_timer",
         "_idle_since",
         "_idle_timer",
         "_in_headers",
+        "_in_message",
         "_is_whole",
         "_keeps_alive",
         "_method",
@@ -179,8 +183,8 @@ class Protocol(asyncio.Protocol):
         self._idle_since = 0.0
         self._awaited = self._is_whole = self._keeps_alive = False
         self._method, self._version, self._body = "", "", b""
-        self._header_bytes = 0
-        self._in_headers = True
+        self._header_bytes = self._discarded_bytes = 0
+        self._in_headers = self._in_message = True
         self._too_large = False
         self._early: bytearray | None = None
         self._pushing: Push | None = None
@@ -236,13 +240,12 @@ class Protocol(asyncio.Protocol):
             except (httptools.HttpParserError, UnicodeDecodeError):
                 self.send_400_response("Invalid target of the request.")
                 return
-        if self._in_headers and not self.transport.is_closing():
-            if self._header_timer is None:
+        if self._in_message and not self.transport.is_closing():
+            if self._in_headers and self._header_timer is None:
                 self._expect_headers()
             self._header_bytes += len(data)
             if self._header_bytes > self.limits.header_bytes:
-                self._too_large = True
-                self.send_400_response(_TOO_LARGE)
+                self._refuse_head()
 
     # -- called by the parser
 
@@ -252,13 +255,15 @@ class Protocol(asyncio.Protocol):
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
-        self._header_bytes = 0
-        self._in_headers = True
+        self._header_bytes = self._discarded_bytes = 0
+        self._in_headers = self._in_message = True
 
     def on_url(self, url: bytes) -> None:
         self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_headers:
+            return  # a trailer: proxies that check headers do not see it
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
@@ -285,6 +290,7 @@ class Protocol(asyncio.Protocol):
             self._begin()
 
     def on_body(self, body: bytes) -> None:
+        self._header_bytes = 0  # trailers and the sizes of chunks count as headers
         if self._awaited:
             self._body += body
         elif isinstance(self.cycle, Cycle) and not self.cycle.response_complete:
@@ -292,8 +298,13 @@ class Protocol(asyncio.Protocol):
             if len(self.cycle.body) > _UNREAD_BYTES:
                 self.flow.pause_reading()
             self.cycle.message_event.set()
+        else:
+            self._discarded_bytes += len(body)
+            if self._discarded_bytes > _DISCARDED_BYTES:
+                self.transport.close()
 
     def on_message_complete(self) -> None:
+        self._in_message = False
         if self._awaited:
             self._is_whole = True
         elif isinstance(self.cycle, Cycle) and not self.cycle.response_complete:
@@ -470,6 +481,14 @@ class Protocol(asyncio.Protocol):
         self.transport.write(cycle.head(101, [*cycle.default_headers, *headers]))
         self.flow.resume_reading()
         return Connection.over(self.transport, bytes(self._early), self.limits.stalled_seconds)
+
+    def _refuse_head(self) -> None:
+        """Refuse headers or trailers that are too large; after a response there is nothing to say."""
+        if self._in_headers or (self.cycle is not None and not self.cycle.response_complete):
+            self._too_large = True
+            self.send_400_response(_TOO_LARGE)
+        else:
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that never reached the application, and close the connection."""

@@ -4,13 +4,16 @@
 the change, keeps `managedFields`, and stores it with a compare-and-swap. An object whose last finalizer an update
 removes is deleted. Which field may change and how is admission's affair. Read next: ``deleting.py``.
 
-Where a kind says that a large object takes long, it is decoded and validated in a thread, so that other requests need
-not wait for it: only this request has the object.
+A large object is decoded, changed and validated in a thread, so that other requests need not wait for it. Only this
+request has the object then.
 """
 
-from asyncio import to_thread
+from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -45,8 +48,10 @@ from mooring.apiserver.registry.templates import Reused, Template
 from mooring.apiserver.registry.writes import Draft, Settle, Write, Writer, Written
 from mooring.store.kv import Delete, KeyValue, Put
 
+T = TypeVar("T")
 _LARGE = 50_000
-"""From so many bytes on, an object that may take long is validated in a thread."""
+"""From so many bytes on, an object is decoded and validated in a thread."""
+_THREAD = ThreadPoolExecutor(1, "large objects")
 _NAME_ATTEMPTS = 8
 
 EVENT_SECONDS = 3600.0
@@ -103,7 +108,7 @@ class Creation(msgspec.Struct, eq=False):
 
     async def _admitted(self) -> Resource:
         writing, call = self.writing, self.call
-        obj = await to_thread(self.read) if writing.takes_long(call) else self.read()
+        obj = await run_long(self.read) if takes_long(call) else self.read()
         self.has_generated_name = bool(obj.metadata.generate_name and not obj.metadata.name)
         obj = await writing.admit_new(call, obj, self.options, managed_already=self.managed_already)
         if self.template is not None and rows.may_share(obj):
@@ -172,7 +177,7 @@ class Update(msgspec.Struct, eq=False):
         if kv is not None and (reused := self.reuse(kv)) is not None:
             return self.drafted(kv, reused.value, is_gone=reused.is_gone)
         if self.plan is None:
-            self.plan = await to_thread(self.read) if self.writing.takes_long(call) else self.read()
+            self.plan = await run_long(self.read) if takes_long(call) else self.read()
         if kv is not None:
             return await self._admitted(kv, self.plan.change)
         if self.plan.create is None:
@@ -195,13 +200,13 @@ class Update(msgspec.Struct, eq=False):
         writing, call, part = self.writing, self.call, self.part
         if call.stored.asks:
             await call.stored.prepare([kv.value], call.stored.hub)
-        long = writing.takes_long(call, len(kv.value))
+        long = takes_long(call, len(kv.value))
 
         def changed() -> tuple[Resource, Resource]:
             old = call.stored.decode(kv.value, kv.mod_revision)
             return old, change(old)
 
-        old, new = await to_thread(changed) if long else changed()
+        old, new = await run_long(changed) if long else changed()
         if call.request.row is not None and call.request.row.uid:
             new.metadata.uid = call.request.row.uid
         check_preconditions(call, new, old)
@@ -209,7 +214,7 @@ class Update(msgspec.Struct, eq=False):
         new = await writing.admit_update(call, new, old, part, self.view, long=long)
         if not keep_managers:
             own = partial(writing.own, call, self.options, old, new)
-            await to_thread(own) if long else own()
+            await run_long(own) if long else own()
         if self.adjust is not None:
             self.adjust(new)
         return await self._draft_change(kv, old, new)
@@ -329,19 +334,22 @@ class Writing:
         context, stored = self.context, call.stored
         request = await context.admission_request(call, obj)
         request.warnings = call.warnings
-        context.strategy(stored).default(obj)
-        if not managed_already and not self._managers.forgets(obj):
-            # before admission, whose additions have no manager
-            self._managers.create(call.kind, obj, Manager(options.manager, call.subresource, request.now))
-        begin_create(obj, request, defaulted=True)
+        long = takes_long(call)
+
+        def begin() -> None:
+            context.strategy(stored).default(obj)
+            if not managed_already and not self._managers.forgets(obj):
+                # before admission, whose additions have no manager
+                self._managers.create(call.kind, obj, Manager(options.manager, call.subresource, request.now))
+            begin_create(obj, request, defaulted=True)
+
+        await run_long(begin) if long else begin()
         attributes = context.extended(call, CREATE, obj, None)
         if attributes is not None:
             await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, None, request))
             obj = attributes.obj or obj
-        if self.takes_long(call):
-            await to_thread(finish_create, obj, request)
-        else:
-            finish_create(obj, request)
+        finish = partial(finish_create, obj, request)
+        await run_long(finish) if long else finish()
         context.guard(call.request.user, obj, None, "")
         if attributes is not None:
             attributes.replace_object(obj)
@@ -394,13 +402,15 @@ class Writing:
         context = self.context
         request = await context.admission_request(call, None if part == "status" else new)  # it looks nothing up
         request.warnings = call.warnings
-        begin_update(new, old, request, part)
+        begin = partial(begin_update, new, old, request, part)
+        await run_long(begin) if long else begin()
         if view is None:
             attributes = context.extended(call, UPDATE, new, old)
         else:
             attributes = context.extended(call, UPDATE, view.of(new), view.of(old), kind=view.kind)
         if attributes is None:
-            await to_thread(finish_update, new, old, request, part) if long else finish_update(new, old, request, part)
+            finish = partial(finish_update, new, old, request, part)
+            await run_long(finish) if long else finish()
             context.guard(call.request.user, new, old, part)
             return new
         if view is None:
@@ -409,7 +419,8 @@ class Writing:
         else:
             await context.extensions.mutate(attributes, lambda _: None)
             view.into(new, attributes.obj)
-        await to_thread(finish_update, new, old, request, part) if long else finish_update(new, old, request, part)
+        finish = partial(finish_update, new, old, request, part)
+        await run_long(finish) if long else finish()
         context.guard(call.request.user, new, old, part)
         attributes.replace_object(new if view is None else view.of(new))
         await context.extensions.validate(attributes)
@@ -460,12 +471,19 @@ class Writing:
         hub = call.stored.hub
         return decoded.object if hub is call.kind else self.context.scheme.convert(decoded.object, hub)
 
-    def takes_long(self, call: Call, more: int = 0) -> bool:
-        """Whether to decode and validate an object in a thread; `more` is the size of the stored object."""
-        return len(call.request.body) + more > _LARGE and self.context.strategy(call.stored).may_take_long
-
     def _manager(self, call: Call, options: WriteOptions) -> Manager:
         return Manager(options.manager, call.subresource, self.context.clock.now())
+
+
+def takes_long(call: Call, more: int = 0) -> bool:
+    """Return whether to decode and validate an object in a thread; `more` is the size of the stored object."""
+    return len(call.request.body) + more > _LARGE
+
+
+async def run_long(work: Callable[[], T]) -> T:
+    """Run work on a large object in a thread, one such work at a time: other requests go on meanwhile."""
+    context = copy_context()  # of the budget of a validation
+    return await get_running_loop().run_in_executor(_THREAD, context.run, work)
 
 
 def _undecodable(why: str) -> errors.StatusError:

@@ -1,0 +1,65 @@
+"""Work on a large object is done in a thread, whatever kind it is of and however it is written."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from asgi_calls import Caller
+from mooring.api.core_v1 import Pod
+from mooring.apiserver.registry import writing
+from mooring.apiserver.registry.apply.field_managers import FieldManagers
+
+pytestmark = pytest.mark.req("S.6")
+PODS = "/api/v1/namespaces/default/pods"
+APPLY = "application/apply-patch+yaml"
+STRATEGIC = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+STEPS = ("begin_create", "finish_create", "begin_update", "finish_update")
+
+
+def pod(containers: int, image: str) -> dict[str, Any]:
+    spec = {"containers": [{"name": f"c{number}", "image": image} for number in range(containers)]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> set[threading.Thread]:
+    """The threads in which pods are admitted and their field managers are computed."""
+    found: set[threading.Thread] = set()
+
+    def watched(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if any(isinstance(each, Pod) or getattr(each, "kind", "") == "Pod" for each in args):
+                found.add(threading.current_thread())
+            return call(*args, **kwargs)
+
+        return run
+
+    for name in STEPS:
+        monkeypatch.setattr(writing, name, watched(getattr(writing, name)))
+    for name in ("create", "update", "read_config"):
+        monkeypatch.setattr(FieldManagers, name, watched(getattr(FieldManagers, name)))
+    return found
+
+
+WRITES = {
+    "an update": ("PUT", "", "application/json"),
+    "an apply": ("PATCH", "?fieldManager=m&force=true", APPLY),
+    "a strategic patch": ("PATCH", "", STRATEGIC),
+    "a merge patch": ("PATCH", "", MERGE),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
+@pytest.mark.parametrize("containers", [2000, 1], ids=["large", "small"])
+async def test_large_objects_alone_are_written_in_a_thread(
+    call: Caller, threads: set[threading.Thread], write: tuple[str, str, str], containers: int
+) -> None:
+    method, query, media = write
+    assert (await call("POST", PODS, pod(containers, "i"))).status == 201
+    changed = await call(method, f"{PODS}/p{query}", pod(containers, "j"), content_type=media)
+    assert changed.status == 200, changed.message
+    assert (threading.current_thread() in threads) is (containers == 1)
+    assert len(threads) == 1
