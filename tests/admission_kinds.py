@@ -25,14 +25,14 @@ _ROLE_REF: Tree = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole
 
 
 def _certificate_request(encoding: serialization.Encoding) -> str:
-    """A request that names nothing, signed with a key of its own."""
+    """Return a request that names nothing, signed with a key of its own."""
     key = ed25519.Ed25519PrivateKey.generate()
     made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, None)
     return b64encode(made.public_bytes(encoding)).decode()
 
 
 def authority(name: str = "x", *, ca: bool = True) -> str:
-    """The certificate of an authority, in PEM."""
+    """Return the certificate of an authority, in PEM."""
     key = ed25519.Ed25519PrivateKey.generate()
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ def authority(name: str = "x", *, ca: bool = True) -> str:
 
 
 def name_for(kind: str) -> str:
-    """The name that tests give to their object of a kind."""
+    """Return the name that tests give to their object of a kind."""
     return {
         "APIService": "v1.x.example.com",
         "IPAddress": "192.0.2.7",
@@ -280,7 +280,7 @@ ABSENT: Any = _Absent()
 
 
 def merged(tree: Any, change: Any) -> Any:
-    """The tree with the fields of the change in it; lists are replaced."""
+    """Return the tree with the fields of the change in it; lists are replaced."""
     if not isinstance(tree, dict) or not isinstance(change, dict):
         return change
     result = {key: value for key, value in tree.items() if change.get(key) is not ABSENT}
@@ -291,7 +291,7 @@ def merged(tree: Any, change: Any) -> Any:
 
 
 def decoded(tree: Tree) -> Any:
-    """The object in the shape that admission works with."""
+    """Return the object in the shape that admission works with."""
     kind = SCHEME.kind(tree["apiVersion"], tree["kind"])
     assert kind is not None, tree
     found = codec.decode(msgspec.json.encode(tree), kind.type).object
@@ -299,7 +299,7 @@ def decoded(tree: Tree) -> Any:
 
 
 def example(kind: str, change: Tree | None = None) -> Any:
-    """The example of a kind, with a change."""
+    """Return the example of a kind, with a change."""
     version, tree = EXAMPLES[kind]
     return decoded(
         merged({"apiVersion": version, "kind": kind, "metadata": {"name": name_for(kind)}, **tree}, change or {})
@@ -307,12 +307,12 @@ def example(kind: str, change: Tree | None = None) -> Any:
 
 
 def stored(kind: str, change: Tree | None = None, options: AdmissionOptions = ON) -> Any:
-    """The same as it is stored after a create."""
+    """Return the same as it is stored after a create."""
     return created(example(kind, change), options)
 
 
 def shortened(lines: list[str], expected: list[str]) -> list[str]:
-    """The lines, with `…` for what the expected line at the same place has `…` for."""
+    """Return the lines, with `…` for what the expected line at the same place has `…` for."""
     result = []
     for place, line in enumerate(lines):
         before, mark, after = (expected[place] if place < len(expected) else line).partition("…")

@@ -24,7 +24,7 @@ Tree = dict[str, Any]
 
 
 def pod_of(spec: Tree | None = None, metadata: Tree | None = None) -> Pod:
-    """A pod with one container, unless `spec` says otherwise."""
+    """Return a pod with one container, unless `spec` says otherwise."""
     spec = {"containers": [{"name": "c", "image": "i"}], **(spec or {})}
     tree = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **(metadata or {})}, "spec": spec}
     return codec.decode(msgspec.json.encode(tree), Pod).object
@@ -35,14 +35,14 @@ def request(options: AdmissionOptions = ON, lookups: Lookups | None = None) -> R
 
 
 def created(obj: Any, options: AdmissionOptions = ON) -> Any:
-    """The object as it is stored after a create."""
+    """Return the object as it is stored after a create."""
     stored = admit_create(obj, request(options)).object
     stored.metadata.resource_version = "1"
     return stored
 
 
 def create_problems(obj: Resource, options: AdmissionOptions = ON) -> list[str]:
-    """What a create is refused for, a line for each cause."""
+    """Return what a create is refused for, a line for each cause."""
     try:
         admit_create(obj, request(options))
     except errors.StatusError as refusal:
@@ -51,7 +51,7 @@ def create_problems(obj: Resource, options: AdmissionOptions = ON) -> list[str]:
 
 
 def update_problems(new: Resource, old: Resource, options: AdmissionOptions = ON, subresource: str = "") -> list[str]:
-    """What an update is refused for, a line for each cause."""
+    """Return what an update is refused for, a line for each cause."""
     try:
         admit_update(copy_of(new), old, request(options), subresource)
     except errors.StatusError as refusal:
@@ -71,12 +71,12 @@ def toleration(**fields: Any) -> Tree:
 
 
 def required(**term: Any) -> Tree:
-    """A spec whose required node affinity is one term."""
+    """Return a spec whose required node affinity is one term."""
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}}
 
 
 def preferred(**term: Any) -> Tree:
-    """A spec whose preferred node affinity is one term."""
+    """Return a spec whose preferred node affinity is one term."""
     return {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": term}]}}}
 
 

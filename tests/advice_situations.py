@@ -50,7 +50,7 @@ def app(
     old_on: Sequence[str] = (),
     **more: Any,
 ) -> list[Resource]:
-    """A Deployment with its ReplicaSet and pods: the first ones on nodes, and old pods of a rollout."""
+    """Return a Deployment with its ReplicaSet and pods: the first ones on nodes, and old pods of a rollout."""
     labels = {"app": name}
     body = {"containers": [container()], **(spec or {})}
     template = {"metadata": {"labels": labels}, "spec": body}

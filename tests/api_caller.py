@@ -80,7 +80,7 @@ class ApiCaller:
         self.user = user or UserInfo(username="tester")
 
     def as_node(self, name: str) -> "ApiCaller":
-        """The same server, called by the kubelet of a node."""
+        """Return the same server, called by the kubelet of a node."""
         user = UserInfo(username=f"system:node:{name}", groups=["system:nodes", "system:authenticated"])
         return ApiCaller(self.resources, self.scheme, self.store, self.clock, user)
 
@@ -129,7 +129,7 @@ class ApiCaller:
         return await self.call("DELETE", url, body)
 
     async def stream(self, url: str, accept: str = "") -> AsyncGenerator[dict[str, Any], None]:
-        """The events of a watch, one after the other."""
+        """Yield the events of a watch, one after the other."""
         parts = urlsplit(url)
         request = Request(
             method="GET",
@@ -147,7 +147,7 @@ class ApiCaller:
                 yield json.loads(line)
 
     async def watch(self, url: str, count: int, accept: str = "") -> list[dict[str, Any]]:
-        """The first `count` events of a watch."""
+        """Return the first `count` events of a watch."""
         events: list[dict[str, Any]] = []
         async with aclosing(self.stream(url, accept)) as stream:
             try:
@@ -168,7 +168,7 @@ async def no_addresses(namespace: str, name: str, port: int) -> list[tuple[str, 
 async def api_caller(
     scheme: Scheme | None = None, options: AdmissionOptions | None = None, store: Store | None = None
 ) -> AsyncIterator[ApiCaller]:
-    """A server's handlers on a store of their own, with what a new cluster has."""
+    """Yield a server's handlers on a store of their own, with what a new cluster has."""
     clock = MockClock()
     own_store = store or await MemoryStore.open(clock=clock)
     scheme = scheme or Scheme()
@@ -189,7 +189,7 @@ async def api_caller(
 
 
 def pod(name: str = "web", **spec: Any) -> dict[str, Any]:
-    """The smallest pod."""
+    """Return the smallest pod."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -199,7 +199,7 @@ def pod(name: str = "web", **spec: Any) -> dict[str, Any]:
 
 
 def config_map(name: str = "settings", labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
-    """A ConfigMap with some data."""
+    """Return a ConfigMap with some data."""
     metadata: dict[str, Any] = {"name": name}
     if labels:
         metadata["labels"] = labels
@@ -207,7 +207,7 @@ def config_map(name: str = "settings", labels: dict[str, str] | None = None, **d
 
 
 def deployment(name: str = "web", replicas: int = 1) -> dict[str, Any]:
-    """The smallest Deployment."""
+    """Return the smallest Deployment."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

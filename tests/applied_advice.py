@@ -14,7 +14,7 @@ from mooring.apiserver.registry.patch.json_patch import apply
 
 
 def applied(snapshot: Snapshot, suggestion: Suggestion) -> Snapshot:
-    """The cluster after somebody has done what is suggested, and controllers have done their part."""
+    """Return the cluster after a suggestion was applied and the controllers have reacted."""
     for change in suggestion.changes:
         target = change.target
         kind = scheme().kind(target.api_version, target.kind)
@@ -40,7 +40,7 @@ def patched(old: Resource | None, change: Change, cls: type[Resource]) -> Resour
 
 
 def bind_claims(snapshot: Snapshot) -> Snapshot:
-    """What the volume controller does for claims that do not wait for a pod."""
+    """Return what the volume controller does for claims that do not wait for a pod."""
     waiting = {each.metadata.name for each in snapshot.all(StorageClass)}
     for each in snapshot.all(PersistentVolumeClaim):
         if each.spec.volume_name or each.spec.storage_class_name in waiting:

@@ -1,4 +1,4 @@
-"""Calls an ASGI application without a socket, as somebody."""
+"""Call an ASGI application without a socket, as a given user."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, MutableMapping
@@ -23,7 +23,7 @@ Message = MutableMapping[str, Any]
 
 
 def certificate(user: str, *groups: str) -> dict[str, Any]:
-    """A verified client certificate, as `ssl` shows it."""
+    """Return a verified client certificate, as `ssl` shows it."""
     subject = [(("commonName", user),), *((("organizationName", group),) for group in groups)]
     return {"subject": tuple(subject)}
 
@@ -104,7 +104,7 @@ class Caller:
 
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncIterator[Stream]:
-        """A GET whose answer comes in pieces."""
+        """Yield a GET whose answer comes in pieces."""
         stream = Stream()
 
         async def receive() -> Message:
@@ -162,7 +162,7 @@ async def running(
     clock: Clock | None = None,
     **config: Any,
 ) -> AsyncIterator[ApiServer]:
-    """A server on a store in memory that does not listen."""
+    """Yield a server on a store in memory that does not listen."""
     settings = ServerConfig(
         data_dir=directory,
         ephemeral=True,

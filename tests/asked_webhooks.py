@@ -34,7 +34,7 @@ CONFIG_MAPS_ONLY: Tree = {**EVERYTHING, "apiGroups": [""], "resources": ["config
 
 
 def hook(name: str, **changes: Any) -> Tree:
-    """A webhook that is asked about config maps, at the path that its name begins with."""
+    """Return a webhook that is asked about config maps, at the path that its name begins with."""
     return {
         "name": name,
         "clientConfig": {"url": f"https://webhook.example.com/{name.partition('.')[0]}"},

@@ -12,13 +12,13 @@ APPLY = "application/apply-patch+yaml"
 
 
 def rule(verbs: str, resources: str, group: str = "", names: str = "") -> dict[str, Any]:
-    """A rule of a role; words are parted by spaces."""
+    """Return a rule of a role; words are parted by spaces."""
     made: dict[str, Any] = {"verbs": verbs.split(), "apiGroups": [group], "resources": resources.split()}
     return made | ({"resourceNames": names.split()} if names else {})
 
 
 def binding(name: str, role: str, user: str) -> dict[str, Any]:
-    """A ClusterRoleBinding of a ClusterRole to a user."""
+    """Return a ClusterRoleBinding of a ClusterRole to a user."""
     return {
         "metadata": {"name": name},
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
@@ -27,7 +27,7 @@ def binding(name: str, role: str, user: str) -> dict[str, Any]:
 
 
 async def user_with(call: Caller, *rules: dict[str, Any], name: str = "mallory") -> Caller:
-    """Somebody with these rules in the whole cluster, and nothing else; `call` is the administrator."""
+    """Create a user with these rules in the whole cluster and no others; `call` is the administrator."""
     made = await call("POST", ROLES, {"metadata": {"name": f"{name}-may"}, "rules": list(rules)})
     assert made.status == 201, made.message
     bound = await call("POST", BINDINGS, binding(f"{name}-may", f"{name}-may", name))

@@ -351,7 +351,7 @@ def _other(name: str, lot: random.Random) -> Case:
 
 
 def corpus(size: int = SIZE, seed: int = SEED) -> Iterator[Case]:
-    """The manifests."""
+    """Yield the manifests."""
     lot = random.Random(seed)
     kinds = [*KINDS, "PersistentVolume", "ResourceClaim", "ResourceClaimTemplate", "other"]
     for number in range(size):

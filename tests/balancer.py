@@ -1,4 +1,4 @@
-"""A load balancer in front of several API servers, as small as it can be: TCP, round robin, whoever is ready.
+"""A load balancer in front of several API servers, as small as it can be: TCP, round robin over the ready ones.
 
 with Balancer() as balancer:
     balancer.add(server.address)
@@ -65,7 +65,7 @@ class Balancer:
         return sum(server.ready for server in self._servers)
 
     def kubeconfig(self, original: Path, path: Path) -> Path:
-        """Write a server's kubeconfig anew, so that it leads here."""
+        """Write a copy of a server's kubeconfig that leads here."""
         path.write_text(re.sub(r"https://127\.0\.0\.1:\d+", f"https://127.0.0.1:{self.port}", original.read_text()))
         path.chmod(0o600)
         return path
@@ -105,7 +105,7 @@ class Balancer:
             await asyncio.sleep(_ASK_SECONDS)
 
     async def _ask(self, address: Address) -> int:
-        """The status of /readyz."""
+        """Return the status of /readyz."""
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):

@@ -44,7 +44,7 @@ def gated(
     required: Sequence[Mapping[str, Any]] = (),
     **spec: Any,
 ) -> Pod:
-    """A pod with constraints and the gate; text goes into the annotation as it is."""
+    """Return a pod with constraints and the gate; text goes into the annotation as it is."""
     given = {}
     if tolerations:
         given[annotations.TOLERATIONS] = tolerations if isinstance(tolerations, str) else json.dumps(tolerations)
@@ -63,7 +63,7 @@ def gated(
 
 
 def newer_than(version: str, key: str = "kernel") -> dict[str, Any]:
-    """A term of node affinity."""
+    """Return a term of node affinity."""
     return {"matchExpressions": [{"key": key, "operator": "SemverGt", "values": [version]}]}
 
 
@@ -77,7 +77,7 @@ class StockCluster:
         """Method and path of what bridges have sent."""
 
     def client_of(self, user: UserInfo, before: Before | None = None) -> Client:
-        """A client; `before` is called ahead of each request."""
+        """Return a client; `before` is called ahead of each request."""
         send = handler(self.server.app, user)
 
         async def asked(request: Request) -> Answer:
@@ -89,7 +89,7 @@ class StockCluster:
 
     @asynccontextmanager
     async def bridged(self, user: UserInfo = ADMIN, before: Before | None = None) -> AsyncIterator[Bridge]:
-        """A bridge that is ready; killed at the end."""
+        """Yield a bridge that is ready; killed at the end."""
 
         async def seen(request: Request) -> None:
             self.requests.append((request.method, request.path))
@@ -165,7 +165,7 @@ class StockCluster:
 
 
 def tolerated(pod: Pod, key: str) -> set[str]:
-    """The values of a taint that a pod's `Equal` tolerations name."""
+    """Return the values of a taint that a pod's `Equal` tolerations name."""
     return {each.value for each in pod.spec.tolerations if each.key == key and each.operator == "Equal"}
 
 
@@ -176,7 +176,7 @@ def tree_of(obj: Pod | Node) -> dict[str, Any]:
 
 @asynccontextmanager
 async def stock_cluster(emulation: str | None = None, gates: str = STOCK) -> AsyncIterator[StockCluster]:
-    """A server whose gates are all off; older releases do not have them."""
+    """Yield a server whose gates are all off; older releases do not have them."""
     with tempfile.TemporaryDirectory() as folder:
         component = resolve(gates=gates, emulation=emulation)
         server = await ApiServer.open(ServerConfig(data_dir=Path(folder), ephemeral=True, component=component))

@@ -27,7 +27,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def look(browser: Browser) -> Iterator[Look]:
-    """Opens a page of a size and a colour scheme; fails the test if a script or the policy complains."""
+    """Open a page of a size and a colour scheme; fails the test if a script or the policy complains."""
     opened: list[Watched] = []
 
     def new(width: int = 1280, height: int = 900, scheme: str = "light") -> Watched:
@@ -62,5 +62,5 @@ def servers() -> Iterator[Servers]:
 
 @pytest.fixture(scope="session")
 def address(servers: Servers) -> str:
-    """A dashboard of the small shop."""
+    """Return a dashboard of the small shop."""
     return servers.of(Snapshot("the test", shop()))

@@ -2,7 +2,7 @@
 
 - `Counter`s increase numbers in ConfigMaps by compare-and-swap, so that every object has the history 0, 1, 2, 3, …
 - `Pods` are created, for schedulers to bind.
-- A `Journal` watches one kind through one address and writes down what it is told, for ever resuming where a watch
+- A `Journal` watches one kind through one address and writes down what it receives, for ever resuming where a watch
   ended. A number that is missing is a gap, one that comes twice a duplicate, and a pod with two nodes was bound twice.
 """
 
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 async def insist(request: Callable[[], Awaitable[R]]) -> R:
-    """The answer to a request that is repeated until there is one; raises what the server says about the request."""
+    """Repeat a request until there is an answer; raise the server's error about the request."""
     while True:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
@@ -79,11 +79,11 @@ class Counter:
             await asyncio.sleep(0.02)
 
     async def read(self) -> ConfigMap:
-        """The object, through whichever server answers."""
+        """Return the object, through whichever server answers."""
         return await insist(lambda: self._look(self.client))
 
     async def _look(self, server: Client) -> ConfigMap:
-        """The object. It must show what any server has acknowledged."""
+        """Return the object. It must show what any server has acknowledged."""
         least = self.acknowledged
         async with asyncio.timeout(_LOOK_SECONDS):
             found = await server.get(ConfigMap, self.name, NAMESPACE)
@@ -106,7 +106,7 @@ class Counter:
 
 @dataclass
 class Pods:
-    """Pods that somebody wants."""
+    """Create pods for schedulers to bind."""
 
     client: Client
     acknowledged: list[str] = field(default_factory=list)
@@ -139,7 +139,7 @@ class Entry(NamedTuple):
 
 
 class Journal(Generic[T]):
-    """All that a watch through one address tells about a kind, from a version on."""
+    """Record all events of a watch on a kind through one address, from a version on."""
 
     def __init__(self, client: Client, cls: type[T], shown: Callable[[T], str], version: str, where: str) -> None:
         self.where = where
@@ -177,7 +177,7 @@ class Journal(Generic[T]):
             self.entries.append(Entry(version, kind, meta.name, meta.uid, self._shown(obj)))
 
     def up_to(self, name: str) -> list[Entry]:
-        """The entries before the first one of an object; none before it was seen."""
+        """Return the entries before the first one of an object; none before it was seen."""
         ends = (index for index, entry in enumerate(self.entries) if entry.name == name)
         return self.entries[: next(ends, 0)]
 

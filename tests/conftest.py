@@ -78,6 +78,6 @@ def _own_levels() -> dict[str, int]:
 
 @pytest.fixture(scope="session")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServers]:
-    """An etcd of one member that tests share, each with a prefix of its own: `etcd.fresh()`."""
+    """Yield an etcd of one member that tests share, each with a prefix of its own: `etcd.fresh()`."""
     with etcd_cluster(tmp_path_factory.mktemp("etcd")) as servers:
         yield servers

@@ -60,7 +60,7 @@ class ControlPlane:
         )
 
     async def start(self) -> None:
-        """Start the controllers, all anew."""
+        """Start new controllers."""
         self.registry = CollectorRegistry()
         controllers = Controllers(self._client(CONTROLLERS), self.options, names=self._names, registry=self.registry)
         self._work = asyncio.create_task(controllers.run())
@@ -86,7 +86,7 @@ class ControlPlane:
                 await settle()
 
     async def node(self, name: str, **fields: Any) -> Node:
-        """A node that is ready and has the taints given."""
+        """Return a node that is ready and has the taints given."""
         wanted = node(name, **fields)
         created = await self.client.create(wanted)
         taints = [taint for taint in created.spec.taints if taint.key != "node.kubernetes.io/not-ready"]
@@ -98,7 +98,7 @@ class ControlPlane:
         return await self.client.patch(Node, name, {"spec": {"taints": list(taints)}}, type=PatchType.MERGE)
 
     async def pod(self, name: str, **fields: Any) -> Pod:
-        """A pod, bound if `on` says where."""
+        """Return a pod, bound if `on` says where."""
         wanted = pod(name, **fields)
         wanted.metadata.uid = ""
         return await self.client.create(wanted)
@@ -116,7 +116,7 @@ class ControlPlane:
         return sorted(found.metadata.name for found in (await self.client.list(kind, namespace)).items)
 
     async def alive(self, name: str) -> bool:
-        """Whether a pod is there and nobody has deleted it."""
+        """Return whether a pod exists and is not terminating."""
         found = await self.find(Pod, name)
         return found is not None and found.metadata.deletion_timestamp is None
 
@@ -128,7 +128,7 @@ class ControlPlane:
 async def control_plane(
     *names: str, options: ControllerOptions | None = None, kubelets: KubeletOptions | None = None
 ) -> AsyncIterator[ControlPlane]:
-    """A server with these controllers."""
+    """Yield a server with these controllers."""
     clock = MockClock()
     with tempfile.TemporaryDirectory() as folder:
         config = ServerConfig(data_dir=Path(folder), ephemeral=True, kubelets=kubelets or KubeletOptions())

@@ -22,7 +22,7 @@ Answer = Callable[[Tree], Any]
 
 
 def converting(convert: Callable[[Tree, str], Tree]) -> Answer:
-    """An honest answer, with objects that a function has converted to a version."""
+    """Return an honest answer, with objects that a function has converted to a version."""
 
     def answer(review: Tree) -> Tree:
         request = review["request"]
@@ -35,7 +35,7 @@ def converting(convert: Callable[[Tree, str], Tree]) -> Answer:
 
 @asynccontextmanager
 async def conversion_webhook(folder: Path, answer: Answer) -> AsyncIterator[Tree]:
-    """The `clientConfig` of a webhook that runs."""
+    """Yield the `clientConfig` of a webhook that runs."""
     pki = Pki(folder / "webhook", SystemClock())
     server = pki.server(["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

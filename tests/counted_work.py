@@ -42,7 +42,7 @@ class WatchedText(str):
 
 
 def watched(value: T) -> T:
-    """A value whose texts are watched; structs, lists and maps are changed in place."""
+    """Return a value whose texts are watched; structs, lists and maps are changed in place."""
     return _watched(value)  # type: ignore[no-any-return] # what comes back has the type of what went in
 
 

@@ -50,7 +50,7 @@ SCHEMA: Tree = {
 
 
 def definition(plural: str = "crontabs", kind: str = "CronTab", schema: Tree | None = None, **version: Any) -> Tree:
-    """The definition of a kind in group stable.example.com with one version."""
+    """Return the definition of a kind in group stable.example.com with one version."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -73,7 +73,7 @@ def definition(plural: str = "crontabs", kind: str = "CronTab", schema: Tree | N
 
 
 def cron_tabs() -> Tree:
-    """The definition of CronTab with all that a version can have."""
+    """Return the definition of CronTab with all that a version can have."""
     made = definition(
         subresources={
             "status": {},

@@ -40,7 +40,7 @@ class Servers:
         self._thread.start()
 
     def start(self, access: Access) -> str:
-        """The address of a dashboard."""
+        """Return the address of a dashboard."""
 
         async def entered() -> str:
             server = await self._stack.enter_async_context(DashboardServer(access))

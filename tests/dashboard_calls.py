@@ -57,7 +57,7 @@ class Caller:
         return await self.send("GET", f"/{TOKEN}/{path}", query=urlencode(query), headers={"host": HOST})
 
     async def data(self, path: str = "", **query: str) -> Any:
-        """What a page shows, as data."""
+        """Return what a page shows, as data."""
         answer = await self.get(path, format="json", **query)
         assert answer.status == 200, answer.text
         return answer.json
@@ -76,7 +76,7 @@ class Caller:
         return await self.send("POST", where, headers=headers, query="format=json", body=urlencode(form).encode())
 
     async def until(self, path: str, condition: Callable[[Any], bool]) -> Any:
-        """What a page shows as soon as it shows something."""
+        """Return what a page shows as soon as it shows something."""
         async with asyncio.timeout(20):
             while not condition(found := await self.data(path)):
                 await self.cluster.changed(self.cluster.revision)
@@ -110,7 +110,7 @@ class Caller:
 async def dashboard(
     snapshot: Snapshot, settings: Settings | None = None, *, changing: str = ""
 ) -> AsyncIterator[Caller]:
-    """A dashboard of a snapshot, ready."""
+    """Yield a dashboard of a snapshot, ready."""
     running = Running(component.resolve())
     access = Access(
         origin=snapshot.origin,
@@ -124,14 +124,14 @@ async def dashboard(
 
 
 def dumped(objects: Iterable[Resource], path: Path) -> Path:
-    """The same cluster as a file, for commands."""
+    """Return the same cluster as a file, for commands."""
     with path.open("wb") as file:
         write(Snapshot("the test", objects), file)
     return path
 
 
 def shop() -> list[Resource]:
-    """A small shop in two zones: pods that run, pods that wait for different reasons, taints, numbers and versions."""
+    """Return a small shop in two zones: running pods, pods pending for different reasons, taints and versions."""
     zones = [node(f"east-{number}", cpu="8", zone="east", labels={"kernel": "6.1.0"}) for number in range(3)]
     zones += [
         node(f"west-{number}", cpu="8", zone="west", labels={"kernel": "5.4.0"}, taints=["sla=940:NoExecute"])

@@ -15,5 +15,5 @@ spec:
 
 
 def deployment(name: str, replicas: int, requests: str = '{cpu: "1"}', *, more: str = "") -> str:
-    """A manifest; `more` is a line of the pods' spec."""
+    """Return a manifest; `more` is a line of the pods' spec."""
     return _TEXT.format(name=name, replicas=replicas, requests=requests, more=f"      {more}\n" if more else "")

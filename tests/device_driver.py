@@ -137,7 +137,7 @@ class DeviceDriver:
 
 @contextmanager
 def device_driver(name: str, node: RealNode) -> Iterator[DeviceDriver]:
-    """A driver that the kubelet knows, until it is left."""
+    """Yield a driver that the kubelet knows, until it is left."""
     driver = DeviceDriver(name, node)
     driver.endpoint.parent.mkdir(parents=True, exist_ok=True)
     registry = node.state / "plugins_registry" / f"{name}-reg.sock"
@@ -171,7 +171,7 @@ def _served(socket: Path, service: grpc.GenericRpcHandler) -> Iterator[None]:
 
 
 def _service(name: str, **methods: tuple[Any, Callable[[Any], Any]]) -> grpc.GenericRpcHandler:
-    """A service whose methods take a message and give another."""
+    """Return a service whose methods take a message and give another."""
 
     def handler(request: Any, answer: Callable[[Any], Any]) -> "grpc.RpcMethodHandler[Any, Any]":
         return grpc.unary_unary_rpc_method_handler(

@@ -108,7 +108,7 @@ class EtcdMember:
             self.process = None
 
     def pause(self) -> None:
-        """Stop the process as SIGSTOP does: connections stay open, and nobody answers."""
+        """Stop the process as SIGSTOP does: connections stay open, and are not answered."""
         assert self.process
         self.process.send_signal(signal.SIGSTOP)
 
@@ -134,7 +134,7 @@ class EtcdServers:
         return ",".join(member.client_url for member in self.members)
 
     def config(self, prefix: str = "/registry", **changes: Any) -> EtcdConfig:
-        """What `EtcdStore.open` takes."""
+        """Return what `EtcdStore.open` takes."""
         settings: dict[str, Any] = {
             "servers": parse_servers(self.urls),
             "prefix": prefix,
@@ -145,11 +145,11 @@ class EtcdServers:
         return EtcdConfig(**settings | changes)
 
     def fresh(self, **changes: Any) -> EtcdConfig:
-        """The same with a prefix of its own, as wide as the contract's keys need it."""
+        """Return the same with a prefix of its own, as wide as the contract's keys need it."""
         return self.config(f"/test-{os.getpid()}-{next(self._names)}", root="", **changes)
 
     def flags(self, prefix: str = "/registry") -> list[str]:
-        """What `mooring apiserver` takes."""
+        """Return what `mooring apiserver` takes."""
         flags = [f"--etcd-servers={self.urls}", f"--etcd-prefix={prefix}"]
         if self.authority and self.client:
             flags.append(f"--etcd-cafile={self.authority}")
@@ -185,7 +185,7 @@ class EtcdServers:
 
 
 def start_etcd(directory: Path, *, members: int = 1, tls: bool = False, flags: Sequence[str] = ()) -> EtcdServers:
-    """Start a cluster; whoever does so must `stop` it."""
+    """Start a cluster; the caller must `stop` it."""
     scheme = "https" if tls else "http"
     ports = free_ports(3 * members)
     own = [
@@ -223,7 +223,7 @@ def start_etcd(directory: Path, *, members: int = 1, tls: bool = False, flags: S
 def etcd_cluster(
     directory: Path, *, members: int = 1, tls: bool = False, flags: Sequence[str] = ()
 ) -> Iterator[EtcdServers]:
-    """A cluster for the time of a `with`."""
+    """Yield a cluster for the time of a `with`."""
     servers = start_etcd(directory, members=members, tls=tls, flags=flags)
     try:
         yield servers

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def eventually(question: Callable[[], T], seconds: float = 20.0) -> T:
-    """The first true answer to a question that is asked again and again, but rests longer than it works."""
+    """Return the first true answer to a question that is asked again and again, but rests longer than it works."""
     deadline = time.monotonic() + seconds
     asked = time.monotonic()
     while not (answer := question()):
@@ -19,7 +19,7 @@ def eventually(question: Callable[[], T], seconds: float = 20.0) -> T:
 
 
 def never(question: Callable[[], object], seconds: float = 1.5) -> None:
-    """A question has no true answer for a while."""
+    """Assert that a condition stays false for a while."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         answer = question()

@@ -46,7 +46,7 @@ class Place:
         return ".".join(name + ("[]" if many else "") for name, many in self.steps)
 
     def filled(self, example: Tree, count: int, word: Callable[[int], str]) -> Tree:
-        """An example of the kind with so many entries here, whose words are `word` of their number."""
+        """Return an example of the kind with so many entries here, whose words are `word` of their number."""
         entries: Any
         if self.is_map:
             entries = {word(number) or f"k{number}": made(self.item, number, word) for number in range(count)}
@@ -91,7 +91,7 @@ def _below(cls: type[msgspec.Struct], steps: tuple[tuple[str, bool], ...], seen:
 
 
 def bare(annotation: Any) -> Any:
-    """A type without its annotations and without None."""
+    """Return a type without its annotations and without None."""
     if get_origin(annotation) is Annotated:
         return bare(get_args(annotation)[0])
     if get_origin(annotation) in {Union, UnionType}:
@@ -100,7 +100,7 @@ def bare(annotation: Any) -> Any:
 
 
 def made(annotation: Any, number: int, word: Callable[[int], str], depth: int = 0) -> Any:
-    """A value of a type, in JSON."""
+    """Return a value of a type, in JSON."""
     kind = bare(annotation)
     origin, arguments = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):

@@ -1,6 +1,6 @@
-"""Ports that nobody else takes: for servers that tests start again where they were, or whose port is said beforehand.
+"""Ports that no other process takes, for servers that tests restart, or whose port is known beforehand.
 
-They are below those that the system gives to connections and to whoever listens on port 0, and every process of a test
+They are below those that the system gives to connections and to servers on port 0, and every process of a test
 run has ports of its own: so a port stays free while its server is down.
 """
 
@@ -14,7 +14,7 @@ _numbers = itertools.count(random.randrange(_EACH))
 
 
 def free_port() -> int:
-    """A port on which nobody listens, never the same one."""
+    """Return a port that is free, never the same one."""
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PROCESSES
     while True:
         port = _FIRST + process * _EACH + next(_numbers) % _EACH

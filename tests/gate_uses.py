@@ -26,7 +26,7 @@ class Use:
     """What the scheduler says when nothing matches."""
 
     def node(self, name: str) -> dict[str, Any]:
-        """The node `now` or `later`."""
+        """Return the node `now` or `later`."""
         value = self.values[name == "later"]
         metadata: dict[str, Any] = {"name": name, "annotations": {"simulation.mooring.dev/node": "true"}}
         spec: dict[str, Any] = {}

@@ -56,7 +56,7 @@ async def got(server: ApiServer, path: str) -> Json:
 
 
 def nameless(value: Any, namespaces: tuple[str, ...]) -> Any:
-    """An answer without what no two objects have in common."""
+    """Return an answer without what no two objects have in common."""
     if isinstance(value, dict):
         return {name: nameless(each, namespaces) for name, each in value.items() if name not in _OWN}
     if isinstance(value, str):
@@ -69,7 +69,7 @@ def namespace(name: str) -> Json:
 
 
 def moved(place: str, write: Json) -> Json:
-    """A write in another namespace."""
+    """Return a write in another namespace."""
     text = json.dumps(write).replace("namespaces/default/", f"namespaces/{place}/")
     found: Json = json.loads(text.replace('"namespace": "default"', f'"namespace": "{place}"'))
     return found
@@ -84,7 +84,7 @@ async def make_namespaces(server: ApiServer, *names: str) -> None:
 
 
 async def allow(server: ApiServer, *rules: Json) -> None:
-    """Give somebody the right to groups of writes, and these."""
+    """Grant the user WRITER the right to batches, and these rights."""
     group = "/apis/rbac.authorization.k8s.io/v1"
     role = {"metadata": {"name": "some"}, "rules": [{"verbs": ["post"], "nonResourceURLs": ["/writes"]}, *rules]}
     subject = {"kind": "User", "name": "somebody", "apiGroup": "rbac.authorization.k8s.io"}

@@ -79,7 +79,7 @@ class HaCluster:
 def ha_cluster(
     folder: Path, *, members: int = 1, servers: int = 2, flags: Sequence[str] = (), at_first: Sequence[str] = ()
 ) -> Iterator[tuple[HaCluster, Crew]]:
-    """A cluster whose API servers are ready, and a crew for it that has not begun.
+    """Yield a cluster whose API servers are ready, and a crew for it that has not begun.
 
     The servers always have `flags`, and those of `at_first` until they are started again.
     """

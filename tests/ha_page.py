@@ -27,12 +27,12 @@ _DEATH = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  
 
 
 def blocks(language: str) -> list[str]:
-    """The code of the page in a language."""
+    """Return the code of the page in a language."""
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def units() -> dict[str, list[str]]:
-    """The command of each unit on the page, as it is written there."""
+    """Return the command of each unit on the page, as it is written there."""
     found = {}
     for text in blocks("ini"):
         name = re.search(r"^# /etc/systemd/system/(\S+)\.service$", text, flags=re.MULTILINE)
@@ -59,7 +59,7 @@ class Cluster:
     processes: dict[tuple[str, str], subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def command(self, machine: str, unit: str) -> list[str]:
-        """What the unit runs on a machine."""
+        """Return what the unit runs on a machine."""
         return [self._here(machine, part) for part in units()[unit]]
 
     def _here(self, machine: str, text: str) -> str:

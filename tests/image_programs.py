@@ -31,7 +31,7 @@ def write_programs(images: Path, folder: Path) -> Path:
 
 
 def _unpacked(archive: Path, root: Path) -> Iterator[dict[str, Any]]:
-    """The programs that an image is."""
+    """Yield the programs that an image is."""
     with tarfile.open(archive) as image:
         found = json.loads(_member(image, "manifest.json"))[0]
         settings = json.loads(_member(image, found["Config"]))["config"]

@@ -36,7 +36,7 @@ _KUBELET = {"port": 10250, "clusterDomain": "cluster.local", "maxPods": 200, "re
 
 
 def missing() -> str:
-    """What is not here for it; empty when all is."""
+    """Return what is not here for it; empty when all is."""
     if found := real_node.missing():
         return found
     return "" if _program("kube-proxy").is_file() else f"{os.environ['MOORING_REAL']} has no kube-proxy"
@@ -60,7 +60,7 @@ Beside = Callable[[JoinedNodes], AbstractContextManager[None]]
 def joined_nodes(
     folder: Path, numbers: Sequence[int], *flags: str, beside: Beside | None = None
 ) -> Iterator[JoinedNodes]:
-    """A control plane and nodes that are Ready, called real-1 and so on; `beside` starts before nodes join."""
+    """Yield a control plane and nodes that are Ready, called real-1 and so on; `beside` starts before nodes join."""
     with ExitStack() as stack:
         networks = [stack.enter_context(node_network(number)) for number in numbers]
         names = [network.machine for network in networks]
@@ -86,7 +86,7 @@ def joined_nodes(
 
 
 def _cgroups(name: str) -> dict[str, Any]:
-    """A place of its own among the cgroups, of version 1: kubelets take away what they do not know."""
+    """Return a place of its own among the cgroups, of version 1: kubelets take away what they do not know."""
     own = [each / name for each in Path("/sys/fs/cgroup").iterdir() if (each / "tasks").exists()]
     for place in own:
         place.mkdir(exist_ok=True)
@@ -125,7 +125,7 @@ def _give_rights_to_proxies(cluster: JoinedNodes) -> None:
 
 
 def _kubeconfig(cluster: JoinedNodes, network: NodeNetwork, account: str) -> Path:
-    """A kubeconfig for use in a node's network, with a token of a service account."""
+    """Return a kubeconfig for use in a node's network, with a token of a service account."""
     own = Kubectl(cluster.kubectl.kubeconfig, "kube-system")
     if f"serviceaccount/{account}\n" not in own("get", "serviceaccounts", "-o", "name"):
         own("create", "serviceaccount", account)

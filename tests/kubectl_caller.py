@@ -20,7 +20,7 @@ class Kubectl:
     namespace: str = "default"
 
     def __call__(self, *words: str, stdin: str = "", code: int | None = 0) -> str:
-        """What a command prints, to either stream; it must end with `code` (None: any)."""
+        """Return what a command prints, to either stream; it must end with `code` (None: any)."""
         done = self.run(*words, stdin=stdin)
         printed = done.stdout + done.stderr
         assert code is None or done.returncode == code, f"kubectl {' '.join(words)}: {printed}"
@@ -36,7 +36,7 @@ class Kubectl:
         )
 
     def shell(self, script: str) -> str:
-        """A line for the shell as a manual has it, with `kubectl` in it."""
+        """Return a line for the shell as a manual has it, with `kubectl` in it."""
         assert KUBECTL is not None
         environment = {
             **os.environ,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a client asked for and was told. A write that nobody heard of again ends never, and may have been done."""
+    """Hold a client's request and its answer. A write without an answer never ends, and may have been done."""
 
     began: float
     ended: float
@@ -19,7 +19,7 @@ class Operation:
     value: int
     """What was read, or written."""
     succeeded: bool | None
-    """None: the client was not told."""
+    """None: the client got no answer."""
 
 
 def is_linearizable(history: Sequence[Operation], first: int) -> bool:
@@ -44,7 +44,7 @@ def is_linearizable(history: Sequence[Operation], first: int) -> bool:
 
 
 def _after(operation: Operation, value: int) -> list[int]:
-    """What the register may hold after an operation that found a value; nothing if it cannot have been its turn."""
+    """Return what the register may hold after an operation that found a value; nothing if it is impossible."""
     if operation.expected is None:
         return [value] if operation.value == value else []
     fits = operation.expected == value

@@ -47,7 +47,7 @@ class LiveCluster:
     async def dashboard(
         self, user: UserInfo = ADMIN, *, allow_changes: bool = False, namespace: str = "default"
     ) -> AsyncIterator[Caller]:
-        """What a user sees."""
+        """Yield what a user sees."""
         access = Access(
             origin="the test",
             settings=Settings(),
@@ -61,7 +61,7 @@ class LiveCluster:
             yield Caller(App(watching, gate), watching)
 
     async def user_with(self, *rules: PolicyRule, name: str = "jane", namespace: str = "") -> UserInfo:
-        """Somebody with these rights, in the whole cluster or in one namespace, and no others."""
+        """Create a user with these rights alone, in the whole cluster or in one namespace."""
         role, binding = (Role, RoleBinding) if namespace else (ClusterRole, ClusterRoleBinding)
         made: Any = role(rules=list(rules))
         made.metadata.name, made.metadata.namespace = f"{name}-may", namespace
@@ -76,7 +76,7 @@ class LiveCluster:
 
 
 def may(verbs: str, resources: str, group: str = "") -> PolicyRule:
-    """A rule; words are parted by spaces."""
+    """Return a rule; words are parted by spaces."""
     return PolicyRule(verbs=verbs.split(), resources=resources.split(), api_groups=[group])
 
 

@@ -101,7 +101,7 @@ def affine(pod: Pod, node: Node) -> bool:
 
 
 def named_nodes(pod: Pod) -> set[str] | None:
-    """The nodes that a pod names, when all its terms do."""
+    """Return the nodes that a pod names, when all its terms do."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
     names: set[str] = set()
@@ -637,7 +637,7 @@ def made(tree: dict[str, Any], kind: type[T]) -> T:
 
 
 class Twins:
-    """The engine and the naive world, changed alike."""
+    """Apply every change to both the engine and the naive scheduler."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -665,7 +665,7 @@ class Twins:
         self.engine.put(pod)
 
     def move_pod(self) -> None:
-        """The same pod with other labels, another state, or assumed somewhere before it is bound there."""
+        """Give a pod other labels or another state, or assume it on a node before it is bound there."""
         if not self.naive.pods:
             return
         pod = self.random.lot.choice(list(self.naive.pods.values()))

@@ -75,9 +75,8 @@ def node_network(number: int) -> Iterator[NodeNetwork]:
 
 
 def _name_servers() -> list[str]:
-    """The machine's, which nobody reaches from there: a kubelet that looks up its name is told so at once.
-
-    Else it waits for twenty seconds, after which it has given up its CSINode and never gets Ready.
+    """Return the machine's, which cannot be reached from there: a kubelet that looks up its name fails at once. Else it
+    waits for twenty seconds, after which it has given up its CSINode and never gets Ready.
     """
     text = Path("/etc/resolv.conf").read_text()
     return re.findall(r"^nameserver\s+([\d.]+)$", text, re.MULTILINE)

@@ -19,7 +19,7 @@ _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-
 
 
 def chromium() -> str | None:
-    """A browser for the tests of the dashboard: MOORING_CHROMIUM, or one on the PATH."""
+    """Return a browser for the tests of the dashboard: MOORING_CHROMIUM, or one on the PATH."""
     named = os.environ.get("MOORING_CHROMIUM")
     return named or next((found for name in _BROWSERS if (found := shutil.which(name))), None)
 
@@ -31,7 +31,7 @@ def prometheus(name: str) -> str | None:
 
 
 def absent() -> list[str]:
-    """What is not there, for the summary of a run."""
+    """Return what is not there, for the summary of a run."""
     found = []
     if not list(CEL_SPEC.glob("*.json")):
         found.append("the CEL project's own tests (MOORING_CONFORMANCE)")

@@ -25,7 +25,7 @@ def config_map(name: str = "x", **data: str) -> Tree:
 
 
 def validating(name: str, *expressions: str, actions: tuple[str, ...] = ("Deny",), **spec: Any) -> list[Tree]:
-    """A policy and its binding."""
+    """Return a policy and its binding."""
     bound: Tree = {key: spec.pop(key) for key in ("paramRef", "matchResources") if key in spec}
     said: Tree = {"matchConstraints": rules(), "validations": [{"expression": each} for each in expressions], **spec}
     policy = {"apiVersion": API, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": said}
@@ -34,7 +34,7 @@ def validating(name: str, *expressions: str, actions: tuple[str, ...] = ("Deny",
 
 
 def mutating(name: str, *expressions: str, **spec: Any) -> list[Tree]:
-    """A policy that applies configurations, and its binding."""
+    """Return a policy that applies configurations, and its binding."""
     mutations = [
         {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": each}} for each in expressions
     ]

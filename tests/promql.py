@@ -50,7 +50,7 @@ class _Series(NamedTuple):
 
 
 def evaluate(query: str, scrapes: Scrapes) -> Vector:
-    """The vector that a query gives at the last scrape; a name stands in no label."""
+    """Return the vector that a query gives at the last scrape; a name stands in no label."""
     found = _Evaluation(query, scrapes)
     value = found.comparison()
     found.expect("")

@@ -17,7 +17,7 @@ def quota(hard: Mapping[str, str], name: str = "q") -> Tree:
 
 
 def asking(name: str, cpu: str) -> Tree:
-    """A pod that asks for some cpu."""
+    """Return a pod that asks for some cpu."""
     container = {"name": "c", "image": "img", "resources": {"requests": {"cpu": cpu}}}
     return pod(name, containers=[container])
 
@@ -35,7 +35,7 @@ async def counting(*servers: ApiCaller) -> AsyncIterator[None]:
 
 
 async def counted(api: ApiCaller, name: str = "q") -> Tree:
-    """What is used of a quota, once somebody has counted."""
+    """Return the usage of a quota, once it was counted."""
     async with asyncio.timeout(10):
         while True:
             found = (await api.get(f"{QUOTAS}/{name}")).body

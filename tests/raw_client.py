@@ -28,21 +28,21 @@ class RawClient:
         self._writer.transport.abort()
 
     async def request(self, method: str, path: str, body: Any = None, media_type: str = "") -> tuple[int, Any]:
-        """The code and the decoded body of an answer; raises OSError or EOFError when the connection breaks."""
+        """Return the code and the decoded body of an answer; raises OSError or EOFError when the connection breaks."""
         await self._send(method, path, body, media_type)
         code, headers = await self._head()
         data = await self._body(headers)
         return code, json.loads(data) if data else None
 
     async def status(self, path: str) -> int:
-        """The code of an answer whose body does not matter."""
+        """Return the code of an answer whose body does not matter."""
         await self._send("GET", path, None, "")
         code, headers = await self._head()
         await self._body(headers)
         return code
 
     async def watch(self, path: str) -> AsyncIterator[dict[str, Any]]:
-        """The events of a watch, until it ends or breaks."""
+        """Yield the events of a watch, until it ends or breaks."""
         await self._send("GET", path, None, "")
         code, _ = await self._head()
         assert code == 200, code

@@ -27,7 +27,7 @@ current-context: x
 
 
 def missing() -> str:
-    """What is not there for it; empty when all is."""
+    """Return what is not there for it; empty when all is."""
     folder = os.environ.get("MOORING_REAL")
     if not folder:
         return "MOORING_REAL does not name a folder with binaries of Kubernetes"
@@ -39,7 +39,7 @@ def missing() -> str:
 
 @contextmanager
 def real_cluster(folder: Path, *, pod_watch_lag: float = 0.0) -> Iterator[Kubectl]:
-    """A control plane that answers; kube-controller-manager learns of pods `pod_watch_lag` seconds late."""
+    """Yield a control plane that answers; kube-controller-manager learns of pods `pod_watch_lag` seconds late."""
     with ExitStack() as stack:
         kubectl = stack.enter_context(real_server(folder))
         own = ["--leader-elect=false", "--secure-port=0", "--kube-api-qps=1000", "--kube-api-burst=2000"]

@@ -70,7 +70,7 @@ _KUBELET: dict[str, Any] = {
 
 
 def missing() -> str:
-    """What a real node needs and is not here; empty when all is."""
+    """Return what a real node needs and is not here; empty when all is."""
     folder = os.environ.get("MOORING_REAL", "")
     if not folder:
         return "MOORING_REAL names no folder with Kubernetes' binaries"
@@ -132,7 +132,7 @@ class RealNode:
 
 @contextmanager
 def real_node(folder: Path, kubeconfig: Path, name: str, setup: Setup | None = None) -> Iterator[RealNode]:
-    """A node that joins by itself. Its containers end with it."""
+    """Yield a node that joins by itself. Its containers end with it."""
     setup = setup or Setup()
     with _containerd(folder / "containerd", setup) as socket:
         command = [*setup.enter, str(Path(os.environ["MOORING_REAL"]) / "kubelet")]
@@ -147,7 +147,7 @@ def real_node(folder: Path, kubeconfig: Path, name: str, setup: Setup | None = N
 
 
 def _join(joined: Path, kubeconfig: Path, name: str, socket: Path, setup: Setup) -> list[str]:
-    """The flags of the kubelet, as the command printed them, with its state in a folder of this test."""
+    """Return the flags of the kubelet, as the command printed them, with its state in a folder of this test."""
     command = [sys.executable, "-m", "mooring", "join-config", name, "--kubeconfig", str(kubeconfig)]
     command += ["--output", str(joined), "--runtime-endpoint", f"unix://{socket}"]
     if setup.network:
@@ -212,7 +212,7 @@ def _ctr(socket: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _write_image(path: Path) -> None:
-    """An image whose one layer is busybox with some of its names, in the form that `docker save` writes."""
+    """Write an image whose one layer is busybox with some of its names, in the form of `docker save`."""
     layer = io.BytesIO()
     busybox = Path(shutil.which("busybox") or "").read_bytes()
     with tarfile.open(fileobj=layer, mode="w") as tar:

@@ -53,7 +53,7 @@ PLAYED = {story.folder for story in STORIES} | {GPU_CLAIMS, ERROR_BUDGET, CAUTIO
 
 
 def all_of(folder: str, *files: str) -> list[dict[str, Any]]:
-    """The objects of an example."""
+    """Return the objects of an example."""
     return [tree for name in files or ("nodes", "story") for tree in documents(EXAMPLES / folder / f"{name}.yaml")]
 
 
@@ -67,7 +67,7 @@ def pod_of(story: Story) -> dict[str, Any]:
 
 
 def runnable_pod(tree: dict[str, Any]) -> dict[str, Any]:
-    """A pod, or what a workload would make of its template, with the image that is here and no wish but for claims."""
+    """Return a pod, or a workload's pod template as one, with a local image and no requests except claims."""
     template = copy.deepcopy(tree if tree["kind"] == "Pod" else tree["spec"]["template"])
     spec = {"terminationGracePeriodSeconds": 0, **template["spec"]}
     spec.pop("hostUsers", None)  # which Debian's containerd is too old for, as its story says

@@ -43,7 +43,7 @@ class Case:
 
 
 def cases(newer: str) -> list[Case]:
-    """What a release brought."""
+    """Return what a release brought."""
     found = []
     for text in (FOLDER / f"{newer}.yaml").read_text().split("\n---\n"):
         said = re.findall(r"^# down: (\S+) (\S+)$", text, re.MULTILINE)

@@ -63,7 +63,7 @@ class RunningCluster:
             self.parts[name].wait_until_ready()
 
     def restart(self, name: str, *flags: str) -> None:
-        """Start a component anew with other flags. The server finds what it has stored."""
+        """Restart a component with other flags. The server finds what it has stored."""
         if name != SERVER:
             self.parts.pop(name).stop()
             self.start(name, flags=flags)
@@ -94,7 +94,7 @@ class RunningCluster:
 
 @contextmanager
 def running_cluster(data_dir: Path, *flags: str) -> Iterator[RunningCluster]:
-    """A control plane whose components all have the same flags; it is stopped at the end."""
+    """Yield a control plane whose components all have the same flags; it is stopped at the end."""
     cluster = RunningCluster(start_server(data_dir, *flags))
     try:
         cluster.start(*PARTS, flags=flags)

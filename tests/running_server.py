@@ -48,7 +48,7 @@ class RunningServer:
         return parts.hostname, parts.port
 
     def tls(self) -> ssl.SSLContext:
-        """A context with the administrator's certificate."""
+        """Return a context with the administrator's certificate."""
         config = yaml.safe_load(self.kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
@@ -61,7 +61,7 @@ class RunningServer:
         return context
 
     def pause(self) -> None:
-        """Stop the server as a debugger does: its connections stay open, and nobody answers."""
+        """Stop the server as a debugger does: its connections stay open, and are not answered."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -113,7 +113,7 @@ def start_server(data_dir: Path, *flags: str) -> RunningServer:
 
 @contextmanager
 def running_server(data_dir: Path, *flags: str) -> Iterator[RunningServer]:
-    """A server that is stopped at the end."""
+    """Yield a server that is stopped at the end."""
     server = start_server(data_dir, *flags)
     try:
         yield server

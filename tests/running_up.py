@@ -80,7 +80,7 @@ def running_up(*flags: str) -> Iterator[RunningUp]:
 
 
 async def until(condition: Callable[[], Awaitable[T | None]], seconds: float = _SECONDS) -> T:
-    """What a condition gives once it gives something."""
+    """Return what a condition gives once it gives something."""
     deadline = time.monotonic() + seconds
     while True:
         found = await condition()

@@ -18,7 +18,7 @@ def node(
     labels: dict[str, str] | None = None,
     **more_labels: str,
 ) -> Node:
-    """A node that is ready, with labels by keyword or as a dict, and taints as (key, value, effect)."""
+    """Return a node that is ready, with labels by keyword or as a dict, and taints as (key, value, effect)."""
     amounts = {"cpu": cpu, "memory": "16Gi", "pods": str(pods)}
     tree = {
         "metadata": {
@@ -44,7 +44,7 @@ def pod(
     uid: str = "",
     **spec: Any,
 ) -> Pod:
-    """A pod with one container; `on` is its node, further keywords are fields of its spec in camelCase."""
+    """Return a pod with one container; `on` is its node, further keywords are fields of its spec in camelCase."""
     tree = {
         "metadata": {
             "name": name,
@@ -65,6 +65,6 @@ def pod(
 
 
 def needs_kernel(than: str) -> dict[str, Any]:
-    """Required node affinity: a newer `kernel` label than this version."""
+    """Return required node affinity: a newer `kernel` label than this version."""
     terms = [{"matchExpressions": [{"key": "kernel", "operator": "SemverGt", "values": [than]}]}]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}

@@ -161,7 +161,7 @@ class Rig:
 
 @asynccontextmanager
 async def rig(folder: Path, emulation: str | None = None, runtime: Mapping[str, bool] = NOTHING) -> AsyncIterator[Rig]:
-    """A server, perhaps of an older version than its clients, with what `--runtime-config` says."""
+    """Yield a server, perhaps of an older version than its clients, with what `--runtime-config` says."""
     component = resolve(emulation=emulation) if emulation else COMPONENT
     config = ServerConfig(data_dir=folder, component=component, runtime_config=runtime, ephemeral=True)
     async with await ApiServer.open(config) as server:

@@ -4,7 +4,7 @@
         config = webhook.client_config("/deny-message")
         webhook.reviews          # what was asked, oldest first
 
-It runs in a thread of its own, so that scripts, tests of coroutines and real API servers can use it alike. `ANSWERS` is
+It runs in a thread of its own, so that scripts, tests of coroutines and real API servers can all use it. `ANSWERS` is
 what each path answers.
 """
 
@@ -41,18 +41,18 @@ Answer = Callable[[Tree], "Tree | Reply"]
 
 
 def review(request: Tree, response: Tree, **other: Any) -> Tree:
-    """An AdmissionReview with a response to a request."""
+    """Return an AdmissionReview with a response to a request."""
     answer = {"apiVersion": request["apiVersion"], "kind": "AdmissionReview"}
     return {**answer, "response": {"uid": request["request"]["uid"], **response}, **other}
 
 
 def says(**response: Any) -> Answer:
-    """Always the same response."""
+    """Return a handler that always gives the same response."""
     return lambda request: review(request, response)
 
 
 def patches(*operations: Tree, text: str = "", **response: Any) -> Answer:
-    """Allows, with a patch."""
+    """Return a handler that allows, with a patch."""
     patch = base64.b64encode((text or json.dumps(operations)).encode()).decode()
     return says(**{"allowed": True, "patchType": "JSONPatch", "patch": patch, **response})
 
@@ -74,7 +74,7 @@ def add(path: str, value: Any) -> Tree:
 
 
 def _counting(request: Tree) -> Tree:
-    """Adds a letter to what the object's data says, each time it is asked."""
+    """Add a letter to what the object's data says, each time it is asked."""
     before = (request["request"]["object"].get("data") or {}).get("count", "")
     return patches(add("/data/count", before + "x"))(request)  # type: ignore[return-value] # it is a tree
 
@@ -204,15 +204,15 @@ class ScriptedWebhook:
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def client_config(self, path: str) -> Tree:
-        """The `clientConfig` that reaches a path."""
+        """Return the `clientConfig` that reaches a path."""
         return {"url": f"https://127.0.0.1:{self.port}{path}", "caBundle": self.authority}
 
     def named(self, recorded: str) -> str:
-        """A recorded text with this webhook's address and authority."""
+        """Return a recorded text with this webhook's address and authority."""
         return recorded.replace(PLACE, f"127.0.0.1:{self.port}").replace(AUTHORITY, self.authority)
 
     def unnamed(self, text: str) -> str:
-        """A text as it is recorded: without what only this webhook has."""
+        """Return a text as it is recorded: without what only this webhook has."""
         return text.replace(f"127.0.0.1:{self.port}", PLACE).replace(self.authority, AUTHORITY)
 
     def __enter__(self) -> Self:

@@ -29,7 +29,7 @@ Answer = Callable[[Asked, asyncio.StreamReader, asyncio.StreamWriter], Awaitable
 
 
 def text(body: str, status: str = "200 OK") -> Answer:
-    """An answer with a body."""
+    """Return an answer with a body."""
 
     async def answer(_: Asked, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())

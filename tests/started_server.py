@@ -39,7 +39,7 @@ class Start:
     kinds: tuple[Kind, ...] = KINDS
 
     def component(self) -> Component:
-        """Raises what the command would print."""
+        """Raise what the command would print."""
         return component.resolve(
             gates=self.gates, emulation=self.emulation, min_compatibility=self.min_compatibility, known=self.known
         )
@@ -79,7 +79,7 @@ class Started:
         return changed
 
     async def stored(self, key: str) -> dict[str, Any]:
-        """What lies in the store."""
+        """Return what lies in the store."""
         found = await self.plane.server.store.get(key)
         assert found is not None
         value: dict[str, Any] = json.loads(found.value)
@@ -101,7 +101,7 @@ async def started(
     controllers: bool = True,
     etcd: EtcdConfig | None = None,
 ) -> AsyncIterator[Started]:
-    """A server that listens, with scheduler and controllers started as `workers` says, if it does."""
+    """Yield a server that listens, with scheduler and controllers started as `workers` says, if it does."""
     config = ServerConfig(
         data_dir=folder,
         component=start.component(),

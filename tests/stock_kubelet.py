@@ -3,7 +3,7 @@
     kubelet = StockKubelet(api, "node-1", release="1.36")
     assert await kubelet.admit() == {"web": "", "misplaced": "NodeAffinity"}
 
-It calls as its node's user, lists the pods that are bound to the node, judges those that it has not seen (required node
+It calls as its node's user, lists the pods that are bound to the node, admits those that it has not seen (required node
 affinity, NoExecute taints, the node affinity of their volumes), and writes their status as a strategic merge patch, as
 kubelets do. A word that stock Kubernetes does not know fails the test: a kubelet would drop it and decide otherwise.
 """
@@ -17,7 +17,7 @@ RELEASES = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 
 
 class StockKubelet:
-    """The kubelet of one node. It remembers which pods it has judged, until it is made anew, as if restarted."""
+    """Stand in for the kubelet of one node. It remembers the pods that it has admitted; a new instance is a restart."""
 
     def __init__(self, api: ApiCaller, name: str, release: str = "1.37", *, comparisons: bool = False) -> None:
         assert release in RELEASES
@@ -28,7 +28,7 @@ class StockKubelet:
         self._seen: set[str] = set()
 
     async def admit(self) -> dict[str, str]:
-        """The pods that have come, by name, with the reason for which each was refused; empty for those that run."""
+        """Admit the new pods; return by name the reason of each refusal, empty for pods that run."""
         found = await self._api.get(f"/api/v1/pods?fieldSelector=spec.nodeName={self._name}")
         assert found.code == 200, found.message
         verdicts: dict[str, str] = {}

@@ -36,7 +36,7 @@ def tolerates(toleration: Json, taint: Json, comparisons: bool = False) -> bool:
 
 
 def untolerated(taints: Iterable[Json], tolerations: Iterable[Json], effect: str, comparisons: bool = False) -> Any:
-    """The first taint with the effect that nothing tolerates; None when there is none."""
+    """Return the first taint with the effect that nothing tolerates; None when there is none."""
     tolerations = list(tolerations)
     for taint in taints:
         if taint["effect"] == effect and not any(tolerates(entry, taint, comparisons) for entry in tolerations):

@@ -38,12 +38,12 @@ class Story:
         self.kubectl("taint", "node", node, taint, "--overwrite")
 
     def runs(self, pod: str, *, on: str) -> None:
-        """A pod comes to run on a node."""
+        """Wait until a pod runs on a node."""
         self.kubectl("wait", "--for=jsonpath={.status.phase}=Running", _TIMEOUT, f"pod/{pod}")
         assert self.node_of(pod) == on
 
     def waits(self, pod: str, *reasons: str) -> None:
-        """The scheduler finds no node for a pod, and says why."""
+        """Wait until the scheduler finds no node for a pod, and check the reason."""
         self.kubectl("wait", "--for=condition=PodScheduled=false", _TIMEOUT, f"pod/{pod}")
         assert self.node_of(pod) == ""
         said = self.reason_of(pod)
@@ -62,12 +62,12 @@ class Story:
         return said
 
     def pods(self, selector: str) -> list[dict[str, Any]]:
-        """The pods that a label selects, without those that somebody has deleted."""
+        """Return the pods that a label selects, without terminating ones."""
         found = self.kubectl.get("pods", "-l", selector)["items"]
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     def refused(self, *changes: dict[str, Any]) -> str:
-        """What kubectl prints when objects are not accepted."""
+        """Return what kubectl prints when objects are not accepted."""
         return self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(changes), code=1)
 
 

@@ -2,7 +2,7 @@
 
 async with TcpProxy("127.0.0.1", 2379) as proxy:
     store = await EtcdStore.open(config_with(proxy.address))
-    proxy.hold_answers = True       # requests arrive, and nobody hears of it
+    proxy.hold_answers = True       # requests arrive, and are not answered
     proxy.cut()                     # connections break
 """
 
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 
 class TcpProxy:
-    """Forwards connections for as long as nobody tells it otherwise."""
+    """Forward connections unless its attributes hold or cut them."""
 
     def __init__(self, url: str) -> None:
         self.target = url

@@ -32,12 +32,12 @@ class Step:
 
 
 def steps(page: Path) -> list[Step]:
-    """What a page says to type."""
+    """Return what a page says to type."""
     return _typed(page.read_text())
 
 
 def steps_by_section(page: Path) -> dict[str, list[Step]]:
-    """The same by heading, of those under which there is something to type."""
+    """Return the same by heading, of those under which there is something to type."""
     sections = re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", page.read_text(), re.MULTILINE)
     return {heading: found for heading, text in sections if (found := _typed(text))}
 
@@ -96,7 +96,7 @@ def _is_shown(line: str, printed: str) -> bool:
 
 @contextmanager
 def console(folder: Path) -> Iterator[Console]:
-    """A shell in a folder that has the repository's examples; all that it started ends with it."""
+    """Yield a shell in a folder that has the repository's examples; all that it started ends with it."""
     (folder / "examples").symlink_to(ROOT / "examples")
     environment = {
         **os.environ,
@@ -122,7 +122,7 @@ def console(folder: Path) -> Iterator[Console]:
         yield shell
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)  # its own session: nobody else is in it
+            os.killpg(process.pid, signal.SIGTERM)  # a session of its own
         assert process.stdin
         with suppress(BrokenPipeError):
             process.stdin.close()

@@ -25,7 +25,7 @@ _contexts: dict[Path, ssl.SSLContext] = {}
 
 
 def _tls(server: RunningServer) -> ssl.SSLContext:
-    """A context for each server: making one costs more than a handshake."""
+    """Return a context for each server: making one costs more than a handshake."""
     if server.data_dir not in _contexts:
         _contexts[server.data_dir] = server.tls()
     return _contexts[server.data_dir]
@@ -52,7 +52,7 @@ class UpgradedClient:
         headers: Mapping[str, str] | None = None,
         early: bytes = b"",
     ) -> Self:
-        """Send a request, with bytes right behind it, and read the head of the answer."""
+        """Send a request, directly followed by bytes, and read the head of the response."""
         host, port = server.address
         reader, writer = await asyncio.open_connection(host, port, ssl=_tls(server), limit=2**16)
         client = cls(reader, writer)
@@ -97,7 +97,7 @@ class UpgradedClient:
         await self.writer.drain()
 
     async def message(self) -> tuple[int, bytes] | None:
-        """The next message with something in it: its channel and the rest; None at the end."""
+        """Return the next message with something in it: its channel and the rest; None at the end."""
         async with asyncio.timeout(_SECONDS):
             while True:
                 for event in self._frames.events():
@@ -117,7 +117,7 @@ class UpgradedClient:
                 self._frames.receive_data(data)
 
     async def conversation(self) -> tuple[dict[int, bytes], Any]:
-        """What came on each channel, and the Status at the end."""
+        """Return what came on each channel, and the Status at the end."""
         found: dict[int, bytes] = {}
         while message := await self.message():
             channel, data = message

@@ -49,7 +49,7 @@ class WorkerProcess:
         self._wait_for(" ready: ", seconds)
 
     def wait_until_it_stands_by(self) -> None:
-        """It takes part in the election. Needs a page of health."""
+        """Wait until the process takes part in the election. It needs a health page."""
         self._wait_for("Health and metrics are at", _PATIENCE)
 
     def _wait_for(self, words: str, seconds: float) -> None:

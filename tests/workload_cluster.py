@@ -200,7 +200,7 @@ def template(app: str = "web", image: str = "nginx:1", **spec: Any) -> Tree:
 
 
 def workload(app: str = "web", replicas: int = 3, image: str = "nginx:1", **spec: Any) -> Tree:
-    """The spec of a ReplicaSet, Deployment or StatefulSet."""
+    """Return the spec of a ReplicaSet, Deployment or StatefulSet."""
     return {
         "replicas": replicas,
         "selector": {"matchLabels": {"app": app}},

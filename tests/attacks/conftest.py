@@ -17,5 +17,5 @@ async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
 
 @pytest.fixture
 def call(server: ApiServer) -> Caller:
-    """The administrator."""
+    """Return the administrator."""
     return Caller(server.app, ADMIN)

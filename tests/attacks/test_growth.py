@@ -46,7 +46,7 @@ KINDS = _kinds()
 
 @pytest.fixture(autouse=True)
 def _no_memo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pods that look alike are judged each time: a memo would hide the work, and cannot read watched texts.
+    """Identical pods are evaluated each time: a cache would hide the work, and cannot read watched texts.
 
     Ids are made by the hundred, and a refusal writes out a hundred causes and some differences: both is limited work
     that would look like growth here.
@@ -88,7 +88,7 @@ def test_admission_grows_no_faster_when_everything_is_long(kind: Kind, fields: l
 
 
 def _long(kind: Kind, fields: list[Place], word: Callable[[int], str], number: int) -> Any:
-    """An example of a kind with so many entries in some fields."""
+    """Return an example of a kind with so many entries in some fields."""
     tree: dict[str, Any] = {"metadata": {"name": "x"}, **(POD if kind.kind == "Pod" else EXAMPLES[kind.kind][1])}
     for place in fields:
         tree = place.filled(tree, number, word)
@@ -96,7 +96,7 @@ def _long(kind: Kind, fields: list[Place], word: Callable[[int], str], number: i
 
 
 def _bends(work: Admission, kind: Kind, make: Callable[[int], Any]) -> Iterator[str]:
-    """What grows faster than its object. For three sizes, each twice the last, linear work has equal slopes."""
+    """Yield what grows faster than its object. For three sizes, each twice the last, linear work has equal slopes."""
     work(kind, make, 4 * FEW)()  # fills caches
     small, middle, large = (count(work(kind, make, FEW * times)) for times in (1, 2, 4))
     for name in ("calls", "comparisons"):

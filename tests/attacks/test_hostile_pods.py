@@ -1,4 +1,4 @@
-"""Pods that ask for many resources, or for such as nobody has: right answers, and nothing grows with the asking."""
+"""Pods that ask for many or unknown resources get right answers, and no state grows with them."""
 
 import pytest
 from hypothesis import given, settings
@@ -110,7 +110,7 @@ AMOUNTS = st.dictionaries(st.sampled_from(names(40)), st.integers(1, 3), max_siz
 def test_verdicts_are_those_of_plain_arithmetic(
     cluster: list[tuple[dict[str, int], dict[str, int]]], wanted: dict[str, int], few_sets: bool
 ) -> None:
-    """Also when pods come one after the other, and when codes have to begin anew all the time."""
+    """Also for pods one after the other, when the codes are assigned again and again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(node_resources_fit, "_MANY_SETS", 1 if few_sets else 1 << 14)
         engine = Engine()

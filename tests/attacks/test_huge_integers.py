@@ -165,7 +165,7 @@ MANIFESTS: dict[type[Resource], list[Json]] = {
 
 
 def variants(tree: Any) -> Iterator[Any]:
-    """The tree with one integer, or one time, at an extreme."""
+    """Yield the tree with one integer, or one time, at an extreme."""
     if isinstance(tree, bool) or tree is None:
         return
     if isinstance(tree, int):

@@ -1,4 +1,4 @@
-"""A write whose answer was lost is told as what it was: one compare-and-swap is never acknowledged to two clients."""
+"""The outcome of a write whose answer was lost is reported truly: no compare-and-swap is acknowledged twice."""
 
 import asyncio
 import math

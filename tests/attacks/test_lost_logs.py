@@ -39,7 +39,7 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory whose server was killed after its last acknowledged write."""
+    """Return a data directory whose server was killed after its last acknowledged write."""
     directory = tmp_path_factory.mktemp("killed")
     done = subprocess.run([sys.executable, "-c", _WRITER, str(directory)], check=False)
     assert done.returncode == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""Policies tell nobody what they may not read: parameters are for those alone who may read them."""
+"""Policies disclose parameters only to users who may read them."""
 
 from dataclasses import dataclass
 from typing import Any

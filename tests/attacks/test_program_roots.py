@@ -22,7 +22,7 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """An image whose programs are the machine's, a volume, and a folder of the machine that is neither."""
+    """Yield an image whose programs are the machine's, a volume, and a folder of the machine that is neither."""
     for name in ("image/usr", "volume", "other", "machine"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("bin", "lib", "lib64"):

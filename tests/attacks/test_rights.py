@@ -1,4 +1,4 @@
-"""Nobody gains a right that nobody gave them: by labels, by ways of writing, by how questions are remembered."""
+"""No user gains rights that were not granted: by labels, by spellings, or by cached decisions."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -33,7 +33,7 @@ def pod(name: str, *scripts: str, namespace: str = "default", **spec: Any) -> Po
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Steps that were taken."""
+    """Return steps that were taken."""
     taken: list[int] = []
     take = machine.Budget.take
 

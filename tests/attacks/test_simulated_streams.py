@@ -39,7 +39,7 @@ def pod(annotations: dict[str, str] | None = None, **spec: Any) -> Pod:
 
 
 def repeated(line: str) -> logs.Log:
-    """A log of very many equal lines."""
+    """Return a log of very many equal lines."""
     return logs.by_rule(Run(START, None, 0), LogRule((line,), 0.01, repeat=True))
 
 

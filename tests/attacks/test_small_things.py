@@ -82,7 +82,7 @@ async def test_the_status_of_a_deployment_does_not_change_its_labels(call: Calle
 
 
 async def test_slow_headers_are_cut_off_at_once(tmp_path: Path) -> None:
-    """Whoever is slow does not answer when TLS says goodbye either, for which a server would wait half a minute."""
+    """A slow client does not answer the end of TLS either, for which a server would wait half a minute."""
     async with running(tmp_path, limits=Limits(header_seconds=0.3)) as server:
         await server.listen()
         host, port = server.url.removeprefix("https://").rsplit(":", 1)

@@ -63,7 +63,7 @@ async def settled(requests: list[Unfinished]) -> list[int]:
 
 
 async def others_are_served(server: ApiServer) -> bool:
-    """An administrator, a node, the scheduler and another user, each with a write."""
+    """Return an administrator, a node, the scheduler and another user, each with a write."""
     call = Caller(server.app, ADMIN)
     node = call.as_user("system:node:n1", "system:nodes")
     lease = {"metadata": {"name": "n1"}, "spec": {"holderIdentity": "n1"}}

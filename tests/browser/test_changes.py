@@ -1,4 +1,4 @@
-"""Changes of the cluster by clicking: each is shown with its command, and made only when somebody confirms it."""
+"""Changes of the cluster by clicking: each is shown with its command, and made only when the user confirms it."""
 
 import re
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.req("D.1")
 
 @pytest.fixture(scope="module")
 def changeable(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A dashboard with `--allow-changes` of a live cluster."""
+    """Return a dashboard with `--allow-changes` of a live cluster."""
     connect = connecting(tmp_path_factory.mktemp("changes"), shop())
     return servers.start(Access(origin="the test", settings=Settings(), connect=connect, allow_changes=True))
 

@@ -1,4 +1,4 @@
-"""Requests recorded from Kubernetes' API server, judged by admission alone, read from this repository's copy."""
+"""Requests recorded from Kubernetes' API server, admitted without a server."""
 
 import argparse
 import json
@@ -49,7 +49,7 @@ def test_what_needs_a_server_is_left_out_by_name(result: Result) -> None:
 
 
 def recorded(tmp_path: Path, change: Any, name: str = "tol-000") -> str:
-    """A file with one of the recorded cases, after a change."""
+    """Return a file with one of the recorded cases, after a change."""
     case = next(case for case in map(json.loads, DATA.read_text().splitlines()) if case["id"] == name)
     change(case)
     file = tmp_path / "changed.jsonl"

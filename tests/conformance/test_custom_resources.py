@@ -23,7 +23,7 @@ def plane() -> Iterator[RunningControlPlane]:
 
 
 def answer_of(plane: RunningControlPlane, case: api.Case) -> api.Answer:
-    """What the server says to a recorded request."""
+    """Return what the server says to a recorded request."""
     body = b"" if case.body is None else json.dumps(case.body).encode()
     query = parse_qsl(case.query)
     call = plane.client.raw(case.method, case.path, query=query, body=body, content_type=case.content_type)

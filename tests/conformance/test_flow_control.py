@@ -17,7 +17,7 @@ Tree = dict[str, Any]
 
 
 def said(code: int, body: Tree) -> Tree:
-    """An answer without what is not the same twice."""
+    """Return an answer without what is not the same twice."""
     if body.get("kind") == "Status":
         return {"code": code, "message": body["message"], "causes": body["details"].get("causes")}
     meta = {key: body["metadata"].get(key) for key in ("name", "annotations", "generation")}
@@ -27,7 +27,7 @@ def said(code: int, body: Tree) -> Tree:
 
 
 async def answered(call: Caller, case: Tree, wanted: Tree) -> Tree:
-    """The answer to a request; reads are repeated until the server has done what it does by itself."""
+    """Return the answer to a request; reads are repeated until the server has done what it does by itself."""
     tries = 100 if case["method"] == "GET" else 1
     content_type = case.get("content_type", "application/json")
     while True:

@@ -18,7 +18,7 @@ Tree = dict[str, Any]
 
 
 def said(code: int, body: Tree) -> Tree:
-    """Of an answer, what quotas have a say in. Names that were made up are not the same twice."""
+    """Return the part of an answer that depends on quotas. Generated names differ from run to run."""
     if body.get("kind") == "Status" and code >= 400:
         words = body["message"].split('"')
         if len(words) > 1 and words[1].startswith(MADE_UP):
@@ -28,7 +28,7 @@ def said(code: int, body: Tree) -> Tree:
 
 
 async def answered(call: Caller, case: Tree, wanted: Tree) -> Tree:
-    """The answer to a request; one that may take a moment to settle is asked for again and again."""
+    """Return the answer to a request; one that may take a moment to settle is asked for again and again."""
     query = f"?{case['query']}" if case.get("query") else ""
     content_type = case.get("content_type", "application/json")
     tries = 100 if case.get("settles") else 1

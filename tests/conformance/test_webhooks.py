@@ -35,7 +35,7 @@ def plane() -> Iterator[RunningControlPlane]:
 
 
 def ask(plane: RunningControlPlane, case: Tree) -> Tree:
-    """What the server says to a request, in the form of a recorded answer."""
+    """Return what the server says to a request, in the form of a recorded answer."""
     body = b"" if case["body"] is None else json.dumps(case["body"]).encode()
     path, _, query = case["path"].partition("?")
     given = parse_qsl(case["query"] or query)
@@ -49,7 +49,7 @@ def ask(plane: RunningControlPlane, case: Tree) -> Tree:
 
 
 def shown(answer: Tree) -> Tree:
-    """What of an answer is compared."""
+    """Return what of an answer is compared."""
     body = answer["body"]
     if body.get("kind") == "Status":
         details = body.get("details") or {}
@@ -63,7 +63,7 @@ def shown(answer: Tree) -> Tree:
 
 
 def as_far_as_recorded(wanted: Tree, got: Tree) -> Tree:
-    """An answer without the words in which Go's libraries would have told it."""
+    """Return an answer without the texts of Go's libraries."""
     if "message" not in wanted or "message" not in got:
         return got
     return {**got, "message": got["message"][: len(wanted["message"])]} if wanted["message"].endswith(": ") else got
@@ -96,7 +96,7 @@ def test_configurations_are_validated_as_recorded(webhook: ScriptedWebhook, plan
 
 
 def reported(reviews: list[Tree]) -> list[Tree]:
-    """What of reviews is compared: all but what stands in objects, whose names and versions count."""
+    """Return what of reviews is compared: all but what stands in objects, whose names and versions count."""
     found = []
     for review in reviews:
         request = {key: value for key, value in review["request"].items() if key not in ("uid", "userInfo")}
@@ -104,7 +104,7 @@ def reported(reviews: list[Tree]) -> list[Tree]:
             request[name] = _outline(request.get(name))
         request["name"] = re.sub("made-.*", "made-", request.get("name", ""))
         found.append({**review, "request": request})
-    return sorted(found, key=lambda each: json.dumps(each, sort_keys=True))  # those that judge are asked at once
+    return sorted(found, key=lambda each: json.dumps(each, sort_keys=True))  # validating webhooks are called at once
 
 
 def _outline(obj: Tree | None) -> Any:

@@ -70,7 +70,7 @@ _VERSIONS = {
 
 @dataclass
 class Attempt:
-    """One attempt of kube-scheduler, as its log tells it."""
+    """Hold one attempt of kube-scheduler, as its log has it."""
 
     pod: str
     scores: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -226,7 +226,7 @@ class Comparison:
                 self._real.request("PATCH", f"{operation.path}/status", {"status": operation.tree["status"]}, _PATCH)
 
     def _settle(self) -> Attempts:
-        """Wait until the scheduler is quiet; return what its log tells."""
+        """Wait until the scheduler is quiet; return the attempts in its log."""
         attempts, last = Attempts(), time.monotonic()
         deadline = last + _SETTLE_SECONDS
         while (now := time.monotonic()) < deadline and (now - last < _QUIET_SECONDS or not attempts.is_idle):

@@ -33,7 +33,7 @@ def kubectl(server: RunningServer) -> Iterator[Kubectl]:
 
 @pytest.fixture(autouse=True)
 def _close_sockets_of_the_official_client(request: pytest.FixtureRequest) -> Iterator[None]:
-    """It leaves them to the garbage collector, whose warning would fail whichever test comes later."""
+    """Close sockets that the client leaves to the garbage collector, whose warning would fail a later test."""
     yield
     if hasattr(request.module, "official"):
         with warnings.catch_warnings():

@@ -34,7 +34,7 @@ def audit(plane: RunningControlPlane, *words: str) -> Result:
 
 
 def workloads() -> list[Tree]:
-    """A Deployment for each way to use a feature, a CronJob and a DaemonSet."""
+    """Return a Deployment for each way to use a feature, a CronJob and a DaemonSet."""
     found = [use.deployment(f"use-{index}") for index, use in enumerate(USES)]
     template = found[0]["spec"]["template"]
     daemon: Tree = {
@@ -54,7 +54,7 @@ def workloads() -> list[Tree]:
 
 
 def nodes() -> list[Tree]:
-    """A node for each use, with its taint or label."""
+    """Return a node for each use, with its taint or label."""
     made = []
     for index, use in enumerate(USES):
         tree = use.node("now")

@@ -23,7 +23,7 @@ needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl 
 
 @contextmanager
 def begun(folder: Path) -> Iterator[Console]:
-    """A shell in which the cluster of the first section runs."""
+    """Yield a shell in which the cluster of the first section runs."""
     with console(folder) as shell:
         for step in SECTIONS[FIRST]:
             shell.type(step)

@@ -194,7 +194,7 @@ class Release:
         return done.stdout
 
     def _state(self) -> str:
-        """What runs, and the last lines that it logged."""
+        """Return what runs, and the last lines that it logged."""
         own = Kubectl(self.kubectl.kubeconfig, NAMESPACE)
         logs = (own("logs", f"deployment/mooring-{part}", "--tail=5", code=None) for part in PARTS)
         return "\n".join((own("get", "pods"), own("get", "events"), *logs))
@@ -206,7 +206,7 @@ class Release:
         return self.helm(verb, "mooring", CHART, *given, *renderer, "--wait", "--timeout", "90s")
 
     def bundles(self) -> set[str]:
-        """The authorities that webhooks trust."""
+        """Return the authorities that webhooks trust."""
         kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
         found = self.kubectl.get(kinds)["items"]
         return {hook["clientConfig"].get("caBundle", "") for each in found for hook in each["webhooks"]}

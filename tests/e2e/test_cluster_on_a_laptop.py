@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.req("S.5"), pytest.mark.skipif(KUBECTL is None, reason
 
 
 def listed(*nodes: Any) -> str:
-    """What `kubectl get nodes -o json` prints."""
+    """Return what `kubectl get nodes -o json` prints."""
     items = [
         {
             "apiVersion": "v1",

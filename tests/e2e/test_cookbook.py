@@ -71,7 +71,7 @@ def mooring() -> Iterator[Kubectl]:
 
 @pytest.fixture(scope="module")
 def stock() -> Iterator[Kubectl]:
-    """A control plane that knows none of the operators, with the bridge."""
+    """Yield a control plane that knows none of the operators, with the bridge."""
     with running_up("--ephemeral", "--single-process", "--nodes", "0", "--feature-gates", STOCK) as plane:
         command = [sys.executable, "-m", "mooring", "bridge", "--kubeconfig", str(plane.kubeconfig), "--port", "-1"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as bridge:

@@ -25,7 +25,7 @@ def kubectl(plane: RunningUp) -> Kubectl:
 
 
 def pod(name: str, node: str, *tolerations: dict[str, Any], **annotations: str) -> dict[str, Any]:
-    """A pod that is put on a node by hand, so that only the controllers matter."""
+    """Return a pod that is put on a node by hand, so that only the controllers matter."""
     metadata = {
         "name": name,
         "annotations": {f"simulation.mooring.dev/{key}": value for key, value in annotations.items()},

@@ -216,7 +216,7 @@ def delete(kubectl: Kubectl, subject: str) -> None:
 
 
 def waiting(plane: RunningUp, subject: str) -> dict[str, Any]:
-    """The explanation, once controllers and scheduler have seen what it is about."""
+    """Return the explanation, once controllers and scheduler have seen what it is about."""
     found: dict[str, Any] = {}
 
     def is_waiting() -> bool:

@@ -34,7 +34,7 @@ def _fetch(url: str) -> str:
 
 @contextmanager
 def exporting(kubeconfig: Path) -> Iterator[str]:
-    """The address of an exporter that has measured."""
+    """Yield the address of an exporter that has measured."""
     port = free_port()
     command = [sys.executable, "-m", "mooring", "exporter", "--kubeconfig", str(kubeconfig), "--port", str(port)]
     with subprocess.Popen([*command, "--interval", "200ms"]) as process:
@@ -114,7 +114,7 @@ def test_metrics_follow_a_live_cluster_and_alerts_fire_and_resolve(tmp_path: Pat
 
 
 def _rule_test(name: str, series: str, values: str, moments: dict[str, bool]) -> dict[str, Any]:
-    """A test for promtool: whether the alert fires at each moment."""
+    """Return a test for promtool: whether the alert fires at each moment."""
     return {
         "name": name,
         "interval": "1m",

@@ -103,7 +103,7 @@ def test_the_certificates_and_units_of_the_page_make_a_cluster(tmp_path: Path) -
 
 
 def certified_names(url: str, authority: Path) -> list[str]:
-    """The addresses that a server's certificate is good for."""
+    """Return the addresses that a server's certificate is good for."""
     host, _, port = url.removeprefix("https://").partition(":")
     context = ssl.create_default_context(cafile=str(authority))
     with (

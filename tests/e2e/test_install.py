@@ -47,7 +47,7 @@ def _build(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release, built once for all processes that run tests."""
+    """Return a release, built once for all processes that run tests."""
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with (base / "dist.lock").open("w") as lock:
@@ -210,7 +210,7 @@ def test_make_up_names_the_python_that_it_needs_before_it_does_anything(tmp_path
 
 
 def _instructions() -> list[tuple[str, str]]:
-    """The instructions of the Dockerfile, with continued lines joined."""
+    """Return the instructions of the Dockerfile, with continued lines joined."""
     text = (ROOT / "deploy" / "Dockerfile").read_text().replace("\\\n", "")
     lines = (line.split(None, 1) for line in text.splitlines() if line.strip() and not line.startswith("#"))
     return [(name, rest) for name, rest in lines]

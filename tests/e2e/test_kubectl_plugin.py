@@ -72,7 +72,7 @@ def test_kubectl_completes_the_plugin(words: list[str], expected: list[str], dir
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cluster with two namespaces whose pods do not run, in a kubeconfig with a second context that leads nowhere."""
+    """Yield the kubeconfig of a cluster with pending pods in two namespaces, and a context without a server."""
     with running_up("--ephemeral", "--single-process", "--nodes", "2") as plane:
         tree = yaml.safe_load(plane.kubeconfig.read_text())
         nowhere = {"name": "nowhere", "cluster": {"server": "https://127.0.0.1:1"}}

@@ -81,7 +81,7 @@ VERSIONS = [
 
 @pytest.fixture(scope="module")
 def queried(server: RunningServer) -> Kubectl:
-    """A namespace with all the pods."""
+    """Return a namespace with all the pods."""
     if KUBECTL is None:
         pytest.skip("there is no kubectl on this machine")
     kubectl = Kubectl(server.kubeconfig, "queries")

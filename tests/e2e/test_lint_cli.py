@@ -26,7 +26,7 @@ WARNING = POD + ", tolerations: [{expression: 'false'}]}\n"
 
 
 def commands(page: str) -> list[tuple[str, str]]:
-    """The commands on a page, and what they print."""
+    """Return the commands on a page, and what they print."""
     blocks = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     return [found for block in blocks for found in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)]
 
@@ -36,7 +36,7 @@ def lint(*arguments: str, stdin: str | bytes | None = None) -> Result:
 
 
 def printed(command: str) -> str:
-    """What a command of a page prints on standard output."""
+    """Return what a command of a page prints on standard output."""
     words = shlex.split(command)
     if words[:2] == ["mooring", "lint"]:
         return lint(*words[2:]).stdout
@@ -45,7 +45,7 @@ def printed(command: str) -> str:
 
 @pytest.fixture
 def page_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files of the page, in the current directory."""
+    """Return the files of the page, in the current directory."""
     for name, text in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", PAGE, re.DOTALL):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -66,7 +66,7 @@ def test_every_rule_has_a_section_with_an_example(rule: Rule) -> None:
     assert PAGE.count(title) == 1
     section = re.split(r"\n##+ ", PAGE.split(title)[1])[0]
     assert " ".join(section.split()).startswith(rule.about)
-    if rule is not INTERNAL:  # nobody can write a manifest that Mooring is known to fail on
+    if rule is not INTERNAL:  # no manifest is known that makes Mooring fail
         assert f" {rule.id} " in section
 
 

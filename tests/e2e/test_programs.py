@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.req("S.4"), pytest.mark.skipif(KUBECTL is None, reason
 
 
 def programs(folder: Path) -> Path:
-    """The example's file, with a shell beside the webhook."""
+    """Return the example's file, with a shell beside the webhook."""
     shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
     file = folder / "programs.yaml"
     tree = yaml.safe_load(file.read_text())

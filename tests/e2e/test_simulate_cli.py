@@ -36,14 +36,14 @@ def simulate(*arguments: str, stdin: str | None = None) -> Result:
 
 @pytest.fixture
 def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the examples, in the current directory."""
+    """Return a copy of the examples, in the current directory."""
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def printed(command: str) -> tuple[str, int]:
-    """What a command of the page prints: those that go through a pipe to `head` and `tail`, as they would."""
+    """Return what a command of the page prints: those that go through a pipe to `head` and `tail`, as they would."""
     call, _, pipe = command.partition(" | ")
     words = shlex.split(call)
     if words[:2] != ["mooring", "simulate"]:
@@ -314,7 +314,7 @@ def test_five_thousand_nodes_take_seconds_and_little_memory() -> None:
 
 
 def _recorded() -> list[dict[str, object]]:
-    """What a Kubernetes server has answered to those who created something, as a dump would show it."""
+    """Return what a Kubernetes server answered to creates, as a dump would show it."""
     found = []
     for line in RECORDED.read_text().splitlines():
         body = json.loads(line)["response"].get("body")

@@ -1,4 +1,4 @@
-"""What is wrong with a flag or a file is said in a sentence that tells what to do, and `mooring up` ends."""
+"""A mistake in a flag or a file ends `mooring up` with a sentence that says what to do."""
 
 import fcntl
 import os

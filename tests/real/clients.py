@@ -54,7 +54,7 @@ class Result(NamedTuple):
 
 
 def results_of(suite: str, report: Path) -> Iterator[Result]:
-    """The tests of a report that pytest has written with `--junit-xml`."""
+    """Yield the tests of a report that pytest has written with `--junit-xml`."""
     for case in ET.parse(report).iter("testcase"):
         ended, message = "passed", ""
         for child in case:
@@ -66,7 +66,7 @@ def results_of(suite: str, report: Path) -> Iterator[Result]:
 
 
 def _plain(message: str) -> str:
-    """The first words of why a test failed, without what depends on the machine."""
+    """Return the first words of why a test failed, without what depends on the machine."""
     return re.sub(r"\s+", " ", re.sub(r"(?:/[\w.+-]+){2,}/|0x[0-9a-f]+", "", message)).strip()[:_WORDS]
 
 
@@ -96,7 +96,7 @@ def run(folder: Path, name: str, port: int) -> list[Result]:
 
 @contextmanager
 def _control_plane(data: Path, port: int) -> Iterator[dict[str, str]]:
-    """A control plane; the environment in which tests find it."""
+    """Yield a control plane; the environment in which tests find it."""
     kubeconfig = data / "admin.kubeconfig"
     command = [sys.executable, "-m", "mooring", "up", "--nodes", "3", "--data-dir", str(data), "--port", str(port)]
     with (data / "up.log").open("w") as log:

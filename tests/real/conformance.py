@@ -46,7 +46,7 @@ class Result(NamedTuple):
 
 
 def results_of(report: Iterable[dict[str, Any]]) -> Iterator[Result]:
-    """The conformance tests of a ginkgo report that were run."""
+    """Yield the conformance tests of a ginkgo report that were run."""
     for suite in report:
         for spec in suite.get("SpecReports") or ():
             labels = {*(spec.get("LeafNodeLabels") or ()), *_container_labels(spec)}
@@ -64,12 +64,12 @@ def _container_labels(spec: dict[str, Any]) -> Iterator[str]:
 
 
 def _plain(name: str) -> str:
-    """A test's name without its marks."""
+    """Return a test's name without its marks."""
     return re.sub(r"\s+", " ", re.sub(r"\[[^\]]*\]", "", name)).strip()
 
 
 def _message(spec: dict[str, Any]) -> str:
-    """The first words of why it failed, without what depends on the machine."""
+    """Return the first words of why it failed, without what depends on the machine."""
     message = re.sub(r"--[a-z-]+=\S+ ?|(?:/[\w.+-]+)+/", "", (spec.get("Failure") or {}).get("Message", ""))
     return re.sub(r"\s+", " ", message).strip()[:_WORDS]
 
@@ -118,7 +118,7 @@ def run(binaries: Path, arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def _cluster(binaries: Path, home: Path, arguments: argparse.Namespace) -> Iterator[Path]:
-    """A control plane with nodes; its kubeconfig."""
+    """Yield a control plane with nodes; its kubeconfig."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
     if arguments.real_nodes:
         from joined_nodes import joined_nodes  # which only a test's process has among its modules

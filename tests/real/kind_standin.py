@@ -23,7 +23,7 @@ class GivenCluster(cluster.KindCluster):  # type: ignore[misc] # pytest-kind is 
         """There is nothing to do."""
 
     def delete(self) -> None:
-        """It is not ours."""
+        """Do nothing: the cluster is not ours."""
 
 
 cluster.KindCluster = GivenCluster

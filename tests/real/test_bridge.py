@@ -31,7 +31,7 @@ _ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 @contextmanager
 def bridged(folder: Path, *, pod_watch_lag: float = 0.0) -> Iterator[Kubectl]:
-    """A cluster with the shipped webhooks, by URL, and a bridge that is ready."""
+    """Yield a cluster with the shipped webhooks, by URL, and a bridge that is ready."""
     with real_cluster.real_cluster(folder, pod_watch_lag=pod_watch_lag) as admin:
         port = free_port()
         for configuration in yaml.safe_load_all(SHIPPED.read_text()):

@@ -47,7 +47,7 @@ _WAITING = {
 
 
 def _node(kubectl: Kubectl, number: int) -> None:
-    """A node without a kubelet that says that it is ready, one in two with a taint."""
+    """Create a node that claims to be ready without a kubelet, every second one with a taint."""
     name = f"node-{number}"
     labels = {"topology.kubernetes.io/zone": f"zone-{number % 2}", "kernel": f"6.{number}.0"}
     kubectl(
@@ -72,7 +72,7 @@ class Shown:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """A cluster with four nodes, three pods that have one and one that waits, and its dashboard."""
+    """Yield a cluster with four nodes, three pods that have one and one that waits, and its dashboard."""
     with real_cluster.real_cluster(tmp_path_factory.mktemp("real")) as kubectl:
         for number in range(4):
             _node(kubectl, number)

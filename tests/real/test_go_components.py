@@ -67,7 +67,7 @@ NOT_ABOUT_THE_API = re.compile(
 """What is filtered out of error lines, and why: it is about the machine or the component. Every other line counts.
 
 With kube-apiserver and etcd in Mooring's place, 41 rollouts in two minutes left 178 lines about informers that were
-behind, and kubelets complained alike about a Node that is not registered yet.
+behind, and kubelets complained, too, about a Node that is not registered yet.
 """
 
 
@@ -116,7 +116,7 @@ def complaints(*logs: Path) -> list[str]:
 
 
 def since_registered(log: str) -> list[str]:
-    """A kubelet that joins asks for its Node, and with a node's rights, before it has either: on any cluster."""
+    """Return a kubelet that joins asks for its Node, and with a node's rights, before it has either: on any cluster."""
     return log.partition("Successfully registered node")[2].splitlines() or log.splitlines()
 
 
@@ -152,7 +152,7 @@ def test_a_deployment_rolls_under_kubernetes_own_components(tmp_path: Path) -> N
 
 @pytest.mark.skipif(bool(joined_nodes.missing()), reason=f"no real node: {joined_nodes.missing()}")
 def test_a_deployment_rolls_on_a_real_node_with_a_real_proxy(tmp_path: Path) -> None:
-    """The Service's address answers in the end: kube-proxy has understood what the API told it."""
+    """The Service's address answers in the end: kube-proxy has understood what the API sent."""
     logs = tmp_path / "logs"
     logs.mkdir()
 

@@ -1,7 +1,7 @@
 """Manifests of operators, and what charts were rendered to, that others publish give no false alarms.
 
 MOORING_MANIFESTS names a folder with checked-out manifests, in a folder for each project. docs/decisions/api-history.md
-has the projects, commits and folders that were read. What is found there was judged by hand, and is true.
+has the projects, commits and folders that were read. What is found there was checked by hand, and is true.
 """
 
 import os
@@ -35,7 +35,7 @@ APP_ARMOR = {  # which has been a field since 1.30
     f"R025 apps/v1 DaemonSet spec.template.metadata.annotations[container.apparmor.security.beta.kubernetes.io/{name}]"
     for name in ("apply-sysctl-overwrites", "cilium-agent", "clean-cilium-state", "install-cni", "mount-cgroup")
 }
-ALPHA = {each.replace("R001", "R023") for each in GONE if "alpha" in each}  # which 1.36 can be told to serve
+ALPHA = {each.replace("R001", "R023") for each in GONE if "alpha" in each}  # which 1.36 can be configured to serve
 NEWER = {  # written for releases that have them
     "R020 rbac.authorization.k8s.io/v1 ClusterRole rules[].resources",
     "R001 admissionregistration.k8s.io/v1 MutatingAdmissionPolicy apiVersion",

@@ -33,7 +33,7 @@ def documents() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 async def create(api: CustomApi, obj: dict[str, Any]) -> str:
-    """What is wrong with a custom object of a kind that is served, under a name of ours; empty if nothing is."""
+    """Return what is wrong with a custom object of a kind that is served, under a name of ours; empty if nothing is."""
     kind = api.scheme.kind(obj["apiVersion"], obj["kind"])
     if kind is None or not kind.custom:
         return ""

@@ -1,6 +1,6 @@
 """The stories with devices on a real node: a driver beside an unmodified kubelet prepares what the scheduler allocated.
 
-They need what `test_real_node.py` needs. Which file a device is in the container is told to the container runtime in a
+They need what `test_real_node.py` needs. The device's file in the container is passed to the container runtime in a
 form (CDI) that containerd reads from 1.7 on: that test needs one in the folder `containerd` of MOORING_REAL.
 """
 
@@ -47,7 +47,7 @@ def node(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @contextmanager
 def stage(kubectl: Kubectl, node: RealNode, driver: str) -> Iterator[tuple[Story, DeviceDriver]]:
-    """A namespace of its own and a driver, without which the kubelet could not end the pods in it."""
+    """Yield a namespace of its own and a driver, without which the kubelet could not end the pods in it."""
     with device_driver(driver, node) as running:
         kubectl("create", "namespace", "devices")
         yield Story(Kubectl(kubectl.kubeconfig, "devices")), running
@@ -144,7 +144,7 @@ def test_a_taint_of_the_driver_evicts_when_its_value_drops(kubectl: Kubectl, nod
 
 
 def age(driver: DeviceDriver, tree: dict[str, Any], hours: str) -> None:
-    """The driver says how many hours are left of its first device, also to pods that run."""
+    """Publish how many hours are left of the driver's first device, also to pods that run."""
     tree["spec"]["pool"]["generation"] += 1
     tree["spec"]["devices"][0]["taints"][0] |= {"value": hours, "effect": "NoExecute"}
     driver.publish(tree)

@@ -43,7 +43,7 @@ def node(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def volumes(tmp_path: Path, kubectl: Kubectl) -> Iterator[Any]:
-    """Creates the volumes of a story, as folders of this machine, and takes them away again."""
+    """Create the volumes of a story, as folders of this machine, and takes them away again."""
     made: list[dict[str, Any]] = []
 
     def create(story: Story) -> None:

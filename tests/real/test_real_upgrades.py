@@ -27,7 +27,7 @@ BESIDE_OTHERS = Setup(kubelet={"port": 20252})
 
 @contextmanager
 def control_plane(folder: Path, port: int, *flags: str) -> Iterator[Story]:
-    """The same data at the same address, with other flags."""
+    """Yield the same data at the same address, with other flags."""
     always = ("--data-dir", str(folder), "--port", str(port), "--nodes", "0", "--without", "nodes")
     with running_up(*always, *flags) as plane:
         yield Story(Kubectl(plane.kubeconfig))
@@ -46,7 +46,7 @@ def is_ready(story: Story, name: str) -> None:
 
 
 def containers(story: Story) -> list[str]:
-    """The containers that a Deployment's pods run in, by their ids in containerd."""
+    """Return the containers that a Deployment's pods run in, by their ids in containerd."""
     path = "jsonpath={range .items[*]}{.status.containerStatuses[0].containerID}{'\\n'}{end}"
     return sorted(story.kubectl("get", "pods", "-l", "app=web", "-o", path).split())
 

@@ -27,7 +27,7 @@ ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 @contextmanager
 def recording(kubectl: Kubectl, path: Path, *options: str) -> Iterator[None]:
-    """Somebody records, until Ctrl-C."""
+    """Record until Ctrl-C."""
     command = [sys.executable, "-m", "mooring", "record", str(path), "--kubeconfig", str(kubectl.kubeconfig), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:

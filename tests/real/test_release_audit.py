@@ -106,7 +106,7 @@ def test_nothing_is_lost_of_what_a_server_fills_in_itself(tmp_path: Path) -> Non
 
 
 def alarms(kubectl: Kubectl, version: str) -> list[Any]:
-    """What an audit of the live server says, apart from infos."""
+    """Return what an audit of the live server says, apart from infos."""
     words = ["audit", "--kubeconfig", str(kubectl.kubeconfig), "--to-version", version, "-o", "json"]
     found = json.loads(CliRunner().invoke(mooring, words).stdout)
     assert found["objects"] > 100

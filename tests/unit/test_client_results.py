@@ -1,4 +1,4 @@
-"""What is kept of client libraries' own tests: a line for each test, and a page that tells of every failure why."""
+"""What is kept of client libraries' own tests: a line for each test, and a page with the reason of every failure."""
 
 import importlib.util
 import sys

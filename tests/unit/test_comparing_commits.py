@@ -1,4 +1,4 @@
-"""`python -m benchmarks compare`: what goes wrong is told, and no checkout is left behind."""
+"""`python -m benchmarks compare`: errors are reported, and no checkout is left over."""
 
 import subprocess
 from pathlib import Path

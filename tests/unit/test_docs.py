@@ -65,14 +65,14 @@ def test_a_page_of_the_site_has_no_dead_link(page: Path) -> None:
 
 
 def headings(page: Path) -> set[str]:
-    """The anchors of a page, as the site makes them."""
+    """Return the anchors of a page, as the site makes them."""
     lines = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
     plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", line).lower() for line in lines)
     return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", line).strip()) for line in plain}
 
 
 def commands_on(page: Path) -> Iterator[list[str]]:
-    """The calls of `mooring` in blocks of code, word by word, up to what belongs to the shell."""
+    """Yield the calls of `mooring` in blocks of code, word by word, up to what belongs to the shell."""
     for block in re.findall(r"^ *```\w*\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             if line.strip().startswith("mooring "):

@@ -112,7 +112,7 @@ PLAN: dict[str, list[str]] = {
 
 
 def _classes() -> dict[str, set[str]]:
-    """The classes of tests, each with every text in it, subtests' names among them."""
+    """Return the classes of tests, each with every text in it, subtests' names among them."""
     found: dict[str, set[str]] = {}
     named = re.compile(rf"^class ({'|'.join(PLAN)})\b", re.MULTILINE)
     sources = (path.read_text() for path in TESTS.rglob("test_*.py"))

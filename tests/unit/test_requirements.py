@@ -9,7 +9,7 @@ OPEN = (TESTS / "requirements-open.txt").read_text().split()
 
 
 def _marks(source: str) -> set[str]:
-    """The arguments of every `pytest.mark.req(...)` in a source text: each worker reads all, so nothing is parsed."""
+    """Return the arguments of every `pytest.mark.req(...)` in a source; not parsed, as every worker reads all."""
     return {
         text for call in re.findall(r"pytest\.mark\.req\(([^()]*)\)", source) for text in re.findall(r'"(.*?)"', call)
     }

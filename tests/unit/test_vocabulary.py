@@ -25,7 +25,6 @@ NOT_YET_DONE = (
     "src/mooring/client",
     "src/mooring/constraints/columns",
     "src/mooring/scheduler",
-    "tests",
 )
 
 REFUSED = {

@@ -105,7 +105,7 @@ async def _write_status_once(server: ApiServer, writes: Sequence[Json]) -> list[
 
 
 def _templated(writes: Sequence[Json]) -> list[Json]:
-    """Writes as rows of templates, as our client sends them."""
+    """Write as rows of templates, as our client sends them."""
     items: dict[str, Json] = {}
     for write in writes:
         name, _, subresource = write["path"].removeprefix(_PATH).strip("/").partition("/")
@@ -220,7 +220,7 @@ async def test_the_work_of_the_server_for_what_comes_by_itself(server: ApiServer
 
 
 async def test_the_work_of_a_list_as_a_table(server: ApiServer) -> None:
-    count = 10 * _PODS  # so many that rows are told by a form
+    count = 10 * _PODS  # so many that rows are named by a pattern
     new = created()
     new["body"]["spec"]["nodeName"] = "node-1"
     writes = [started(each) for each in await _write_status_once(server, [new] * count)]

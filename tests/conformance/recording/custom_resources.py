@@ -4,7 +4,7 @@
 
 KUBECONFIG is that of a fresh kube-apiserver that takes a token (shared/real/control-plane.sh starts one). Recorded from
 v1.37. A line has the form of api/requests.jsonl, with `contentType` where a body is no JSON object. Requests are made
-in order: later ones speak of what earlier ones have made. `requests()` is all of them, for those who want to read.
+in order: later ones speak of what earlier ones have made. `requests()` returns all of them.
 """
 
 import copy
@@ -764,7 +764,7 @@ def _ruled() -> Iterator[Tree]:
 
 
 def _changes() -> Iterator[Tree]:
-    """What a change of a definition forgives."""
+    """Yield what a change of a definition forgives."""
     merge = "application/merge-patch+json"
     loose, tight = obj(spec=obj(a=TEXT, b=TEXT)), obj(spec=obj(a={"type": "string", "maxLength": 3}, b=TEXT))
     place = f"/apis/{GROUP}/v1/namespaces/default/ratchets"

@@ -20,7 +20,7 @@ def post(name: str, path: str, body: Tree) -> Tree:
 
 
 def namespace(name: str, **labels: str) -> Iterator[Tree]:
-    """A namespace with the account that its pods need, where no controller makes it."""
+    """Yield a namespace with the account that its pods need, where no controller makes it."""
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     yield post(f"namespace-{name}", "/api/v1/namespaces", body)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
@@ -166,7 +166,7 @@ SAFE: Tree = {
 
 
 def secured(context: Tree | None = None, of_pod: Tree | None = None, **spec: Any) -> Tree:
-    """A pod of two containers that `restricted` allows, but for what is added to both of them and to the pod."""
+    """Return a pod of two containers that `restricted` allows, except for what is added to them and to the pod."""
     containers = [{"name": name, "image": "i", "securityContext": {**SAFE, **(context or {})}} for name in "ab"]
     return {"containers": containers, "securityContext": of_pod or {}, **spec}
 
@@ -295,7 +295,7 @@ def templates() -> Iterator[Tree]:
             tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **body}
             yield post(f"{space}-{kind}", f"{root}/namespaces/{space}/{plural}", tree)
         if kind == "Job":
-            continue  # its selector is made up, so that it cannot be sent again
+            continue  # its selector is generated, so that it cannot be sent again
         tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "labels": {"new": "yes"}}, **body}
         path = f"{root}/namespaces/restricted/{plural}/x"
         yield {"id": f"again-{kind}", "method": "PUT", "path": path, "body": tree}

@@ -45,7 +45,7 @@ def quota(space: str, name: str, hard: Tree, **spec: Any) -> Iterator[Tree]:
 
 
 def used(space: str, *names: str, after: str) -> Iterator[Tree]:
-    """What is used of quotas once the controller has counted."""
+    """Yield what is used of quotas once the controller has counted."""
     for name in names:
         yield request(f"{space}-{name}-{after}", "GET", at(space, "resourcequotas", name), settles=SETTLED)
 

@@ -45,7 +45,7 @@ MEDIA_TYPES = (
 
 
 def accepts(kind: str) -> Iterator[str]:
-    """What to ask for a page with."""
+    """Yield what to ask for a page with."""
     yield from PLAIN
     yield from (TYPED.format(media, "v1beta1", kind) for media in MEDIA_TYPES)
     yield from (TYPED.format("application/json", version, kind) for version in ("v1", "v1alpha1"))
@@ -68,7 +68,7 @@ def requests() -> Iterator[Tree]:
 
 
 def said(content_type: str, text: str) -> Any:
-    """An answer without what is not the same twice: of text what comes first, of the rest all but times and flags."""
+    """Return the stable part of an answer: the start of a text, and everything else without times and flags."""
     if content_type.startswith("text/plain"):
         return text.splitlines()[:3]
     tree = yaml.safe_load(text)  # of which JSON is a part

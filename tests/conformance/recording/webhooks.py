@@ -6,7 +6,7 @@ KUBECONFIG is that of a fresh kube-apiserver that takes a token (shared/real/con
 v1.37. A line has the form of api/requests.jsonl, with `reviews` where webhooks were asked about all that happens;
 requests are made in order. The webhook is ``scripted_webhook.py``, whose address and authority are recorded as
 placeholders. Most webhooks are asked about the objects alone that have a label with their name, so that all of them can
-be there at once. `requests()` is all of it, for those who want to read.
+be there at once. `requests()` returns all of them.
 """
 
 import json
@@ -33,7 +33,7 @@ def place(path: str) -> Tree:
 
 
 def hook(name: str, /, **changes: Any) -> Tree:
-    """A webhook that is asked about config maps with the label of its name; None takes a field away."""
+    """Return a webhook that is asked about config maps with the label of its name; None takes a field away."""
     made = {
         "name": f"{name}.recorded.example.com",
         "clientConfig": place(f"/{name}"),
@@ -170,7 +170,7 @@ def validation() -> Iterator[Tree]:
 
 
 def updates() -> Iterator[Tree]:
-    """Updates of configurations, which need the version that they change."""
+    """Yield updates of configurations, which need the version that they change."""
     whole = configuration("Validating", "changed", hook("a", objectSelector={"matchLabels": {"webhook": "nobody"}}))
     yield post("update-create", VALIDATING, whole)
     yield change("update-without-version", "PUT", f"{VALIDATING}/changed", whole)
@@ -293,7 +293,7 @@ def calls() -> Iterator[Tree]:
     yield change("call-collection", "DELETE", f"{MAPS}?labelSelector=webhook%3Ddeletes", None)
 
 
-# -- what webhooks are told
+# -- what webhooks are sent
 
 SEEN = "/api/v1/namespaces/seen"
 PODS = f"{SEEN}/pods"
@@ -387,7 +387,7 @@ def requests() -> Iterator[Tree]:
 
 
 def reported(reviews: list[Tree]) -> list[Tree]:
-    """What webhooks were told, without what is another each time."""
+    """Return what webhooks were sent, without what differs each time."""
     found = []
     for each in reviews:
         request = each["request"]

@@ -30,7 +30,7 @@ class Installed:
     folder: Path
 
     def kubeconfig_of(self, account: str) -> Path:
-        """What kubectl of a service account would use: its token, and nothing else."""
+        """Return what kubectl of a service account would use: its token, and nothing else."""
         tree = yaml.safe_load(self.admin.kubeconfig.read_text())
         token = self.admin("create", "token", account, "-n", NAMESPACE).strip()
         for user in tree["users"]:

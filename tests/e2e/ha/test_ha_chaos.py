@@ -1,7 +1,7 @@
 """Three members of etcd, two API servers, two schedulers, two sets of controllers; each is killed, stopped, restarted.
 
-Under load, at random, several at once. Afterwards no write that was acknowledged is lost, no pod was bound twice, no
-watch had a gap or told anything twice, and every pod has a node.
+Under load, at random, several at once. Afterwards no write that was acknowledged is lost, no pod was bound twice,
+no watch had a gap or sent anything twice, and every pod has a node.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 async def _settled(seen: Rig, chaos: Chaos) -> None:
-    """Wait until all that was asked for is done, and until every watch has told of something that was done last."""
+    """Wait until all requested work is done, and until every watch has sent the last change."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while waiting := await _unscheduled(seen):
         assert time.monotonic() < deadline, f"{waiting} after {chaos.acts}"
@@ -137,7 +137,7 @@ async def _settled(seen: Rig, chaos: Chaos) -> None:
 
 
 async def _unscheduled(seen: Rig) -> str:
-    """What is still to be done; empty if nothing."""
+    """Return what is still to be done; empty if nothing."""
     pods = (await insist(lambda: seen.client.list(Pod, NAMESPACE))).items
     missing = set(seen.pods.acknowledged) - {pod.metadata.name for pod in pods}
     assert not missing, f"acknowledged, and lost: {missing}"
@@ -168,7 +168,7 @@ async def _check(seen: Rig, etcd: EtcdServers) -> None:
 
 
 def _tracebacks(folder: Path) -> list[str]:
-    """The parts that failed in a way that nobody had thought of."""
+    """Return the components that failed in an unexpected way."""
     return [log.name for log in folder.rglob("*.log") if "Traceback" in log.read_text()]
 
 

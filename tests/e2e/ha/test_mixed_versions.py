@@ -68,7 +68,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServers]:
 
 @asynccontextmanager
 async def mixed(etcd: EtcdServers, folder: Path, pair: Pair) -> AsyncIterator[tuple[Started, Started]]:
-    """The older and the newer server, on the same data."""
+    """Yield the older and the newer server, on the same data."""
     config = etcd.config(f"/registry-{folder.name}")
     old = Start(emulation=pair.old, runtime_config=BETA)
     new = Start(emulation=pair.new, min_compatibility=pair.min_compatibility, runtime_config=BETA)
@@ -166,7 +166,7 @@ async def test_the_older_one_keeps_what_only_the_newer_one_accepts(etcd: EtcdSer
 
 
 def _writable(server: Started) -> list[Kind]:
-    """The kinds with an example, in the newest version that a server serves."""
+    """Return the kinds with an example, in the newest version that a server serves."""
     found: dict[str, Kind] = {}
     for kind in server.plane.server.scheme.served:
         if kind.kind in OBJECTS and kind.stored and kind.api_version == OBJECTS[kind.kind][0]:
@@ -175,7 +175,7 @@ def _writable(server: Started) -> list[Kind]:
 
 
 def _name(kind: str, writer: str) -> str:
-    """The writer's own; some kinds have names that say what they are."""
+    """Return the writer's own; some kinds have names that say what they are."""
     match kind:
         case "IPAddress":
             return {"by-old": "192.0.2.7", "by-new": "192.0.2.8"}[writer]

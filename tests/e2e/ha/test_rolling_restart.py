@@ -1,4 +1,4 @@
-"""Both API servers are restarted, one after the other, also for an upgrade: nobody behind the balancer notices.
+"""Both API servers are restarted, one after the other, also for an upgrade: no client of the balancer notices.
 
 Clients here do not even try again: no request fails, no write is lost, and watches go on where they ended.
 """
@@ -159,7 +159,7 @@ def _start_again_and_again(kubectl: Kubectl, *words: str) -> subprocess.Popen[st
 
 
 def _seen_until(last: str, process: subprocess.Popen[str]) -> set[str]:
-    """The lines of a command that does not end by itself; it is ended."""
+    """Return the lines of a command that does not end by itself; it is ended."""
     assert process.stdout
     seen: set[str] = set()
     try:
@@ -175,7 +175,7 @@ def _seen_until(last: str, process: subprocess.Popen[str]) -> set[str]:
 
 
 def _end(process: subprocess.Popen[str]) -> str:
-    """What a command printed that ends well by itself."""
+    """Return what a command printed that ends well by itself."""
     eventually(lambda: process.poll() is not None, 30)
     printed, _ = process.communicate()
     assert process.returncode == 0, printed

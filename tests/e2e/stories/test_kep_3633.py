@@ -94,5 +94,5 @@ TENANTS = ("tenant-a", "tenant-b")
 
 
 def _one(found: Set[str]) -> Set[str]:
-    """The set when it has one member."""
+    """Return the set when it has one member."""
     return found if len(found) == 1 else frozenset()

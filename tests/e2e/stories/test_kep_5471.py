@@ -119,7 +119,7 @@ def names(story: Story, selector: str) -> list[str]:
 
 
 def only_pod(story: Story, selector: str) -> str:
-    """The name of a workload's single pod, as soon as it is there."""
+    """Return the name of a workload's single pod, as soon as it is there."""
     [name] = eventually(lambda: names(story, selector))
     return name
 

@@ -98,7 +98,7 @@ class Walk:
         return bool(status.get("readyReplicas", 0) == number)
 
     async def refusals(self, server: Started) -> set[str]:
-        """The versions of the events that tell of pods the server has refused to the Deployment."""
+        """Return the versions of the events that tell of pods the server has refused to the Deployment."""
         events: list[dict[str, Any]] = (await server.get("/api/v1/namespaces/default/events"))["items"]
         return {
             event["metadata"]["resourceVersion"]
@@ -107,7 +107,7 @@ class Walk:
         }
 
     async def is_newly_refused(self, server: Started, before: set[str]) -> bool:
-        """Whether there is a refusal that an earlier phase of the walk has not told of."""
+        """Return whether there is a refusal that no earlier phase of the walk has reported."""
         return bool(await self.refusals(server) - before)
 
     async def stays_pending(self) -> None:

@@ -28,7 +28,7 @@ FIND_NUMBERS = (
 
 
 def named(number: int, tree: dict[str, Any]) -> dict[str, Any]:
-    """The same with names of its own, so that all uses fit into one cluster."""
+    """Return the same with names of its own, so that all uses fit into one cluster."""
     text = re.sub(r"""(["'])(now|walk)\1""", rf"\1\2-{number}\1", json.dumps(tree))
     renamed: dict[str, Any] = json.loads(text)
     return renamed
@@ -42,7 +42,7 @@ def cluster(tmp_path: Path) -> Iterator[RunningCluster]:
 
 @pytest.fixture
 def kubectl(cluster: RunningCluster) -> Kubectl:
-    """A cluster in which every use has a node, a Deployment that runs there, and a pod that waits."""
+    """Return a cluster in which every use has a node, a Deployment that runs there, and a pod that waits."""
     kubectl = Kubectl(cluster.kubeconfig)
     for number, use in enumerate(USES):
         kubectl.apply(

@@ -42,7 +42,7 @@ def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def shape(kept: dict[str, Any]) -> str:
-    """The version whose shape an object in the store has; v1 and v1beta2 look alike."""
+    """Return the version in which an object is stored; v1 and v1beta2 are identical."""
     [part] = kept["spec"].get("devices", {}) if kept["kind"] == "ResourceSlice" else kept["spec"]["devices"]["requests"]
     newer = "exactly" in part or (kept["kind"] == "ResourceSlice" and "basic" not in part)
     return "v1" if newer else "v1beta1"

@@ -42,7 +42,7 @@ class Feature:
 
 
 def registered(*history: Spec) -> tuple[Gate, ...]:
-    """The gates there are, the one for label keys with another history."""
+    """Return the gates there are, the one for label keys with another history."""
     return tuple(replace(gate, history=history) if gate.name == LABEL_KEYS_IN_POD_AFFINITY else gate for gate in KNOWN)
 
 
@@ -330,7 +330,7 @@ def claim(name: str, expression: str) -> dict[str, Any]:
 
 
 async def add_device(server: Started) -> None:
-    """A node with a device, and a class for it."""
+    """Add a node with a device, and a class for it."""
     api = {"apiVersion": "resource.k8s.io/v1"}
     pool = {"name": "node", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "example.com", "nodeName": "node", "pool": pool, "devices": [{"name": "d"}]}

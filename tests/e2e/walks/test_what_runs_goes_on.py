@@ -1,7 +1,7 @@
 """All three gates off and on again over what is more than a pod: DaemonSets, NoExecute taints, volumes and claims.
 
 ``test_gate_walks.py`` walks through pods and Deployments, one gate at a time. Here everything that runs goes on while
-the gates are off, but for pods whose toleration of a NoExecute taint nobody can judge any more (5471.3c); what is
+the gates are off, except pods whose toleration of a NoExecute taint cannot be evaluated any more (5471.3c); what is
 stored can still be used where no gate decides; and all is as before when the gates are on again.
 """
 
@@ -118,7 +118,7 @@ async def runs(server: Started, *names: str) -> bool:
 
 
 async def daemons(server: Started) -> dict[str, set[str]]:
-    """The uids of the pods of each DaemonSet that nobody has deleted."""
+    """Return the uids of the pods of each DaemonSet that are not terminating."""
     found: dict[str, set[str]] = {name: set() for name in TERMS}
     for each in (await server.get(PODS))["items"]:
         name = each["metadata"].get("labels", {}).get("app")
@@ -162,7 +162,7 @@ async def test_everything_that_runs_goes_on_and_all_is_as_before_afterwards(tmp_
         before = await daemons(server)
 
     async with started(tmp_path, OFF, workers=OFF) as server:
-        await server.until(lambda: _is(server, "tolerant", "gone"))  # nobody tolerates the taint any more
+        await server.until(lambda: _is(server, "tolerant", "gone"))  # no pod tolerates the taint any more
         await server.create(NODES, node("fresh"))
         await server.create(PODS, with_device("device-second", "second"))
         await server.until(lambda: runs(server, "device-second"))  # no taint asks for the toleration

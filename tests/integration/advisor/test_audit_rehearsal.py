@@ -38,7 +38,7 @@ NODES = (
 
 
 def stored(tree: Tree, number: int) -> Tree:
-    """A manifest as a server has it: pods run, wait or have ended, by turns."""
+    """Return a manifest as a server has it: pods run, wait or have ended, by turns."""
     tree["metadata"] |= {"uid": f"uid-{number}", "creationTimestamp": "2026-01-01T00:00:00Z"}
     if tree["kind"] not in ("Node", "PersistentVolume"):
         tree["metadata"]["namespace"] = "default"

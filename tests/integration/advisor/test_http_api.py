@@ -59,7 +59,7 @@ def plane() -> Iterator[RunningControlPlane]:
 
 
 def asked(plane: RunningControlPlane, path: str, *, method: str = "GET", body: Any = None) -> Any:
-    """The answer to an administrator; raises the server's error."""
+    """Return the answer to an administrator; raises the server's error."""
     content = json.dumps(body).encode() if body is not None else b""
     where, _, query = path.partition("?")
     pairs = [(name, value) for name, _, value in (part.partition("=") for part in query.split("&") if part)]
@@ -303,7 +303,7 @@ def test_the_place_is_kept_until_the_work_has_ended() -> None:
             await slow.ask("jane")
         slow.go_on.set()
         async with asyncio.timeout(20):
-            while not await slow.answers("jane"):  # noqa: ASYNC110 - a thread ends, which tells nobody
+            while not await slow.answers("jane"):  # noqa: ASYNC110 - a thread ends without notice
                 await asyncio.sleep(0.01)
 
     asyncio.run(run())

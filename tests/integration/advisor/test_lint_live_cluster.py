@@ -1,4 +1,4 @@
-"""`mooring lint --cluster`: a live server's versions, gates, APIs and objects are what manifests are judged by."""
+"""`mooring lint --cluster`: manifests are validated by a live server's versions, gates, APIs and objects."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.req("T.7")
 
 @asynccontextmanager
 async def recorded(cluster: Rig, trace: TraceFile, pseudonyms: Pseudonyms | None = None) -> AsyncIterator[Recorder]:
-    """A recording that begins with all that is there, and ends when it has told of all that is there then."""
+    """Record from the objects that exist now until all objects that exist then are recorded."""
     recorder, stop = Recorder(trace.write, trace.now, pseudonyms), asyncio.Event()
     recorder.learn(trace.earlier)
     recording = asyncio.ensure_future(record(cluster.admin, recorder, stop))
@@ -94,7 +94,7 @@ def test_a_recording_goes_on_after_it_was_stopped_and_can_be_anonymous(tmp_path:
             cluster.start()
             await cluster.add_node("very-secret-node", labels={"team": "private"})
             await part(cluster, adds=0)
-            await cluster.remove_pod("p0")  # while nobody records
+            await cluster.remove_pod("p0")  # while there is no recording
             with path.open("a") as stream:
                 stream.write("99,add,Po")  # the recording was killed
             for other in (None, Pseudonyms(b"another secret")):

@@ -1,4 +1,4 @@
-"""`mooring apiserver` as a process: it says when it is ready, stops when told, and names what is wrong."""
+"""`mooring apiserver` as a process: it says when it is ready, stops on a signal, and names what is wrong."""
 
 import re
 import signal
@@ -17,7 +17,7 @@ COMMAND = [sys.executable, "-c", "from mooring.cli.commands.apiserver import api
 
 @contextmanager
 def running(*flags: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """The process, and the line that it printed."""
+    """Yield the process, and the line that it printed."""
     process = subprocess.Popen([*COMMAND, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -65,7 +65,7 @@ class Connection:
         return int(head[0].split()[1]), headers, body
 
     async def chunks(self) -> bytes:
-        """The rest of an answer that comes in chunks."""
+        """Return the rest of an answer that comes in chunks."""
         body = b""
         while size := int(await asyncio.wait_for(self.reader.readuntil(b"\r\n"), 10), 16):
             body += (await self.reader.readexactly(size + 2))[:-2]

@@ -24,7 +24,7 @@ BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
 
 @dataclass
 class Ledger:
-    """What the server has acknowledged, and what a watcher has been told."""
+    """Hold what the server has acknowledged, and what a watcher has received."""
 
     written: dict[int, str] = field(default_factory=dict)
     """The name that each acknowledged revision wrote."""

@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 def memory_of(server: RunningServer) -> int:
-    """The server's resident memory in bytes."""
+    """Return the server's resident memory in bytes."""
     pages = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -40,7 +40,7 @@ async def test_every_one_of_many_watchers_hears_of_a_change(server: RunningServe
     all_watch = asyncio.Barrier(WATCHERS + 1)
 
     async def listen() -> str:
-        """What the watch says after its first line, which tells that it is there."""
+        """Return what the watch sends after its first line, which shows that it is open."""
         async with gate:
             client = await RawClient.connect(server)
             watch = client.watch(f"{MAPS}?watch=1&fieldSelector=metadata.name%3Dloud&{INITIAL_EVENTS}")

@@ -285,7 +285,7 @@ def test_a_server_with_other_keys_than_the_rest_is_not_started(tmp_path: Path) -
 
 
 def _refused(data_dir: Path, etcd: EtcdServers) -> str:
-    """What a server says that ends at once."""
+    """Return what a server says that ends at once."""
     command = [sys.executable, "-m", "mooring", "apiserver", "--data-dir", str(data_dir), "--port", "0"]
     ended = subprocess.run([*command, *etcd.flags()], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1, ended

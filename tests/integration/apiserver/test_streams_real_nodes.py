@@ -35,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture
 async def kubelet(server: RunningServer, tmp_path: Path) -> AsyncIterator[StandInKubelet]:
-    """The kubelet of the node `real`, on which the pod `web` runs."""
+    """Yield the kubelet of the node `real`, on which the pod `web` runs."""
     async with standin_kubelet(tmp_path, server.data_dir / "pki" / "ca.crt") as kubelet:
         await create_node(server, "real", kubelet.port, DECLARED)
         await create_pod(server, "web", "real")

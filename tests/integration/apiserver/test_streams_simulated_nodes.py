@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 async def populate(server: RunningServer) -> None:
-    """A simulated node and a pod that runs there, as controllers would have it."""
+    """Create a simulated node and a pod that runs there, as controllers would."""
     annotations = {"simulation.mooring.dev/node": "true"}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "annotations": annotations}}
     spec = {"nodeName": "n", "containers": [{"name": "c", "image": "img"}]}

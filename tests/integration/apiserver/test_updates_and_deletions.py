@@ -74,7 +74,7 @@ ENDS: dict[str, Callable[[], list[Json]]] = {
 
 
 async def apart(server: ApiServer, write: Json) -> Json:
-    """An update, and then the deletion if it was done: the answer to the last."""
+    """Return an update, and then the deletion if it was done: the answer to the last."""
     update = {name: value for name, value in write.items() if name != "thenDelete"}
     [answer] = await written(server, update)
     if answer["code"] >= 300:
@@ -86,7 +86,7 @@ async def apart(server: ApiServer, write: Json) -> Json:
 
 
 async def reported(server: ApiServer, path: str, after: str) -> list[Json]:
-    """What is told to who watches pods, since a version."""
+    """Return what a watch on pods sends since a version."""
     query = {"watch": ["true"], "resourceVersion": [after], "timeoutSeconds": ["5"]}
     response = await server.app.respond(Request(method="GET", path=path, query=query, user=ADMIN))
     assert not isinstance(response.body, bytes)

@@ -80,7 +80,7 @@ async def is_established(server: Started) -> bool:
 
 
 async def read_all(server: Started, walk: Walk) -> dict[tuple[str, str], Body]:
-    """The object of every kind in every version that is served."""
+    """Return the object of every kind in every version that is served."""
     kinds = [kind for kind in server.plane.server.scheme.served if kind.kind in walk.examples and kind.stored]
     return {
         (kind.api_version, kind.kind): await server.get(f"{collection(kind)}/{name_for(kind.kind)}") for kind in kinds
@@ -93,7 +93,7 @@ def collection(kind: Kind) -> str:
 
 
 def stored(folder: Path) -> list[Body]:
-    """What lies in the store, as somebody sees it who looks into the file."""
+    """Return the stored objects, read from the file."""
     with closing(sqlite3.connect(folder / "state.db")) as file:
         return [
             json.loads(value)

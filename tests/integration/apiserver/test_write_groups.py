@@ -1,4 +1,4 @@
-"""Groups of writes: each of them is judged, written, counted and audited as if it had been sent alone."""
+"""Batches of writes: each is admitted, written, counted and audited as if it had been sent alone."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def create(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def like(image: str = "app:1", app: str = "web") -> dict[str, Any]:
-    """A pod whose name the server makes up."""
+    """Return a pod whose name the server makes up."""
     spec = {"containers": [{"name": "c", "image": image}]}
     metadata = {"generateName": "web-", "labels": {"app": app}}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -165,7 +165,7 @@ async def test_a_quota_holds_for_equal_pods(server: ApiServer) -> None:
 
 
 async def test_a_policy_hears_of_each_of_equal_pods(server: ApiServer) -> None:
-    """A name that was made up ends with a letter or a digit: some pass and some do not, which no one verdict can be."""
+    """A generated name ends with a letter or a digit, so that one verdict cannot hold for all."""
     await make_policy(server, "object.metadata.name.matches('[bcdfghjklm]$')")
     outcome = await codes(server, *[like()] * 60)
     assert set(outcome) == {201, 422}

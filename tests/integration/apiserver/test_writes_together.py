@@ -1,4 +1,4 @@
-"""Writes of one sort in a group are judged one after the other: with the same outcome as each of them alone."""
+"""Writes of one kind in a batch are admitted one after the other, with the same outcome as each alone."""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ def new_lease(name: str, seconds: int) -> Json:
 
 
 def refused(name: str, uid: str | None = None, **status: Any) -> Json:
-    """As a scheduler tells why a pod has no node."""
+    """Return the condition in which a scheduler says why a pod has no node."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
     body = {"metadata": {"uid": uid} if uid else {}, "status": {"conditions": [condition], **status}}
     content_type = "application/strategic-merge-patch+json"

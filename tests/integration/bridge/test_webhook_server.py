@@ -31,14 +31,14 @@ DRY = {"dryRun": True}
 
 
 def review(node: Node, *taints: str, **more: Any) -> dict[str, Any]:
-    """A request about new taints of a node."""
+    """Return a request about new taints of a node."""
     old = tree_of(node)
     new = {**old, "spec": {**old.get("spec", {}), "taints": [taint(each) for each in taints]}}
     return {"uid": "u", "oldObject": old, "object": new, **more}
 
 
 async def running(cluster: StockCluster) -> Node:
-    """A node with a pod that the bridge released, and one that it knows nothing of."""
+    """Return a node with a pod that the bridge released, and one that it knows nothing of."""
     node = await cluster.node("a", {}, ["sla=960:NoExecute"])
     async with cluster.bridged():
         await cluster.create(gated("web", [SLA]))
@@ -84,7 +84,7 @@ async def test_pods_tolerate_the_new_value_before_the_node_has_it(
 
 
 async def shipped_account(cluster: StockCluster) -> UserInfo:
-    """The account of the bridge, with its rights in the whole cluster."""
+    """Return the account of the bridge, with its rights in the whole cluster."""
     trees = {tree["kind"]: tree for tree in yaml.safe_load_all(RIGHTS.read_text())}
     await cluster.client.create(made(ClusterRole, trees["ClusterRole"]))
     await cluster.client.create(made(ClusterRoleBinding, trees["ClusterRoleBinding"]))

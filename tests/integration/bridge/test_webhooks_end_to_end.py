@@ -30,7 +30,7 @@ SLA = {"key": "sla", "operator": "Gt", "value": "950", "effect": "NoExecute"}
 
 @asynccontextmanager
 async def installed() -> AsyncIterator[StockCluster]:
-    """A stock cluster with the shipped webhooks; their Service stands for this machine, at the port that was free."""
+    """Yield a stock cluster with the shipped webhooks; their Service leads to a free port of this machine."""
     async with stock_cluster() as cluster:
         client = cluster.client
         await client.create(made(Namespace, {"metadata": {"name": NAME}}))

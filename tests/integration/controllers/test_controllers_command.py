@@ -21,7 +21,7 @@ WORKS = 'leader_election_master_status{name="mooring-controllers"}'
 
 @contextmanager
 def started(kubeconfig: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and the address of its pages."""
+    """Yield the process and the address of its pages."""
     command = [sys.executable, "-m", "mooring", "controllers", "--port", "0", "--kubeconfig", str(kubeconfig), *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:

@@ -17,7 +17,7 @@ CONTROLLERS = ["deployment", "replicaset"]
 
 
 async def complete(c: Cluster, number: int) -> bool:
-    """As `kubectl rollout status` judges it."""
+    """Return whether the rollout is complete, as `kubectl rollout status` decides."""
     found = await c.get(Deployment, "web")
     status = found.status
     return (

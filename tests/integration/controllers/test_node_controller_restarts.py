@@ -73,7 +73,7 @@ async def change(plane: ControlPlane) -> None:
 
 
 async def outcome(plane: ControlPlane) -> dict[str, Any]:
-    """All that somebody could tell apart, apart from names made up and times."""
+    """Return the state without generated names and times."""
     pods = (await plane.client.list(Pod)).items
     nodes = (await plane.client.list(Node)).items
     claims = (await plane.client.list(PersistentVolumeClaim)).items

@@ -35,7 +35,7 @@ NEWS_SECONDS = 5
 
 
 def demanding() -> Tree:
-    """A workload whose pods the server refuses when the gate is off."""
+    """Return a workload whose pods the server refuses when the gate is off."""
     made = workload(replicas=3)
     tolerations = [{"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}]
     made["template"] = template(tolerations=tolerations)
@@ -44,7 +44,7 @@ def demanding() -> Tree:
 
 @asynccontextmanager
 async def after_rollback(folder: Path, options: ControllerOptions | None = None) -> AsyncIterator[Cluster]:
-    """A cluster in which the gate was on, and is off now; one of three pods is gone."""
+    """Yield a cluster in which the gate was on, and is off now; one of three pods is gone."""
     on = ServerConfig(data_dir=folder)
     async with cluster(folder, CONTROLLERS, config=on) as c:
         await c.create(Deployment, "web", demanding())
@@ -177,7 +177,7 @@ async def test_every_sort_of_workload_backs_off(tmp_path: Path) -> None:
 
 
 def using(template: str) -> Tree:
-    """The spec of a pod that wants a claim of a template."""
+    """Return the spec of a pod that wants a claim of a template."""
     claims = [{"name": "gpu", "resourceClaimTemplateName": template}]
     return {"containers": [{"name": "c", "image": "i"}], "resourceClaims": claims}
 

@@ -1,4 +1,4 @@
-"""Controllers that are killed and started anew at any moment bring about what they would have brought about anyway."""
+"""Controllers that are killed and restarted at any moment reach the same state as without it."""
 
 import asyncio
 import random
@@ -54,7 +54,7 @@ async def change(c: Cluster) -> None:
 
 
 async def outcome(c: Cluster) -> dict[str, Any]:
-    """All that somebody could tell apart, apart from names made up and times."""
+    """Return the state without generated names and times."""
     pods = sorted(
         (pod.metadata.labels["app"], pod.spec.containers[0].image, pod.status.phase, tuple(pod.metadata.finalizers))
         for pod in await c.pods()
@@ -91,7 +91,7 @@ async def outcome(c: Cluster) -> dict[str, Any]:
 
 
 async def story(folder: Path, chance: random.Random | None) -> dict[str, Any]:
-    """The same things happen; with chance, the controllers are killed now and then."""
+    """Play the same changes; at random, kill the controllers now and then."""
     clock = MockClock()
 
     async def meanwhile() -> None:

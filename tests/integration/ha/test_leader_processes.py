@@ -118,7 +118,7 @@ async def pair(
 
 
 async def _have_node(client: Client) -> None:
-    """A node without taints, anew for each test, for controllers that ran before have found it dead."""
+    """Create a node without taints for each test: controllers of earlier tests have found the old one dead."""
     name = f"n{time.monotonic_ns()}"
     made = await client.create(node(name))
     made.spec.taints = []
@@ -153,7 +153,7 @@ async def test_a_leader_that_was_stopped_for_too_long_does_nothing_more(
         two.first.pause()
         await two.taken_over(before, SECONDS + 4)
         await asyncio.to_thread(two.second.wait_until_it_leads)
-        two.second.pause()  # so that nobody but the first one could do what is asked for now
+        two.second.pause()  # so that only the first one could do what is asked for now
         late = await two.give()
         two.first.resume()
         await asyncio.to_thread(_wait_for_line, two.first, "the lease was lost")

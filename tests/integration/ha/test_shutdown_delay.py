@@ -30,7 +30,7 @@ async def test_a_server_that_is_asked_to_stop_serves_on_until_balancers_know(tmp
             assert (await late.request("GET", PODS))[0] == 200, "clients who have not noticed are served"
         assert (await kept.request("GET", PODS))[0] == 200
         with pytest.raises((OSError, EOFError)):
-            await kept.request("GET", PODS)  # the answer before told to come back on another connection
+            await kept.request("GET", PODS)  # the answer before asked the client to use another connection
         assert not ended.done(), "watches go on until the end of the delay"
         async with asyncio.timeout(10):
             await ended  # cleanly: a watch that was cut off would raise

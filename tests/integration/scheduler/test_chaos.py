@@ -47,7 +47,7 @@ class Chaos:
         """By node, the thousandths of a CPU that its pods ask for."""
         self.overcommitted: list[str] = []
         self.ghosts: set[str] = set()
-        """Pods that a scheduler reckoned with on a node though they were neither bound nor on their way there."""
+        """Return pods that a scheduler counted on a node though they were neither bound nor being bound there."""
         cluster.informers.of(Pod).add_batch_handler(self._look)
 
     def start(self) -> None:
@@ -82,7 +82,7 @@ class Chaos:
             self._restart: 0.3,
         }
         [what] = self.lot.choices(list(chances), list(chances.values()))
-        with suppress(NotFound, Conflict):  # somebody was faster, as it should be possible
+        with suppress(NotFound, Conflict):  # another client was faster, as it should be possible
             await what()
         await asyncio.sleep(self.lot.choice((0, 0, 0.001, 0.01)))
 
@@ -174,7 +174,7 @@ class Chaos:
         return [pod.metadata.name for pod in waiting if engine.schedule(pod).node is not None]
 
     def is_known_rightly(self) -> bool:
-        """Whether the scheduler that works reckons with exactly the pods that are bound."""
+        """Return whether the working scheduler counts exactly the pods that are bound."""
         leader = next((scheduler for scheduler, _ in self.cluster.running if scheduler.is_ready), None)
         if leader is None:
             return False

@@ -231,7 +231,7 @@ async def add_volume_claims(cluster: Rig, *names: str) -> None:
 
 
 async def bind_claim(cluster: Rig, volume_name: str) -> None:
-    """What the PersistentVolume controller does once the scheduler has reserved a volume."""
+    """Bind a claim as the PersistentVolume controller does once the scheduler has reserved a volume."""
     volume = await cluster.admin.get(PersistentVolume, volume_name)
     reference = volume.spec.claim_ref
     assert reference is not None

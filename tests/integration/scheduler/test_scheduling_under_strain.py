@@ -71,7 +71,7 @@ async def test_a_flood_of_pods_that_fit_nowhere_keeps_no_other_from_being_bound(
     for number in range(10):
         await cluster.add_pod(f"web-{number}", cpu="100m")
         await cluster.until(lambda number=number: cluster.node_of(f"web-{number}"))  # type: ignore[misc] # a default
-        await cluster.add_node(f"more-{number}", cpu="1")  # which wakes nobody of the flood: it is too small
+        await cluster.add_node(f"more-{number}", cpu="1")  # that wakes no pod of the flood: it is too small
     assert sample(scheduler, "scheduler_schedule_attempts_total", result="scheduled", profile="default-scheduler") == 10
     assert len([pod for pod in cluster.pods.values() if not pod.spec.node_name]) == 300
 
@@ -93,7 +93,7 @@ async def test_room_that_the_cache_does_not_know_to_be_taken_is_not_given_out_tw
 
 
 async def test_pods_that_were_there_first_find_their_claims_when_the_scheduler_starts(cluster: Rig) -> None:
-    """All else is read before pods: none of them is tried in vain, or kept out, for want of a claim not read yet."""
+    """All other kinds are read before pods, so that no pod is rejected for a claim that is not read yet."""
     await cluster.add_node("n1")
     await cluster.admin.create(made(DeviceClass, {"metadata": {"name": "gpu"}, "spec": {}}))
     pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}

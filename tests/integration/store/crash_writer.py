@@ -2,7 +2,7 @@
 
 open R                 the store is at revision R
 ack KEY REVISION N     the write of N to KEY was acknowledged
-seen REVISION KEY N    the watcher was told (N is "-" for a delete)
+seen REVISION KEY N    the watcher received it (N is "-" for a delete)
 """
 
 import asyncio

@@ -20,7 +20,7 @@ PROGRAM = Path(__file__).with_name("crash_writer.py")
 
 
 class Ledger:
-    """All that the killed processes ever told."""
+    """Hold all that the killed processes ever reported."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[int, tuple[str, str]] = {}
@@ -62,7 +62,7 @@ def run_and_kill(directory: Path, start: int, after: int, seconds: float, openin
 
 
 async def contents(directory: Path, after: int) -> tuple[dict[str, str], str]:
-    """The keys that are there, and the rest of the watch in the words of `crash_writer`."""
+    """Return the keys that are there, and the rest of the watch in the words of `crash_writer`."""
     store = await SqliteStore.open(directory)
     present = {kv.key: value_of(kv) for kv in (await store.range("/r/")).items}
     with store.watch("/r/", after=after) as watcher:
@@ -85,7 +85,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     present, rest = asyncio.run(contents(tmp_path, ledger.last_seen))
     ledger.read(rest)
 
-    # The watcher, resumed after every crash, was told of each revision once and in order.
+    # The watcher, resumed after every crash, received each revision once and in order.
     assert [revision for revision, _, _ in ledger.seen] == list(range(1, ledger.last_seen + 1))
     # Each write that was acknowledged is the one that was done at its revision.
     reported = {revision: (key, value) for revision, key, value in ledger.seen}

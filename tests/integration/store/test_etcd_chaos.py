@@ -19,7 +19,7 @@ _COUNTERS = 5
 
 
 class Ledger:
-    """What writers were told."""
+    """Hold the answers that writers got."""
 
     def __init__(self) -> None:
         self.stopping = False

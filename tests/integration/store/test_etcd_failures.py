@@ -59,7 +59,7 @@ async def proxied(etcd: EtcdServers, proxy: TcpProxy) -> AsyncIterator[Proxied]:
 
 
 async def events_until(watcher: Watcher, key: str) -> list[Event]:
-    """What a watcher is told, up to an event on a key."""
+    """Return the events that a watcher gets, up to one on a key."""
     events: list[Event] = []
     while not events or events[-1].key != key:
         events += (await watcher.next()).events
@@ -184,7 +184,7 @@ async def test_a_write_that_never_arrived_and_came_too_late_is_a_conflict(proxie
 
 
 async def test_a_write_that_arrives_after_its_time_changes_nothing(proxied: Proxied) -> None:
-    """As when a member hangs for a while: what it was sent was sent again elsewhere, and deleted by somebody since."""
+    """A member hung for a while: what it was sent was sent again elsewhere, and another client has deleted it since."""
     store, other, proxy = proxied.store, proxied.other, proxied.proxy
     async with TcpProxy(proxy.target) as second:
         both = replace(proxied.config, servers=parse_servers(f"{proxy.url},{second.url}"), attempt_seconds=0.3)
@@ -224,7 +224,7 @@ async def test_without_etcd_everything_fails_in_time_and_recovers(proxied: Proxi
     proxy.heal()
     async with asyncio.timeout(10):
         assert await store.get("/r/a") is not None
-        while is_failing(store):  # noqa: ASYNC110 - a property, which nobody can wait for
+        while is_failing(store):  # noqa: ASYNC110 - a property, which cannot be waited for
             await asyncio.sleep(0.05)
 
 
@@ -367,7 +367,7 @@ def config_of(text: str, **settings: Any) -> EtcdConfig:
 
 
 async def test_an_etcd_that_was_restored_is_noticed(tmp_path: Path) -> None:
-    """Its revisions begin anew, below what the server has told."""
+    """Its revisions start again, below those that the server has sent."""
     with etcd_cluster(tmp_path / "old") as etcd:
         store = await EtcdStore.open(etcd.config(request_seconds=4.0))
         for number in range(20):

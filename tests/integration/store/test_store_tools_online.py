@@ -69,7 +69,7 @@ def done(*arguments: str | Path) -> str:
 
 @contextmanager
 def writing(directory: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that writes as fast as it can: write number n has revision n and goes to key n % 400."""
+    """Yield a process that writes as fast as it can: write number n has revision n and goes to key n % 400."""
     command = [sys.executable, "-c", WRITER, str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -101,7 +101,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {kv.key: kv.value for kv in asyncio.run(SqliteSource(directory).snapshot()).items}
 
 
-# -- while somebody writes
+# -- while a server writes
 
 
 def test_every_snapshot_of_a_file_that_is_being_written_is_exactly_one_revision(tmp_path: Path) -> None:

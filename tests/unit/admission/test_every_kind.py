@@ -101,7 +101,7 @@ def paths(tree: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def replaced(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """The tree with another value in one place."""
+    """Return the tree with another value in one place."""
     if not path:
         return value
     copy = dict(tree) if isinstance(tree, dict) else list(tree)
@@ -114,7 +114,7 @@ def at(tree: Any, path: tuple[Any, ...]) -> Any:
 
 
 def hostile(kind: str, data: st.DataObject) -> Any:
-    """The example, completed by defaulting, with nonsense in up to three places; None if that cannot be decoded."""
+    """Return the defaulted example with nonsense in up to three places; None if it cannot be decoded."""
     tree: Tree = codec.to_tree(stored(kind))
     for _ in range(data.draw(st.integers(1, 3))):
         places = [path for path in paths(tree) if path[0] not in ("apiVersion", "kind")]

@@ -1,4 +1,4 @@
-"""What is remembered of sound pods is its owner's: other rules, and other owners, judge anew."""
+"""The cache of valid pod specs belongs to its owner: other rules and other owners validate again."""
 
 import pytest
 from msgspec import structs

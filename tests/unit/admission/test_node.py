@@ -182,7 +182,7 @@ CHANGED = (NOW + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def after_update(old: Tree, new: Tree) -> Taint:
-    """The first taint of a node after an update an hour later."""
+    """Return the first taint of a node after an update an hour later."""
     node = stored("Node", taints(old)) if old else stored("Node", taints())
     changed = decoded(merged(codec.to_tree(node), taints(new)))
     admitted = admit_update(changed, node, structs.replace(request(), now=NOW + timedelta(hours=1))).object

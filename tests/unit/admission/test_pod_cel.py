@@ -1,4 +1,4 @@
-"""CEL in tolerations and node affinity, as admission judges it. The classes are named as in KEP-5500's test plan."""
+"""CEL in tolerations and node affinity, as admission validates it. The classes are named as in KEP-5500's test plan."""
 
 from dataclasses import dataclass
 
@@ -158,7 +158,7 @@ def at(min_compatibility: str) -> AdmissionOptions:
 
 
 def newer_than(options: AdmissionOptions) -> str:
-    """An expression that the environment for stored expressions understands and that for new ones does not."""
+    """Return an expression that the environment for stored expressions understands and that for new ones does not."""
     candidates = ("[1, 2].includes(1)", "semver.compare(taint.value, '>1')", "semver('1.0.0') == semver('1.0.0')")
     return next(
         text

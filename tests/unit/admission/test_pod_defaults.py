@@ -30,7 +30,7 @@ def volume(**source: Any) -> Tree:
 
 
 def at(tree: Any, path: str) -> Any:
-    """The value at a path such as `containers.0.ports`."""
+    """Return the value at a path such as `containers.0.ports`."""
     for step in path.split("."):
         tree = tree[int(step)] if step.isdigit() else tree[step]
     return tree

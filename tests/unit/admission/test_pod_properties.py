@@ -84,7 +84,7 @@ def fields_of(cls: type[msgspec.Struct]) -> list[tuple[str, Any]]:
 
 
 class Chance:
-    """Makes structs with a few of their fields set, to plausible values and nonsense alike; the same for a seed."""
+    """Make structs with a few fields set, to plausible or senseless values; equal for equal seeds."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

@@ -57,7 +57,7 @@ class Case:
 
 
 def put(path: str, value: Any) -> Callable[[Pod], None]:
-    """A change that sets an attribute below the pod."""
+    """Return a change that sets an attribute below the pod."""
 
     def change(pod: Pod) -> None:
         *steps, last = path.split(".")

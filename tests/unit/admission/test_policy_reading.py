@@ -1,4 +1,4 @@
-"""Policies that are shown no more of an object than they read judge it as if they saw all of it, at the same cost."""
+"""Policies that get only the fields they read decide as with the whole object, at the same cost."""
 
 from typing import Any
 

@@ -122,7 +122,7 @@ class Reads:
 
 
 def tracked(cls: type[Any], names: frozenset[str], reads: Reads) -> type[Any]:
-    """A subclass of a struct that notes who reads some of its fields."""
+    """Return a subclass of a struct that notes who reads some of its fields."""
 
     def read(self: Any, name: str) -> Any:
         if name in names:

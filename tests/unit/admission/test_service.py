@@ -1,4 +1,4 @@
-"""Services and the addresses behind them."""
+"""Services and their endpoints."""
 
 from typing import Any
 

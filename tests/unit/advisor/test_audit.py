@@ -472,7 +472,7 @@ def steps_of(*objects: Tree, folder: Path, current: dict[str, Any] | None = None
 
 
 def patched(found: Audit) -> list[dict[str, Any]]:
-    """The operations of the first patch that is advised."""
+    """Return the operations of the first patch that is advised."""
     command = next(c.run for step in found.steps for c in step.commands if " patch " in c.run)
     operations: list[dict[str, Any]] = json.loads(shlex.split(command)[-1])
     return operations

@@ -111,7 +111,7 @@ GOOD = node("good", kernel="6.2.0", taints=[("sla", "960", "NoSchedule")])
 
 
 def asked(tmp_path: Path, nodes: list[Node], *arguments: str, subject: dict[str, Any]) -> Any:
-    """What a command says about a manifest and a cluster; `FILE` stands for the manifest."""
+    """Return what a command says about a manifest and a cluster; `FILE` stands for the manifest."""
     cluster, manifest = tmp_path / "cluster.yaml", tmp_path / "web.yaml"
     trees = [{"apiVersion": "v1", "kind": "Node", **codec.to_tree(each)} for each in nodes]
     cluster.write_text(yaml.safe_dump_all(trees))

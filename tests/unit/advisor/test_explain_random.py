@@ -21,7 +21,7 @@ KERNELS = ["6.1", "6.8.0", "5.15.2", "old"]
 WITH_DETAILS = frozenset(
     {"NodeAffinity", "TaintToleration", "NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPodAffinity"}
 )
-"""Plugins whose refusals are never told in the words of the event alone."""
+"""Plugins whose refusals are always explained in more detail than by the event's text."""
 
 
 class Dice(random.Random):

@@ -1,4 +1,4 @@
-"""What the quotas, LimitRanges and Pod Security of a namespace refuse is told before somebody tries it."""
+"""What the quotas, LimitRanges and Pod Security of a namespace would refuse is reported in advance."""
 
 import pickle
 

@@ -75,7 +75,7 @@ def is_on(of: Field | Value, crossing: Crossing, version: Version) -> bool:
 
 
 def tree_with(path: str) -> Any:
-    """The smallest tree that has something at a path."""
+    """Return the smallest tree that has something at a path."""
     head, _, rest = path.partition(".")
     inner = tree_with(rest) if rest else "something"
     name, listed, _ = head.partition("[")
@@ -104,7 +104,7 @@ def test_every_field_that_the_table_has_on_one_side_only_is_found(start: str, en
 
 
 def ups(path: str) -> Iterator[str]:
-    """A path, and those of what it is in."""
+    """Yield a path, and those of what it is in."""
     while path:
         yield path
         path = path.removesuffix("[0]") if path.endswith("[0]") else path.rpartition(".")[0]
@@ -144,7 +144,7 @@ def changes(crossing: Crossing) -> Iterator[str]:
 
 
 def reached(crossing: Crossing) -> Iterator[tuple[str, list[Field]]]:
-    """The definitions below what people write in kinds that both releases serve, and their fields that are on."""
+    """Yield the definitions below what people write in kinds that both releases serve, and their fields that are on."""
     known, seen = history(), {RENAMED}
     kinds = (each for each in known.resources if crossing.serves(each, end=False) and crossing.serves(each, end=True))
     pending = [each.definition for each in kinds]
@@ -159,7 +159,7 @@ def reached(crossing: Crossing) -> Iterator[tuple[str, list[Field]]]:
 
 
 def meant(case: Case) -> str:
-    """What a row of the corpus is about, as `changes` names it."""
+    """Return what a row of the corpus is about, as `changes` names it."""
     if case.rule == "R001":
         return f"{case.tree['apiVersion']} {case.tree['kind']}"
     known = history()

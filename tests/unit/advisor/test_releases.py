@@ -1,4 +1,4 @@
-"""What becomes of objects between two releases of Kubernetes, and how it is told."""
+"""What becomes of objects between two releases of Kubernetes, and how it is reported."""
 
 import json
 import shlex
@@ -30,7 +30,7 @@ Case = tuple[str, str, Tree, Effect | None, str]
 
 
 def rolling(most: int) -> Tree:
-    """A StatefulSet that kubectl created, which then owns what the server has filled in, too."""
+    """Return a StatefulSet that kubectl created, which then owns what the server has filled in, too."""
     owned: Tree = {
         "f:spec": {"f:updateStrategy": {"f:rollingUpdate": {".": {}, "f:maxUnavailable": {}, "f:partition": {}}}}
     }

@@ -60,7 +60,7 @@ def eventful(seed: int) -> list[Event]:
 
 
 class KilledError(Exception):
-    """Whoever replays is gone."""
+    """Stand for the end of the replaying process."""
 
 
 def until(events: Sequence[Event], number: int) -> Iterator[Event]:
@@ -84,7 +84,7 @@ def test_outcome_is_the_same_however_often_it_is_interrupted(seed: int, gives_up
     whole = replay_of(tmp_path / "whole", before, seed=seed, gives_up=gives_up)
     whole.run(iter(events))
     assert whole.is_complete
-    assert not (tmp_path / "whole").exists()  # nobody has to go on
+    assert not (tmp_path / "whole").exists()  # there is nothing to continue
     for place in (5, 25, 26, 77, 110):
         with pytest.raises(KilledError):
             replay_of(tmp_path / "cut", before, seed=seed, gives_up=gives_up).run(until(events, place))

@@ -235,7 +235,7 @@ def test_a_pod_that_the_server_refuses_is_reported_as_rejected() -> None:
 
 @pytest.mark.req("5471.12")
 def test_pods_of_a_stored_template_are_rejected_when_their_gate_is_off() -> None:
-    """As after a rollback: the workload was stored before, and what it has lost cannot be made anew."""
+    """As after a rollback: the workload was stored before, and what it has lost cannot be created again."""
     (deployment,) = objects(
         WEB.replace(
             "    spec:\n      containers",

@@ -38,7 +38,7 @@ def result() -> Simulation:
 
 @pytest.fixture(scope="module")
 def hostile() -> Simulation:
-    """A dump can have anything in it: here in the names of nodes, pods, owners and in messages."""
+    """Return a dump with markup in the names of nodes, pods, owners and in messages."""
     node = builders.node(HOSTILE, cpu="1")
     owner = {
         "ownerReferences": [{"apiVersion": "a/v1", "kind": HOSTILE, "name": HOSTILE, "uid": "u", "controller": True}]

@@ -37,7 +37,7 @@ TWO_NODES = "0,add,Node,a,cpu=4 memory=8Gi,\n0,add,Node,b,cpu=4 memory=8Gi,\n"
 
 
 def reported(event: Event) -> str:
-    """An event in a word or two."""
+    """Return an event in a word or two."""
     match event:
         case PodArrives(at=at, lasts=lasts):
             return f"{at:g} {event.name} comes" + (f" for {lasts:g}" if lasts is not None else "")
@@ -87,7 +87,7 @@ DEPLOYMENT = {
 
 
 def quoted(obj: object) -> str:
-    """An object as a field of a table."""
+    """Return an object as a field of a table."""
     return '"' + json.dumps(obj).replace('"', '""') + '"'
 
 
@@ -724,7 +724,7 @@ def test_wrong_calls_are_reported(words: tuple[str, ...], expected: str, tmp_pat
     reported = CliRunner().invoke(mooring, ["simulate", "--trace", str(trace), *words])
     assert reported.exit_code != 0
     assert expected in reported.output
-    assert "Note:" not in reported.output  # it is told before the replay, which may take long
+    assert "Note:" not in reported.output  # the error comes before the replay, which may take long
 
 
 def test_pods_that_were_pending_before_are_not_newly_pending(tmp_path: Path) -> None:

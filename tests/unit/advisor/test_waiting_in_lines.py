@@ -55,7 +55,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 class LetsAllPass:
-    """A plugin of somebody else that may keep pods out: so nobody stands for others."""
+    """A third-party plugin that may keep pods out: so no pod can represent others."""
 
     name = "LetsAllPass"
 

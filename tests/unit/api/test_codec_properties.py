@@ -108,7 +108,7 @@ def paths_in(tree: Any) -> Iterator[tuple[str, ...]]:
 
 
 def at(tree: Any, path: tuple[str, ...]) -> Any:
-    """What is at the end of a path, of a path through items a list of it."""
+    """Return what is at the end of a path, of a path through items a list of it."""
     if not path:
         return tree
     if isinstance(tree, list) and path[0] == ITEMS:

@@ -102,7 +102,7 @@ def test_an_object_with_some_fields_comes_back_as_it_was(kind: Kind, seed: int) 
 
 
 def fields_of(cls: type[msgspec.Struct], seen: set[type]) -> list[str]:
-    """The fields of a type, and of all that it holds, which the table does not have."""
+    """Return the fields of a type, and of all that it holds, which the table does not have."""
     if cls in seen:
         return []
     seen.add(cls)

@@ -183,7 +183,7 @@ def test_switching_on_what_does_not_exist_only_warns(case: Warned) -> None:
 
 
 def registered(version: str, introduced: str, deprecated: str = "", removed: str = "") -> Kind:
-    """A kind of a test's own, for lifecycles that no real kind has."""
+    """Return a kind of a test's own, for lifecycles that no real kind has."""
     return Kind(
         "tests.mooring.dev",
         version,

@@ -1,4 +1,4 @@
-"""Times in objects are put as Kubernetes writes them, and those that are none are told with their place."""
+"""Times in objects are written as Kubernetes writes them, and errors about them name the field."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

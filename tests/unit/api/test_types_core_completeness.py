@@ -57,7 +57,7 @@ def api_modules() -> dict[str, types.ModuleType]:
 
 
 def classes_of(name: str, module: types.ModuleType) -> dict[str, type[Object]]:
-    """The types a module offers: its own, and those it shares with another version of its group."""
+    """Return the types a module offers: its own, and those it shares with another version of its group."""
     group = name.partition("_")[0]
     return {
         key: value
@@ -77,7 +77,7 @@ TYPES = {
 
 
 def model_of(type_name: str) -> Any:
-    """The client's model; where two groups have a type of that name, the client puts the group before it."""
+    """Return the client's model; where two groups have a type of that name, the client puts the group before it."""
     module_name, _, class_name = type_name.partition(".")
     match = GROUP_VERSION.fullmatch(module_name)
     assert match
@@ -90,7 +90,7 @@ def model_of(type_name: str) -> Any:
 
 @cache
 def wire_fields(model: Any) -> dict[str, tuple[str, bool]]:
-    """The JSON fields of a client's model, with their OpenAPI type and whether they are required."""
+    """Return the JSON fields of a client's model, with their OpenAPI type and whether they are required."""
     by_json_name = {field.serialization_alias or name: field for name, field in model.model_fields.items()}
     return {
         json_name: (model.openapi_types[attribute], by_json_name[json_name].is_required())
@@ -99,12 +99,12 @@ def wire_fields(model: Any) -> dict[str, tuple[str, bool]]:
 
 
 def home_of(cls: type[Object]) -> str:
-    """The group-version module that defines a type, such as core_v1."""
+    """Return the group-version module that defines a type, such as core_v1."""
     return cls.__module__.removeprefix("mooring.api.").partition(".")[0]
 
 
 def bare(annotation: Any) -> Any:
-    """A type without its metadata and without None."""
+    """Return a type without its metadata and without None."""
     if get_origin(annotation) is typing.Annotated:
         return bare(get_args(annotation)[0])
     if get_origin(annotation) in (typing.Union, types.UnionType):

@@ -20,7 +20,7 @@ Counted = tuple[str, frozenset[tuple[str, str]], float]
 
 
 def counted(page: bytes, *ends: str) -> set[Counted]:
-    """What is on a page, of the names that end like this."""
+    """Return what is on a page, of the names that end like this."""
     samples = (each for family in text_string_to_metric_families(page.decode()) for each in family.samples)
     return {
         (each.name.removeprefix("apiserver_"), frozenset(each.labels.items()), each.value)

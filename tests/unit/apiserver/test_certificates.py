@@ -43,7 +43,7 @@ async def plane() -> AsyncIterator[ControlPlane]:
 def request_for(
     common_name: str, organizations: tuple[str, ...] = (), dns: tuple[str, ...] = (), uri: str = "", key: Any = None
 ) -> bytes:
-    """A request for a certificate, as PEM."""
+    """Return a request for a certificate, as PEM."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
     subject = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
@@ -79,7 +79,7 @@ async def call(plane: ControlPlane, user: UserInfo, method: str, url: str, body:
 
 
 async def decided(plane: ControlPlane, name: str = "csr") -> dict[str, Any]:
-    """The status of a request when controllers and signer have had their turn."""
+    """Return the status of a request when controllers and signer have had their turn."""
     await settle(300)
     await plane.run(2)
     status: dict[str, Any] = (await call(plane, ADMIN, "GET", f"{URL}/{name}")).body["status"]
@@ -100,7 +100,7 @@ def conditions(status: dict[str, Any]) -> dict[str, str]:
 
 
 async def token(plane: ControlPlane, *groups: str, seconds: float = 3600, **data: str) -> str:
-    """A new bootstrap token."""
+    """Return a new bootstrap token."""
     made = bootstrap_tokens.new_token()
     secret = bootstrap_tokens.secret_for(made, groups, plane.clock.now() + timedelta(seconds=seconds), "a test")
     secret.data |= {name.replace("_", "-"): value.encode() for name, value in data.items()}

@@ -24,7 +24,7 @@ async def made(api: ApiCaller, name: str) -> dict[str, Any]:
 
 
 def allocated(claim: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """The claim as the scheduler sends it, without a spec."""
+    """Return the claim as the scheduler sends it, without a spec."""
     kept = ("name", "namespace", "uid", "resourceVersion")
     metadata = {name: claim["metadata"][name] for name in kept} | changes
     result = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "g0"}

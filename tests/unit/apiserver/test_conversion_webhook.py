@@ -96,7 +96,7 @@ async def test_fields_are_selected_in_the_version_that_is_asked_for(tmp_path: Pa
 
 
 def lying(change: Any) -> Answer:
-    """An answer that was changed."""
+    """Return an answer that was changed."""
 
     def answer(review: Tree) -> Any:
         given = converting(convert)(review)

@@ -59,7 +59,7 @@ async def test_a_name_that_many_ask_for_at_once_goes_to_one_of_them(servers: lis
             break
         await asyncio.sleep(0.01)
     [winner] = await accepted()
-    await asyncio.sleep(0.05)  # nobody has second thoughts
+    await asyncio.sleep(0.05)  # no server changes its mind
     assert await accepted() == [winner]
     for server in servers:
         await server.definitions.catch_up()

@@ -1,4 +1,4 @@
-"""What clients are told about what is served."""
+"""Discovery: what clients learn about the served kinds."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a server tells about its requests: metrics, access log, audit log, and versions that do not fit."""
+"""What a server records about its requests: metrics, access log, audit log, and versions that do not fit."""
 
 import json
 import logging

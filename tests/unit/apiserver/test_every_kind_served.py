@@ -22,7 +22,7 @@ def url_of(kind: Kind) -> str:
 
 
 async def example(api: ApiCaller, kind: Kind) -> dict[str, Any]:
-    """A valid object in a version, which the server itself converts from the newest one if need be."""
+    """Return a valid object in a version, which the server itself converts from the newest one if need be."""
     name = name_for(kind.kind)
     api_version, tree = ("v1", POD) if kind.kind == "Pod" else EXAMPLES[kind.kind]
     newest = api.scheme.kind(api_version, kind.kind)

@@ -1,4 +1,4 @@
-"""Priorities of requests: what clients are told of theirs, and that mandatory objects stay.
+"""Priorities of requests: what responses say about theirs, and that mandatory objects stay.
 
 The objects themselves are recorded in ``tests/conformance/test_flow_control.py``.
 """
@@ -30,7 +30,7 @@ async def call(tmp_path: Path) -> AsyncIterator[Caller]:
 async def named(
     call: Caller, resource: str, name: str, but: str = "", meanwhile: Callable[[], object] = lambda: None
 ) -> dict[str, Any]:
-    """An object that the server makes by itself, once it is there, and is not the one that was."""
+    """Return an object that the server makes by itself, once it is there, and is not the one that was."""
     for _ in range(1000):
         meanwhile()
         answer = await call("GET", f"{ROOT}/{resource}/{name}")

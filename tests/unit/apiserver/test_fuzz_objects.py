@@ -121,7 +121,7 @@ async def test_random_objects_of(kind: Kind) -> None:
 
 
 async def change(api: ApiCaller, fuzzer: Fuzzer, kind: Kind, one: str) -> None:
-    """Some random changes of an object, whether it is there or not."""
+    """Make some random changes of an object, whether it exists or not."""
     patch = {"apiVersion": kind.api_version, "kind": kind.kind, **fuzzer.struct(kind.type, 2)}
     patch["metadata"] = fuzzer.choice({}, {"labels": {"a": "b"}}, {"finalizers": ["example.com/x"]})
     media_type = fuzzer.choice(MERGE_PATCH, STRATEGIC, APPLY)

@@ -1,4 +1,4 @@
-"""OpenID discovery: whoever holds a token of a service account can have it checked by others."""
+"""OpenID discovery: other systems can verify the tokens of service accounts."""
 
 import base64
 import json

@@ -27,7 +27,7 @@ def keeper(api: ApiCaller, own: Place | None, *, is_shared: bool = False) -> Kub
 
 
 async def addresses(api: ApiCaller) -> list[str]:
-    """What Endpoints and EndpointSlice say, which must be the same."""
+    """Return what Endpoints and EndpointSlice say, which must be the same."""
     (subset,) = (await api.get(ENDPOINTS)).body["subsets"]
     found = [entry["ip"] for entry in subset["addresses"]]
     slices = (await api.get(SLICE)).body

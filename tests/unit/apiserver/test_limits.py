@@ -1,4 +1,4 @@
-"""Who asks too much is told to come back later."""
+"""Clients that send too many requests are asked to retry later."""
 
 from contextlib import ExitStack
 from pathlib import Path

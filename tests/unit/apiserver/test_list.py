@@ -20,7 +20,7 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.i
 
 @pytest.fixture
 async def some() -> AsyncIterator[ApiCaller]:
-    """A server with five ConfigMaps in two namespaces and three pods."""
+    """Yield a server with five ConfigMaps in two namespaces and three pods."""
     async with api_caller() as api:
         for number, tier in enumerate(["web", "web", "db", "db"]):
             await api.post(CONFIG_MAPS, config_map(f"c{number}", labels={"tier": tier}))

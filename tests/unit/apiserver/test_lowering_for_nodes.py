@@ -45,7 +45,7 @@ async def add_node(api: ApiCaller, name: str, sla: str = "960", kernel: str = "6
 
 
 def new_words(tree: Any) -> list[str]:
-    """What in an object stock Kubernetes does not know."""
+    """Return what in an object stock Kubernetes does not know."""
     text = json.dumps(tree["spec"])
     return [word for word in ("Gt", "Semver", 'expression"', "matchCELExpressions") if word in text]
 
@@ -137,7 +137,7 @@ async def test_yaml_and_tables_are_in_the_same_words(api: ApiCaller) -> None:
 
 @pytest.mark.req("N.1")
 async def test_what_a_node_reads_follows_its_taints_and_labels(api: ApiCaller) -> None:
-    """A pod that did not change is not told again: a kubelet judges pods as they arrive, or lists when it starts."""
+    """A pod that did not change is not sent again: a kubelet admits pods as they arrive, or lists when it starts."""
     await add_node(api, "n1")
     created = await api.post(PODS, constrained())
     node = api.as_node("n1")

@@ -83,7 +83,7 @@ TOKENS[0]["serviceAccountToken"]["path"] = "token"
 
 
 def pod_certificate(pod: str, node: str = "n1") -> dict[str, Any]:
-    """What a kubelet asks for on behalf of a pod."""
+    """Return what a kubelet asks for on behalf of a pod."""
     names = {"signerName": "example.com/own", "podName": pod, "serviceAccountName": "runner", "nodeName": node}
     uids = {"podUID": "u", "serviceAccountUID": "u", "nodeUID": "u"}
     key = ed25519.Ed25519PrivateKey.generate()
@@ -157,7 +157,7 @@ class Case:
     url: str
     body: Any = None
     refusal: str = ""
-    """What the node is told; nothing when it is allowed."""
+    """Return the node's error text; an empty string when it is allowed."""
     media_type: str = ""
 
 

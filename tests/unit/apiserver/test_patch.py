@@ -164,7 +164,7 @@ def test_a_patch_that_is_computed_again_is_the_same_patch(media_type: str, body:
     for _ in range(3):
         patched = patcher.apply({})
         assert patched == {"metadata": {"finalizers": ["x"]}}
-        patched["metadata"]["finalizers"].append("y")  # what comes of it belongs to whoever asked
+        patched["metadata"]["finalizers"].append("y")  # the result belongs to the caller
 
 
 MERGE = [

@@ -123,7 +123,7 @@ def _is_that_of_the_whole_pod(body: dict[str, Any]) -> None:
 
 
 def _whole_row(text: bytes) -> bytes:
-    """A row as the encoder writes it, of a pod of which everything was read."""
+    """Return a row as the encoder writes it, of a pod of which everything was read."""
     pod = codec.decode_own(text, Pod)
     cells = [_settled(cell) for cell in PODS.cells(pod)]
     return codec.encode(TableRow(cells=cells, conditions=PODS.conditions(pod) if PODS.conditions else []))

@@ -157,7 +157,7 @@ async def test_no_single_binding_without_a_namespace(api: ApiCaller) -> None:
 
 
 async def running(api: ApiCaller, *, ready: bool = True) -> None:
-    """A pod that runs on a node, labelled app=web."""
+    """Create a pod that runs on a node, labelled app=web."""
     body = pod(nodeName="n1")
     body["metadata"]["labels"] = {"app": "web"}
     await api.post(PODS, body)

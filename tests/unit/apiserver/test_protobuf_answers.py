@@ -20,7 +20,7 @@ KINDS = [kind for kind in Scheme().served if kind.stored and kind.kind in EXAMPL
 
 
 def read(body: bytes, cls: type[Any]) -> Any:
-    """What a client understands, as JSON has it."""
+    """Return what a client understands, as JSON has it."""
     return codec.to_tree(codec.decode_protobuf(body, cls).object)
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.req("S.4")
 
 
 class RecordingConnection:
-    """A connection that remembers what it was told."""
+    """Record what is written to a connection."""
 
     def __init__(self) -> None:
         self.is_ready = True

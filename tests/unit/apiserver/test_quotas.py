@@ -1,4 +1,4 @@
-"""Quotas: nothing beyond them is written, whoever writes at once, and what they say is used is used.
+"""Quotas: concurrent writers never exceed them, and their usage is exact.
 
 The words are recorded in ``tests/conformance/test_quotas.py``.
 """

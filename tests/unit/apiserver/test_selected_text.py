@@ -1,4 +1,4 @@
-"""Whether an object is selected is judged on its text, often without reading it; the answer is that of the whole."""
+"""Selectors are evaluated on an object's bytes, often without decoding; the result is that of the object."""
 
 from typing import Any
 

@@ -56,7 +56,7 @@ async def cluster(
 
 
 def shown(answer: Answer) -> Any:
-    """An answer as the recording has it: addresses and ports that were given by chance have no numbers."""
+    """Return an answer as the recording has it: addresses and ports that were given by chance have no numbers."""
     if answer.code >= 400:
         causes = answer.body.get("details", {}).get("causes", [])
         return [answer.code, sorted(f"{each.get('field')}: {each.get('message')}" for each in causes) or answer.message]
@@ -199,7 +199,7 @@ async def test_servers_that_share_a_store_never_give_the_same_twice() -> None:
 
 
 async def leave_behind(made: Cluster) -> str:
-    """What a server leaves that dies after it has taken an address and a port for a Service."""
+    """Return what a server leaves that dies after it has taken an address and a port for a Service."""
     ghost = Service(metadata=ObjectMeta(name="ghost", namespace="default"), spec=ServiceSpec(type="NodePort"))
     await made.allocation.ports.take([30007], 0, dry_run=False)
     return await made.allocation.addresses.take_any("IPv4", ghost, dry_run=False)

@@ -15,7 +15,7 @@ CLAIMS = "/apis/resource.k8s.io/{version}/namespaces/default/resourceclaims"
 
 
 def claim(version: str, name: str = "gpu") -> dict[str, Any]:
-    """A claim in the shape of a version: v1beta1 has no `exactly`."""
+    """Return a claim in the shape of a version: v1beta1 has no `exactly`."""
     request: dict[str, Any] = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
     if version != "v1beta1":
         request = {"exactly": request}
@@ -154,7 +154,7 @@ async def test_a_deprecated_version_is_warned_of() -> None:
 
 
 async def _finalize(api: ApiCaller, name: str) -> None:
-    """What the controller of namespaces does when it finds nothing left."""
+    """Finalize a namespace as its controller does when nothing is left."""
     await api.delete(f"/api/v1/namespaces/{name}")
     found = (await api.get(f"/api/v1/namespaces/{name}")).body
     found["spec"]["finalizers"] = []

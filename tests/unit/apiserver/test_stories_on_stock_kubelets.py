@@ -63,7 +63,7 @@ def all_of(story: Story) -> Iterator[dict[str, Any]]:
 
 
 def pod_of(story: Story) -> dict[str, Any]:
-    """The pod itself, or what a workload would make of its template."""
+    """Return the pod itself, or what a workload would make of its template."""
     for tree in all_of(story):
         if tree["kind"] in {"Pod", "Deployment"} and tree["metadata"]["name"] == story.pod:
             template = tree if tree["kind"] == "Pod" else tree["spec"]["template"]
@@ -157,7 +157,7 @@ async def test_kubelets_of_every_release_take_the_same_pods(api: ApiCaller, rele
 @pytest.mark.req("N.3", "4330.13")
 @pytest.mark.parametrize("version", RELEASES)
 async def test_a_server_that_emulates_an_older_version_fails_closed_for_nodes_too(api: ApiCaller, version: str) -> None:
-    """Pods of before a rollback: their constraints cannot be judged any more, so they hold nowhere."""
+    """Pods of before a rollback: their constraints cannot be evaluated any more, so they hold nowhere."""
     await begin(api, EVICTED)
     await force(api, EVICTED, "ondemand-node-1")
     await api.post(PODS, pod("plain", nodeName="ondemand-node-1", tolerations=[{"operator": "Exists"}]))

@@ -27,7 +27,7 @@ async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
 
 
 async def populate(server: ApiServer) -> None:
-    """A simulated node with a pod whose container runs."""
+    """Create a simulated node with a pod whose container runs."""
     admin = Caller(server.app, ADMIN)
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "annotations": SIMULATED}}
     assert (await admin("POST", "/api/v1/nodes", node)).status == 201

@@ -28,7 +28,7 @@ ABC = LogRule(("a", "b", "c"), seconds=2)
 
 
 def pod(annotations: dict[str, str] | None = None, **state: Any) -> Pod:
-    """A pod with one container that has run since `START`, unless told otherwise."""
+    """Return a pod with one container that has run since `START` by default."""
     status = {"name": "c", "state": {"running": {"startedAt": times.to_seconds(START)}}, **state}
     tree = {
         "metadata": {"name": "web", "namespace": "default", "uid": "u", "annotations": annotations or {}},
@@ -158,7 +158,7 @@ def test_runs_are_described_in_the_words_of_the_kubelet() -> None:
 
 
 async def run(of: Pod, *words: str, stdin: bytes | None = None, tty: bool = False) -> tuple[int, bytes, bytes]:
-    """The exit code, the output and the errors of a command."""
+    """Return the exit code, the output and the errors of a command."""
     out, err = bytearray(), bytearray()
 
     async def to_out(data: bytes) -> None:

@@ -26,14 +26,14 @@ def _kind(api_version: str, name: str) -> Kind:
 
 
 def _row(api_version: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The cells of an object by the names of their columns."""
+    """Return the cells of an object by the names of their columns."""
     kind = _kind(api_version, name)
     columns = [column.name for column in Tables().of(kind).columns]
     return dict(zip(columns, _table_row(kind, body)["cells"], strict=True))
 
 
 def _table_row(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
-    """The row of an object, as clients read it."""
+    """Return the row of an object, as clients read it."""
     whole = codec.encode(codec.decode(codec.encode(body), kind.type).object)
     row: dict[str, Any] = json.loads(Tables().of(kind).row("", 1, whole, 0).write(Ages(NOW)) + b"}")
     return row

@@ -178,7 +178,7 @@ async def until_counted(server: ApiServer, path: str) -> None:
 
 
 def items(kind: Kind, objects: Sequence[Resource], namespace: str) -> list[Tree]:
-    """Creates as rows of templates, as the client sends them."""
+    """Create as rows of templates, as the client sends them."""
     group = f"apis/{kind.group}" if kind.group else "api"
     path = f"/{group}/{kind.version}/namespaces/{namespace}/{kind.plural}"
     by_template: dict[bytes, list[Row]] = {}
@@ -253,7 +253,7 @@ async def test_objects_of_every_kind_are_created_as_if_each_were_alone(server: A
 
 
 def running(found: Tree, number: int, phase: str = "Running") -> Tree:
-    """A pod with the status that a kubelet writes."""
+    """Return a pod with the status that a kubelet writes."""
     address = f"192.168.0.{number + 1}"
     state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
     container = {
@@ -286,7 +286,7 @@ _STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def writes(pods: Sequence[Tree], namespace: str, verb: str) -> list[Tree]:
-    """The writes of one step, each alone."""
+    """Return the writes of one step, each alone."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     made: list[Tree] = []
     for number, each in enumerate(pods):
@@ -305,7 +305,7 @@ def writes(pods: Sequence[Tree], namespace: str, verb: str) -> list[Tree]:
 
 
 def as_rows(made: Sequence[Tree], namespace: str) -> list[Tree]:
-    """The same as rows of templates."""
+    """Return the same as rows of templates."""
     found: dict[str, Tree] = {}
     for each in made:
         name = each["path"].split("/")[6]

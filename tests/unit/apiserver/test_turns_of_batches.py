@@ -1,4 +1,4 @@
-"""Groups of writes begin one after the other, so that a rush of them holds up nobody else."""
+"""Batches begin one after the other, so that a rush of them delays no other request."""
 
 import asyncio
 import json

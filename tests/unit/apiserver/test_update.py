@@ -178,7 +178,7 @@ async def test_a_time_may_be_sent_back(api: ApiCaller, written: str | None) -> N
 
 @dataclass(frozen=True)
 class WrongTime:
-    """The codes are those of kube-apiserver 1.37, but for the last, where it says 500."""
+    """The codes are those of kube-apiserver 1.37, except the last, where it says 500."""
 
     id: str
     method: str

@@ -304,7 +304,7 @@ async def test_a_cache_rebuilds_the_objects_from_what_it_is_sent(
 
 
 async def _taken(chunks: list[bytes]) -> list[list[WatchEvent[Pod]]]:
-    """What the watch of an informer makes of bytes."""
+    """Return what the watch of an informer makes of bytes."""
     stream = FakeStream()
     for chunk in chunks:
         stream.send_bytes(chunk)

@@ -1,4 +1,4 @@
-"""What admission webhooks may do to requests, and what they may not. What they are told is in the recordings."""
+"""What admission webhooks may do to requests, and what they may not. What they are sent is in the recordings."""
 
 import asyncio
 import json

@@ -31,7 +31,7 @@ async def read_request(reader: asyncio.StreamReader) -> None:
 
 @asynccontextmanager
 async def webhook(folder: Path, serve: Serve, name: str = "127.0.0.1") -> AsyncIterator[WebhookClientConfig]:
-    """A server that does as it likes, and how to reach it."""
+    """Yield a server that does as it likes, and how to reach it."""
     pki = Pki(folder / "webhook", SystemClock())
     made = pki.server([name])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

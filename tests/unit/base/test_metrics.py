@@ -20,7 +20,7 @@ class Colour(IntEnum):
 
 
 def shown(durations: Histograms) -> dict[str, float]:
-    """The numbers of a histogram that has one series, by the ends of their names or by bound."""
+    """Return the numbers of a histogram that has one series, by the ends of their names or by bound."""
     samples = durations.family().samples
     return {each.labels.get("le") or each.name.rpartition("_")[2]: each.value for each in samples}
 

@@ -1,4 +1,4 @@
-"""Processes are waited for until they are gone, whoever is cancelled."""
+"""Processes are waited for until they are gone, also when the caller is cancelled."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ async def test_who_is_cancelled_while_a_process_begins_leaves_none_behind() -> N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(asyncio, "create_subprocess_exec", slow)
         beginning = asyncio.create_task(spawn("sleep", "60"))
-        while not begun:  # noqa: ASYNC110 - it tells nobody
+        while not begun:  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.001)
         beginning.cancel()
         go_on.set()
@@ -51,7 +51,7 @@ async def test_what_a_process_has_started_ends_with_it() -> None:
     child = int(await process.stdout.readline())
     await kill_and_wait(process)
     async with asyncio.timeout(20):
-        while is_alive(child):  # noqa: ASYNC110 - of another process, which tells nobody
+        while is_alive(child):  # noqa: ASYNC110 - of another process, without an event
             await asyncio.sleep(0.01)
 
 

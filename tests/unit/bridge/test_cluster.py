@@ -100,7 +100,7 @@ def test_identical_pods_are_released_with_the_values_of_their_time(
 
 
 def known_values(cluster: BridgedCluster) -> list[str]:
-    """What the second term of a released pod lists."""
+    """Return what the second term of a released pod lists."""
     entry = {"key": "kernel", "operator": "SemverGt", "values": ["6.0"]}
     affinity = {
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [entry]}]}

@@ -1,4 +1,4 @@
-"""What expressions evaluate to, on the fast path and in the interpreter alike."""
+"""What expressions evaluate to, both on the fast path and in the interpreter."""
 
 import math
 from collections.abc import Callable
@@ -63,7 +63,7 @@ FAILS = EvaluationError
 
 
 def exactly(program: Program, bindings: dict[str, Value]) -> tuple[Value, int]:
-    """What the interpreter says, without any generated code."""
+    """Return what the interpreter says, without any generated code."""
     assert program._compiled is not None
     return program._compiled.interpreter.evaluate(bindings)
 
@@ -76,7 +76,7 @@ def outcome(evaluate: Callable[[], tuple[Value, int]]) -> tuple[Value, int]:
 
 
 def both(program: Program, bindings: dict[str, Value]) -> Value:
-    """The value; generated code and the interpreter must agree on it, or on having none, and on the cost."""
+    """Return the value; generated code and the interpreter must agree on it, or on having none, and on the cost."""
     fast, _ = outcome(lambda: (program.evaluate(bindings), 0))
     exact, cost = outcome(lambda: exactly(program, bindings))
     counted, counted_cost = outcome(lambda: program.evaluate_counted(bindings))

@@ -24,7 +24,7 @@ def parsed(text: str) -> Expr:
 
 
 def shown(expr: Expr) -> str:
-    """The tree as text, every call with parentheses."""
+    """Return the tree as text, every call with parentheses."""
     match expr:
         case Literal():
             return repr(expr.value)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.req("S.7")
 
 
 def read(*flags: str) -> EtcdConfig | str | None:
-    """What flags mean, or the complaint about them."""
+    """Return what flags mean, or the complaint about them."""
     found: list[EtcdConfig | None] = []
 
     @click.command()

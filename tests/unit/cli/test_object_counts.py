@@ -34,7 +34,7 @@ async def test_pods_are_counted_as_they_are_after_several_changes(monkeypatch: p
     changes = [_put(name, phase, node) for phase, node in (("Pending", ""), ("Running", "n")) for name in "abc"]
     await store.write_all(changes)
     async with asyncio.timeout(10):
-        while counts.bound < 3:  # noqa: ASYNC110 - nothing else tells
+        while counts.bound < 3:  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.01)
         assert +counts.phases == {"Running": 3}
         assert len(looked) == 3, "each once"

@@ -120,7 +120,7 @@ async def test_a_refusal_in_protobuf_is_understood() -> None:
 
 
 class Slow(FakeTransport):
-    """Answers when it is told to."""
+    """Answer on demand."""
 
     def __init__(self, server: Server) -> None:
         super().__init__(server._answer)
@@ -137,7 +137,7 @@ class Slow(FakeTransport):
     async def answer(self) -> int:
         """Answer all that is under way; returns how much that was."""
         for _ in range(5):
-            await asyncio.sleep(0)  # for those who are about to ask
+            await asyncio.sleep(0)  # for callers that are about to ask
         number = self.under_way
         async with self._turn:
             self._turn.notify_all()

@@ -1,4 +1,4 @@
-"""The cache of an informer agrees with the server whatever it is told, and indexes and changes agree with the cache."""
+"""The cache of an informer agrees with the server whatever it is sent, and indexes and changes agree with the cache."""
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ NAMES = ["a", "b", "c", "d"]
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, str, str, bool]]:
-    """What happens: to which name, on which node (empty: deleted), with which uid, and whether it is seen by a list."""
+    """Draw a history of (name, node or empty for a deletion, uid, whether a list shows it)."""
     step = st.tuples(
         st.sampled_from(NAMES), st.sampled_from(["", "n1", "n2"]), st.sampled_from(["1", "2"]), st.booleans()
     )
@@ -74,7 +74,7 @@ def test_what_builds_on_something_unknown_is_not_taken_in(name: str, since: str)
 
 
 def _replay(objects: dict[str, Pod], change: Change[Pod]) -> None:
-    """What a handler that counts would do: `old` must be exactly what it knows."""
+    """Apply a notification as a counting handler would: `old` must be exactly what it knows."""
     key = key_of(change.object)
     assert objects.pop(key, None) is change.old
     if change.new is not None:

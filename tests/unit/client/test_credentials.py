@@ -73,7 +73,7 @@ def test_a_line_break_cannot_smuggle_a_header(credential: dict[str, Any]) -> Non
 
 
 def plugin(tmp_path: Path, program: str, clock: MockClock | None = None, **options: Any) -> ExecPlugin:
-    """A plugin in Python, which finds its own folder in `here` and counts its runs there."""
+    """Return a plugin in Python, which finds its own folder in `here` and counts its runs there."""
     script = tmp_path / "plugin.py"
     script.write_text(
         "import json, os, pathlib, sys\n"

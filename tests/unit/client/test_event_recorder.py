@@ -307,7 +307,7 @@ async def test_what_waits_to_be_written_is_counted_and_not_forgotten() -> None:
 
 
 async def _reported(lot: random.Random) -> tuple[list[Any], int]:
-    """What the server has in the end when many things happen to some objects, and how much was dropped."""
+    """Return what the server has in the end when many things happen to some objects, and how much was dropped."""
     lab = Lab()
     for _ in range(400):
         about, note = pod_in(lot.choice(("a", "b")), lot.randrange(4)), f"note {lot.randrange(20)}"

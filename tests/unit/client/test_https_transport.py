@@ -126,7 +126,7 @@ async def test_warnings_are_read_from_headers() -> None:
 
 
 async def closing_when_idle(request: bytes, writer: asyncio.StreamWriter) -> bool:
-    """The first request of a connection is answered; the second finds it closed."""
+    """Answer the first request of a connection; close it at the second."""
     first = not hasattr(writer, "used")
     if first:
         writer.write(OK)

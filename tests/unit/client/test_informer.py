@@ -1,4 +1,4 @@
-"""Informers: list, watch, resume, list again, and what handlers are told."""
+"""Informers: list, watch, resume, list again, and what handlers are notified of."""
 
 import asyncio
 import json
@@ -420,7 +420,7 @@ async def test_what_another_component_follows_is_not_listed_again_and_is_the_sam
             assert reported == ["+a", "+b", "b:2>11", "-a"]
         lab.stream.send(event("DELETED", pod("b", 13)))
         await settle()
-    assert reported == ["+a", "+b", "b:2>11", "-a"]  # nothing is told to who has ended
+    assert reported == ["+a", "+b", "b:2>11", "-a"]  # a handler that has ended is not notified
     assert (len(lab.transport.watches), len(theirs)) == (1, 0)
 
 

@@ -26,7 +26,7 @@ def config(
     current: str | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A kubeconfig in which cluster, user and context have the same name."""
+    """Return a kubeconfig in which cluster, user and context have the same name."""
     return {
         "apiVersion": "v1",
         "kind": "Config",

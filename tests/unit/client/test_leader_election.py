@@ -42,7 +42,7 @@ class Candidate:
             self._log.append(f"{self.name} stops")
 
     async def write(self) -> None:
-        """What its component writes; raises NotLeaderError."""
+        """Write as the component would; raise NotLeaderError."""
         name = f"{self.name}-{len(self.transport.requests)}"
         await self.client.create(Lease(metadata=ObjectMeta(name=name, namespace="default")))
 

@@ -35,7 +35,7 @@ async def test_each_group_and_version_is_asked_once() -> None:
 
 
 def serving(*versions: str) -> FakeTransport:
-    """A server that has claims at some versions, and one claim."""
+    """Return a server that has claims at some versions, and one claim."""
 
     def answer(request: Request) -> Response:
         version = request.path.removeprefix(GROUP).split("/")[0]

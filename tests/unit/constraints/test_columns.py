@@ -1,4 +1,4 @@
-"""The column form: it agrees with the form for one object, whatever changes, and judges each distinct thing once."""
+"""The column form: it agrees with the form for one object, whatever changes, and evaluates each distinct value once."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ from mooring.constraints.options import ConstraintOptions
 OPTIONS = ConstraintOptions()
 Labels = dict[str, str]
 
-# A few values that each operator judges differently, so that small examples find disagreements.
+# A few values that each operator evaluates differently, so that small examples find disagreements.
 VALUES = {
     "zone": ["a", "b", "c"],
     "cores": ["4", "16", "016", "many", ""],
@@ -186,7 +186,7 @@ def _shown(taint: Taint | None) -> tuple[str, str, str] | None:
 
 
 class TestEvaluatedRows:
-    """Each distinct thing is judged once, and only changed rows are gathered again."""
+    """Each distinct value is evaluated once, and only changed rows are gathered again."""
 
     @staticmethod
     def _column(values: str) -> Column[str]:

@@ -48,7 +48,7 @@ OPTIONS = st.builds(ConstraintOptions, st.booleans(), st.booleans(), st.booleans
 
 
 def taints(times: Sequence[str | None] = TIMES) -> st.SearchStrategy[list[Taint]]:
-    """The taints of one node: a key and an effect stand there once."""
+    """Return the taints of one node: a key and an effect stand there once."""
     one = st.builds(
         Taint,
         key=st.sampled_from(["sla", "cni"]),

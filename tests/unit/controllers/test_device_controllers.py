@@ -38,7 +38,7 @@ def gpu_slice(*taints: dict[str, str], generation: int = 1, name: str = "slice")
 
 
 async def pod_with_gpu(plane: ControlPlane, *tolerations: dict[str, Any], name: str = "train") -> Pod:
-    """A pod that runs on a node and uses a device, as the scheduler would leave it."""
+    """Return a pod that runs on a node and uses a device, as the scheduler would leave it."""
     await plane.create(ResourceClaim, metadata={"name": name, "namespace": "default"}, spec=CLAIM_SPEC)
     pod = await plane.pod(name, on="n", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": name}]})
     result: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Disruption budgets, EndpointSlices, pods that nobody finishes, and old events."""
+"""Disruption budgets, EndpointSlices, pods without a kubelet to finish them, and old events."""
 
 from typing import Any
 

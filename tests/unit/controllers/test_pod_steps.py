@@ -19,7 +19,7 @@ PROBE = {"initialDelaySeconds": 60}
 
 
 def started(tree: dict[str, Any]) -> Pod:
-    """A pod as its kubelet has started it."""
+    """Return a pod as its kubelet has started it."""
     pod = made(Pod, {"metadata": {"name": "web", "uid": "1", "generation": 1}, **tree})
     step = next_step(pod, rules_of(pod), PodRuns(Commands(lambda: 0.0), pod, rules_of(pod)), NOW)
     return structs.replace(pod, status=structs.replace(pod.status, **step.status or {}))

@@ -274,7 +274,7 @@ async def test_a_node_that_falls_silent_loses_its_pods_after_their_time(plane: C
     assert await plane.alive("web")  # by the default toleration of 300 s
     await plane.run(40)
     assert not await plane.alive("web")
-    assert await plane.find(Pod, "web") is not None  # nobody is there to stop it
+    assert await plane.find(Pod, "web") is not None  # there is no controller to stop it
     await fail(plane, None)
     assert await plane.find(Pod, "web") is None
     assert ready(await node_of(plane, "node-0")) == "True"

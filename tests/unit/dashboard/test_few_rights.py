@@ -1,4 +1,4 @@
-"""Somebody who may not read everything is told so, on every view and where it matters, not shown an empty page."""
+"""A user who may not read everything sees a note about it on every view, instead of an empty page."""
 
 import re
 from html import unescape

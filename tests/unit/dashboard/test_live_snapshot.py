@@ -1,4 +1,4 @@
-"""A cluster that was changed object by object stands as one that is read anew; what happened lately is told."""
+"""A snapshot changed object by object equals one that is read again; recent changes are listed."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

@@ -32,7 +32,7 @@ HOSTILE = "<script>alert('x')</script>\"&' onload=x"
 
 
 def command(*words: str) -> Any:
-    """What a command prints as JSON."""
+    """Return what a command prints as JSON."""
     run = CliRunner().invoke(mooring, [*words, "-o", "json"])
     assert run.exit_code == 0, run.output
     return json.loads(run.stdout)

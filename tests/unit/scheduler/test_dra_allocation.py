@@ -27,7 +27,7 @@ def device(name: str, model: str = "a100", **more: Any) -> dict[str, Any]:
 
 
 def devices_on(where: str | None, *devices: dict[str, Any], pool: str = "", **spec: Any) -> ResourceSlice:
-    """A slice that is a pool of its own, on one node, or as `spec` says."""
+    """Return a slice that is a pool of its own, on one node, or as `spec` says."""
     name = pool or where or "shared"
     body = {
         "driver": DRIVER,
@@ -86,7 +86,7 @@ def reasons(engine: Engine, wanted: Any) -> dict[str, str]:
 
 
 def reserve(engine: Engine, *claims: str, on: str, name: str = "p") -> dict[str, AllocationResult]:
-    """What the claims get when a pod that uses them goes to a node, which is assumed."""
+    """Return what the claims get when a pod that uses them goes to a node, which is assumed."""
     wanted = using(*claims, name=name)
     outcome = engine.schedule(wanted)
     assert outcome.node is not None, outcome.message

@@ -60,7 +60,7 @@ class Server:
         return self.claims[name]
 
     async def raw(self, _method: str, _path: str, *, body: bytes) -> Response:
-        """Writes in groups, where that is offered."""
+        """Write in groups, where that is offered."""
         if not self.offers_groups:
             raise not_found("resourceclaims", "-")
         self.before("group")
@@ -196,7 +196,7 @@ def test_a_group_that_the_server_cannot_handle_is_written_one_by_one() -> None:
 
 
 async def with_time(server: Server, work: Coroutine[Any, Any, Status]) -> Status:
-    """What comes of some work while time goes by."""
+    """Return what comes of some work while time goes by."""
     task = asyncio.ensure_future(work)
     while not task.done():
         await asyncio.sleep(0)
@@ -212,7 +212,7 @@ def test_what_was_written_counts_before_informers_show_it() -> None:
     assert engine.schedule(using("c", name="q")).node == "a", "a second pod shares the claim"
     engine.put(server.claims["c"])
     assert engine.schedule(using("d", name="q")).node is None
-    engine.put(claim("c"))  # deallocated by somebody
+    engine.put(claim("c"))  # deallocated by another client
     assert engine.schedule(using("d", name="q")).node == "a"
 
 

@@ -255,7 +255,7 @@ def test_a_promise_is_over_when_the_pod_is_seen_on_a_node() -> None:
 
 
 def test_a_promised_pod_keeps_others_out_only_where_its_node_is_in_a_domain() -> None:
-    """It wants nobody of `new` in its zone, and a node without the label is in no zone."""
+    """It repels pods of `new` in its zone, and a node without the label is in no zone."""
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "new"}}}
     lonely = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
     engine = engine_with(node("a", zone="z"), node("b"))

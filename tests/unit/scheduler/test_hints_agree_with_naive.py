@@ -24,7 +24,7 @@ Happened = tuple[ClusterEvent, Resource | None, Resource | None]
 
 
 class Watched(Twins):
-    """Changes one thing at a time, and says as what event the scheduler hears of it."""
+    """Change one object at a time, and return the event by which the scheduler hears of it."""
 
     def happen(self) -> Iterator[Happened]:
         lot = self.random.lot

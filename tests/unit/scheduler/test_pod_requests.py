@@ -1,4 +1,4 @@
-"""How much a pod sets aside, and which pods look alike."""
+"""The requests of pods, and which pods share a signature."""
 
 from dataclasses import dataclass, field
 from typing import Any

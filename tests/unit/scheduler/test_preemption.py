@@ -368,7 +368,7 @@ def change(engine: Engine, lot: random.Random, number: int) -> None:
 
 
 def again(engine: Engine) -> Engine:
-    """Another engine that is told of the same things."""
+    """Return another engine with the same cluster."""
     made = engine_with(*(info.node for info in engine.cluster.node_infos()))
     for placed in engine.cluster.placed_pods():
         made.put(placed.pod)

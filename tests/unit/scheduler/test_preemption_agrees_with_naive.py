@@ -21,13 +21,13 @@ Cost = tuple[Any, ...]
 
 @dataclass
 class Oracle:
-    """What kube-scheduler's rules for preemption say, told pod by pod."""
+    """Apply kube-scheduler's rules for preemption pod by pod."""
 
     world: Naive
     budgets: list[PodDisruptionBudget]
 
     def candidates(self, pod: Pod) -> Iterator[tuple[Cost, str, list[str]]]:
-        """The nodes where displacing others helps: the harm (the less the better), the node and its victims."""
+        """Yield the nodes where displacing others helps: the harm (the less the better), the node and its victims."""
         for name, node in self.world.nodes.items():
             if self.world.verdict(pod, node)[0] == NO:
                 victims = self.victims(pod, node)
@@ -92,7 +92,7 @@ def guarded(pod: Pod, budget: PodDisruptionBudget) -> bool:
 
 
 def world(seed: int) -> tuple[Twins, list[PodDisruptionBudget]]:
-    """A random cluster with many pods of all priorities, no two of which were started together, and some budgets."""
+    """Return a random cluster with many pods of all priorities and start times, and some budgets."""
     twins = Twins(seed)
     lot = twins.random.lot
     twins.put_namespace()

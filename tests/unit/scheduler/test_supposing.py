@@ -161,7 +161,7 @@ PORT = {"containers": [{"name": "c", "image": "x", "ports": [{"containerPort": 8
 
 
 def filled(engine: Engine) -> Engine:
-    """Nodes full of pods with ports, terms and resources that nobody offers, and a pod that was promised room."""
+    """Nodes full of pods with ports, terms and resources that no node offers, and a nominated pod."""
     for name in ("a", "b", "c"):
         engine.put(node(name, cpu="4"))
         engine.put(pod(f"web-{name}", cpu="1", on=name, priority=5, labels={"app": "web"}))

@@ -1,4 +1,4 @@
-"""The best rows of sets of feasible nodes that take turns, against finding them anew every time."""
+"""The cached best rows of alternating sets of feasible nodes equal recomputed ones."""
 
 import random
 

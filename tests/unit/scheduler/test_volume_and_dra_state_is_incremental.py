@@ -1,4 +1,4 @@
-"""What plugins keep about volumes and devices from pod to pod is what they would find if they began anew."""
+"""What plugins cache about volumes and devices from pod to pod equals what they would recompute."""
 
 import random
 from typing import Any

@@ -51,7 +51,7 @@ def claim(
 
 
 def volume(name: str, size: str = "1Gi", cls: str = "local", *, on: Any = None, **spec: Any) -> PersistentVolume:
-    """A volume; `on` are host names, or whole terms of node affinity."""
+    """Return a volume; `on` are host names, or whole terms of node affinity."""
     body: dict[str, Any] = {
         "capacity": {"storage": size},
         "accessModes": ["ReadWriteOnce"],
@@ -280,7 +280,7 @@ def test_a_volume_of_a_former_built_in_driver_is_used(case: Migrated) -> None:
 
 
 def test_a_bound_volume_that_is_gone_is_reported() -> None:
-    # VolumeZone, which comes later, refuses such a pod as a whole; without it the nodes are judged.
+    # VolumeZone, which comes later, refuses such a pod as a whole; without it the nodes are evaluated.
     disabled = ProfileSpec(disabled={"filter": frozenset({"VolumeZone"})})
     engine = engine_with(*NODES, claim(bound="pv"), profiles=(disabled,))
     assert reasons(engine, using("c")) == dict.fromkeys("ab", (GONE,))

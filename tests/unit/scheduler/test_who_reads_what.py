@@ -1,5 +1,5 @@
-"""Pods share verdicts only where nobody can tell them apart: every field of a pod is changed, and whoever reads it
-must notice. Plugins see of a shape what they say that they read, and nothing else.
+"""Pods share verdicts only where no plugin can distinguish them: every field of a pod is changed, and each plugin
+that reads it must notice. Plugins see of a pod what they declare to read, and nothing else.
 """
 
 from collections.abc import Iterator
@@ -178,7 +178,7 @@ def cluster_with(engine: Engine) -> Engine:
 
 
 def forget(engine: Engine) -> Engine:
-    """Let an engine know of no shape that it has judged."""
+    """Drop what an engine has cached about pod signatures."""
     for evaluator in engine._evaluators.values():
         evaluator.clear()
     engine.cluster.signatures = SignatureTable()
@@ -187,7 +187,7 @@ def forget(engine: Engine) -> Engine:
 
 @pytest.mark.parametrize("tree", [RICH, PLAIN], ids=["a pod with everything", "a plain pod"])
 def test_every_reader_of_a_field_notices_when_it_changes(tree: dict[str, Any]) -> None:
-    """What is kept for one pod is not used for another that anybody would judge otherwise."""
+    """What is cached for one pod is not used for another with a different verdict."""
     engine, fresh = cluster_with(Engine()), cluster_with(Engine())
     first = made(Pod, tree)
     engine.explain(first)
@@ -296,12 +296,12 @@ def test_a_plugin_that_signs_for_itself_shares_verdicts_among_pods_with_the_same
 
 
 def _numbered(number: int) -> Pod:
-    """A pod of a StatefulSet: one label is its own."""
+    """Return a pod of a StatefulSet: one label is its own."""
     return pod(f"web-{number}", labels={"app": "web", "index": str(number)})
 
 
 def _daemon(number: int) -> Pod:
-    """A pod of a DaemonSet: made for a node."""
+    """Return a pod of a DaemonSet: made for a node."""
     found = pod(f"agent-{number}", cpu="1")
     return structs.replace(found, spec=spec_for(found.spec, f"n{number}"))
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.req("S.3")
 
 
 class Lab:
-    """A feed with everything behind it, and two nodes."""
+    """Event handlers with an engine and a queue, and two nodes."""
 
     def __init__(self) -> None:
         self.clock = MockClock()

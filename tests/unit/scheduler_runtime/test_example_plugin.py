@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 @pytest.fixture(autouse=True)
 def _forgets() -> Iterator[None]:
-    """What is installed is looked up once in a process; here it changes."""
+    """Clear the cache of installed plugins, which change in these tests."""
     registry.from_entry_points.cache_clear()
     yield
     registry.from_entry_points.cache_clear()

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.req("S.3")
 
 
 def _engine() -> Engine:
-    """A node with little room left, and a better one."""
+    """Return a node with little room left, and a better one."""
     engine = Engine()
     engine.put(node("full", cpu="4"))
     engine.put(pod("there", cpu="2", on="full"))

@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration files: what they say, and what is told to who writes them wrong."""
+"""KubeSchedulerConfiguration files: what they mean, and the errors about mistakes in them."""
 
 import re
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ profiles:
 
 
 def added(affinity: str) -> str:
-    """A configuration whose profile adds this to every pod."""
+    """Return a configuration whose profile adds this to every pod."""
     return f"{HEAD}\nprofiles: [{{pluginConfig: [{{name: NodeAffinity, args: {{addedAffinity: {affinity}}}}}]}}]\n"
 
 

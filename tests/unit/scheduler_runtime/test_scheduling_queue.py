@@ -52,7 +52,7 @@ class Lab:
         return queued
 
     def popped(self) -> list[str]:
-        """The names of all pods that can be popped now, in order."""
+        """Return the names of all pods that can be popped now, in order."""
         found = []
         while (queued := self.queue.pop()) is not None:
             found.append(queued.pod.metadata.name)
@@ -528,7 +528,7 @@ class ClaimsLab:
         return made(ResourceClaim, {"metadata": metadata, "spec": {}, "status": status})
 
     def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> int:
-        """A claim comes, changes or goes; how many pods that wakes."""
+        """Add, change or delete a claim; return how many pods that wakes."""
         if new is not None:
             self.engine.put(new)
         elif old is not None:

@@ -25,7 +25,7 @@ PATCHED = json_response({"kind": "Pod", "apiVersion": "v1", "metadata": {"name":
 
 
 class Lab:
-    """A queue with a refused pod, and a server that answers all deletions alike."""
+    """A queue with a rejected pod, and a server that gives the same answer to all deletions."""
 
     def __init__(self, answer: Answer) -> None:
         self.clock = MockClock()
@@ -42,7 +42,7 @@ class Lab:
         return answer if request.method == "DELETE" else PATCHED
 
     def goes(self, name: str) -> None:
-        """A pod is deleted, as handlers of events tell it."""
+        """Delete a pod, as the event handlers do."""
         gone = pod(name, on="n1", uid=name)
         self.queue.going(pod_key(gone))
         self.queue.move(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), gone, None)

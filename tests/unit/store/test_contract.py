@@ -59,7 +59,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
 
 
 def reported(outcome: Outcome) -> str:
-    """An outcome in short: what happened, and the value that is there now."""
+    """Return an outcome in short: what happened, and the value that is there now."""
     match outcome:
         case Conflict(current=None):
             return "conflict: absent"

@@ -1,4 +1,4 @@
-"""Who keeps objects in a file needs no gRPC; who names an etcd without it is told what to install."""
+"""SQLite needs no gRPC; the error about an etcd without it says what to install."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""History that is folded tells the same as before, in less memory."""
+"""Folded history has the same events as before, in less memory."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ async def contents(directory: Path) -> tuple[int, list[KeyValue]]:
 
 
 async def filled(directory: Path, keys: int = 20) -> tuple[int, list[KeyValue]]:
-    """A store with live keys, history and deletes; and what is in it."""
+    """Return a store with live keys, history and deletes; and what is in it."""
     async with opened(directory) as store:
         await store.write_all([Put(f"/r/{i:03}", b'{"number": %d}' % i * 20) for i in range(keys)])
         await store.write_all([Delete(f"/r/{i:03}") for i in range(0, keys, 5)])

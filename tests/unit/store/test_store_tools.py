@@ -49,7 +49,7 @@ def quietly(what: str, done: int, total: int) -> None:
 
 
 async def fill(directory: Path, keys: int = 30) -> None:
-    """A store with live keys, history, deletes and a key that expires."""
+    """Fill a store with live keys, history, deletes and a key that expires."""
     store = await SqliteStore.open(directory)
     await store.write_all([Put(f"/registry/pods/a/{i:03}", b'{"number":%d}' % i) for i in range(keys)])
     await store.write_all([Delete(f"/registry/pods/a/{i:03}") for i in range(0, keys, 5)])
@@ -274,7 +274,7 @@ async def test_a_second_copy_into_a_store_writes_only_what_differs(tmp_path: Pat
     again = StoreTarget(store, "memory", overwrite=True)
     await transfer.copy(SqliteSource(tmp_path / "a"), again, quietly, once=True)
     assert plain((await store.range("")).items) == plain((await contents(tmp_path / "a"))[1])
-    # the marker put and deleted, one value, one stray key, and the event, whose time to live is counted anew
+    # the marker put and deleted, one value, one stray key, and the event, whose time to live starts again
     assert await store.revision() == before + 5
     await store.close()
 

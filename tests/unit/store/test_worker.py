@@ -1,4 +1,4 @@
-"""The thread that writes: what is asked of it is done in order, and whoever asked is told."""
+"""The writer thread works in order, and every caller gets the outcome."""
 
 import asyncio
 import threading

@@ -85,7 +85,7 @@ def logged(house: House, restarts: int = 0) -> list[str]:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - of another process, which tells nobody
+        while not condition():  # noqa: ASYNC110 - of another process, without an event
             await asyncio.sleep(0.01)
 
 

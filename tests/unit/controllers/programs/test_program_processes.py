@@ -1,4 +1,4 @@
-"""A program that is ended leaves nothing running here, whoever is cancelled meanwhile."""
+"""A program that is ended leaves no process, whichever callers are cancelled meanwhile."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ async def test_a_caller_cancelled_while_a_child_keeps_the_output_open_leaves_no_
     words = ["sh", "-c", "setsid sh -c 'echo $$; exec sleep 60' & wait"]
     process = await start(words, os.environ, "", LogFile(path, SystemClock()), None)
     async with asyncio.timeout(20):
-        while not path.read_text():  # noqa: ASYNC110 - of another process, which tells nobody
+        while not path.read_text():  # noqa: ASYNC110 - of another process, without an event
             await asyncio.sleep(0.01)
     child = int(path.read_text().split()[1])
     ending = asyncio.create_task(process.end())
@@ -37,7 +37,7 @@ async def test_a_caller_cancelled_while_a_child_keeps_the_output_open_leaves_no_
         assert asyncio.all_tasks() == {asyncio.current_task()}
     finally:
         os.kill(child, signal.SIGKILL)
-        while is_alive(child):  # noqa: ASYNC110 - it tells nobody
+        while is_alive(child):  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.01)
         for _ in range(10):  # in which asyncio notices that the output has ended, and closes it
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The file of `mooring up --programs`: what it may say, and what is told when it says something else."""
+"""The file of `mooring up --programs`: what it may contain, and the errors about other contents."""
 
 import os
 import shutil
