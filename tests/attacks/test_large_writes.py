@@ -26,7 +26,7 @@ def pod(containers: int, image: str) -> dict[str, Any]:
 
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> set[threading.Thread]:
-    """The threads in which pods are admitted and their field managers are computed."""
+    """Return the threads in which pods are admitted and their field managers are computed."""
     found: set[threading.Thread] = set()
 
     def watched(call: Callable[..., Any]) -> Callable[..., Any]:
