@@ -181,13 +181,6 @@ def from_tree(
     return trees.from_tree(tree, cls, validation)
 
 
-MANAGED_FIELDS = b',"managedFields":['
-"""The start of the managed fields in the output of `encode`: the last and longest field of metadata, which comes first.
-
-No earlier string can contain it, because quotes in strings are escaped.
-"""
-
-
 def encode(value: Any) -> bytes:
     """Encode as compact JSON in field order."""
     if isinstance(value, Dynamic):

@@ -267,7 +267,7 @@ async def test_identical_nodes_share_what_was_lowered_and_plain_pods_are_never_d
         return lowering.for_node.lower_pod(read, words, options)
 
     monkeypatch.setattr(lowering, "lower_pod", counted)
-    monkeypatch.setattr(node_reading, "_decoded", _counting(asked, node_reading._decoded))
+    monkeypatch.setattr(node_reading, "_decode", _counting(asked, node_reading._decode))
     for number in range(3):
         node = api.as_node(f"n{number}")
         assert (await node.get(PODS)).code == 200

@@ -15,7 +15,7 @@ from mooring.api.kinds import KINDS
 from mooring.api.meta_v1 import TableRow
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.output.tables.pods import PODS
-from mooring.apiserver.output.tables.printer import Ages, Ago
+from mooring.apiserver.output.tables.row import Ages, Ago
 
 pytestmark = pytest.mark.req("S.4")
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 from mooring.api import codec
 from mooring.api.kinds import KINDS, Kind
 from mooring.apiserver.output.tables import Tables
-from mooring.apiserver.output.tables.printer import Ages, duration
+from mooring.apiserver.output.tables.row import Ages, duration
 
 pytestmark = pytest.mark.req("S.1")
 

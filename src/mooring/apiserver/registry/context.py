@@ -138,7 +138,7 @@ class HandlerContext:
         devices = DeviceFacts(store)
         self.evaluators = Evaluators(options, clock.now, extended=devices.extended, pod_of=devices.pod_of)
         self.accounting = QuotaAccounting(store, self.stored_quotas, self.evaluators, self.decoded)
-        self._node_lowering = NodeLowering(store, options)
+        self._node_lowering = NodeLowering(store, options, self.decoded)
         self.extensions = extensions or Chain()
         """Policies and webhooks, which take part in admission."""
         self.allocation = allocate(self) if allocate is not None else None

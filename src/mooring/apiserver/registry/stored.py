@@ -1,16 +1,11 @@
-"""How objects lie in the store: their keys, and their bytes in and out of every version.
+"""The stored form of objects: their keys, and their bytes in and out of every version.
 
-A value is the JSON of an object in the storage version of its kind, without `resourceVersion`, which is the revision
-that the store gave it. Its first bytes are always those that `_head` makes, so that showing an object in any version of
-the same shape means putting another head, and the version, in front of the rest:
-
-    {"kind":"Pod","apiVersion":"v1","metadata":{                        "name":"web",…
-    {"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7",  "name":"web",…
-
-Only versions of another shape are decoded and converted, once each. Used by everything else in this package.
+A value is the JSON of an object in the storage version of its kind (``output/json_bytes.py`` has its layout), without
+`resourceVersion`, which is the revision of its key. Objects of other versions with the same fields are shown without
+decoding them; versions with other fields are converted once for each value.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
@@ -20,18 +15,19 @@ from mooring.api.json_tree import Elements, TooLargeError, check_limits
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
+from mooring.apiserver.output import json_bytes
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue
 
 ROOT = "/registry/"
-_ITEM_HEAD = b'{"metadata":{'
-_CONVERTED = 4096
+_MAX_CONVERTED = 4096
 
 
 def check_elements(value: bytes, kind: Kind) -> None:
-    """Raise RequestEntityTooLarge for an object that many requests together have made too long to work on."""
+    """Raise RequestEntityTooLarge for an object that has grown too large over several requests."""
     most = Elements(*(2 * each for each in codec.max_elements(kind.type)))  # defaults have added some
-    if value.count(b"{") + value.count(b"[") <= most.objects and value.count(b",") <= most.values:
+    objects, values = json_bytes.count_elements(value)
+    if objects <= most.objects and values <= most.values:
         return
     tree = msgspec.json.decode(value)
     tree.get("metadata", {}).pop("managedFields", None)
@@ -42,40 +38,41 @@ def check_elements(value: bytes, kind: Kind) -> None:
 
 
 class Stored:
-    """The objects of one kind, whatever version they are asked for in."""
+    """Encodes, decodes and renders the stored objects of one kind, in every version."""
 
     asks = False
-    """Whether somebody else has to be asked for objects in other versions, with `prepare`."""
+    """Whether a webhook converts objects between versions, so that `prepare` has to be awaited first."""
 
     def __init__(self, scheme: Scheme, kind: Kind) -> None:
         self.hub = scheme.hub(kind)
         self.storage = scheme.storage(kind)
         self.prefix = f"{ROOT}{kind.group}/{kind.plural}/" if kind.custom else f"{ROOT}{self.hub.plural}/"
         self.current_after = kind.custom.revision if kind.custom else 0
-        """Custom objects that were written later look as the schema of their kind wants them today."""
+        """Custom objects written at later revisions conform to the current schema of their kind."""
         self._scheme = scheme
-        self._heads = _heads(self.storage, scheme.family(kind))
-        self._converted: BoundedCache[tuple[bytes, Kind], bytes] = BoundedCache(_CONVERTED)
+        kinds = dict.fromkeys((self.storage, *scheme.family(kind)))
+        self._heads = {kind: json_bytes.head(kind.kind, kind.api_version) for kind in kinds}
+        self._converted: BoundedCache[tuple[bytes, Kind], bytes] = BoundedCache(_MAX_CONVERTED)
 
     def key(self, namespace: str, name: str) -> str:
-        """The key of an object, as `/registry/pods/default/web`; raises BadRequest for a name that no key can hold."""
+        """Return the key of an object, as `/registry/pods/default/web`; raise BadRequest for a name with a NUL."""
         if "\0" in name or "\0" in namespace:
             raise errors.bad_request("a name must not contain the character NUL")
         return f"{self.prefix}{namespace}/{name}" if self.hub.namespaced else self.prefix + name
 
     def prefix_of(self, namespace: str) -> str:
-        """What the keys of a namespace begin with; of all namespaces when it is empty."""
+        """Return the prefix of the keys of a namespace, or of all namespaces if it is empty."""
         return f"{self.prefix}{namespace}/" if namespace and self.hub.namespaced else self.prefix
 
     async def prepare(self, values: Iterable[bytes], kind: Kind) -> None:
-        """Do what takes waiting before stored objects can be read or shown in a version; here nothing does."""
+        """Convert stored objects ahead of a `decode` or `render`; only kinds with a conversion webhook need it."""
 
     async def encoded(self, obj: Resource) -> bytes:
-        """As `encode`, where that may take waiting."""
+        """Encode an object whose conversion may take a call to a webhook."""
         return self.encode(obj)
 
     def encode(self, obj: Resource) -> bytes:
-        """An object of the newest version as it is stored."""
+        """Return the stored form of an object of the newest version."""
         version, obj.metadata.resource_version = obj.metadata.resource_version, ""
         value = codec.encode(self._scheme.convert(obj, self.storage))
         obj.metadata.resource_version = version
@@ -83,7 +80,7 @@ class Stored:
         return value
 
     def decode(self, value: bytes, revision: int) -> Resource:
-        """A stored object in the newest version; nobody else has it, so that it may be changed."""
+        """Decode a stored object into the newest version; the caller owns the result and may change it."""
         source = self._source(value)
         obj = codec.decode_own(value, source.type)
         if isinstance(obj, Dynamic) and (source is self.hub and revision <= self.current_after):
@@ -93,50 +90,47 @@ class Stored:
         return obj
 
     def render(self, value: bytes, revision: int, kind: Kind) -> bytes:
-        """The JSON of a stored object in a version. Without a revision (dry run) it has no resourceVersion."""
-        source = self._source(value)
-        if not source.has_shape_of(kind) or (revision <= self.current_after and revision):
-            value, source = self._convert(value, kind), kind
-        rest = value[len(self._heads[source]) :]
-        if not revision:
-            return self._heads[kind] + rest
-        return b'%b"resourceVersion":"%d",%b' % (self._heads[kind], revision, rest)
+        """Return the JSON of a stored object in a version; without resourceVersion for revision 0 (dry run)."""
+        head, value, begin = self._in_version(value, revision, kind)
+        return json_bytes.with_revision(head, revision, value[begin:]) if revision else head + value[begin:]
 
     def render_item(self, value: bytes, revision: int, kind: Kind) -> bytes:
-        """As `render`, for a list, whose items do not repeat the kind, except for those of custom kinds."""
-        source = self._source(value)
-        if not source.has_shape_of(kind) or revision <= self.current_after:
-            value, source = self._convert(value, kind), kind
-        head = self._heads[kind] if kind.custom else _ITEM_HEAD
-        return b'%b"resourceVersion":"%d",%b' % (head, revision, value[len(self._heads[source]) :])
+        """Return the JSON of an object in a list: without its kind, except for custom kinds."""
+        head, value, begin = self._in_version(value, revision, kind)
+        return json_bytes.with_revision(head if kind.custom else json_bytes.ITEM_HEAD, revision, value[begin:])
 
     def plain_head(self, kind: Kind) -> bytes | None:
-        """What the values begin with whose rest is shown in a version as it is; None when there are none."""
+        """Return the head of stored values that are shown unchanged in a version; None if there are none."""
         return self._heads[self.storage] if self.storage.has_shape_of(kind) and not kind.custom else None
 
-    def render_items(self, items: Iterable[KeyValue], kind: Kind) -> Iterator[bytes | memoryview]:
-        """As `render_item`, for many, with commas between them, in pieces that only one join should ever copy."""
+    def render_items(self, items: Iterable[KeyValue], kind: Kind) -> json_bytes.Pieces:
+        """Yield the JSON of the objects of a list with commas between them, in pieces."""
         head = self.plain_head(kind)
         length = len(head or b"")
         comma = b""
         for kv in items:
-            value = kv.value
-            if head and value.startswith(head):
-                yield b'%b{"metadata":{"resourceVersion":"%d",' % (comma, kv.mod_revision)
-                yield memoryview(value)[length:]
+            if head and kv.value.startswith(head):
+                yield from json_bytes.plain_item(comma, kv.mod_revision, kv.value, length)
             else:
-                yield comma + self.render_item(value, kv.mod_revision, kind)
+                yield comma + self.render_item(kv.value, kv.mod_revision, kind)
             comma = b","
 
+    def _in_version(self, value: bytes, revision: int, kind: Kind) -> tuple[bytes, bytes, int]:
+        """Return the head of a version, a value that is right for it, and where the metadata of that begins."""
+        source = self._source(value)
+        if not source.has_shape_of(kind) or (revision <= self.current_after and revision):
+            value, source = self._convert(value, kind), kind
+        return self._heads[kind], value, len(self._heads[source])
+
     def _source(self, value: bytes) -> Kind:
-        """The version that a value was written in: nearly always today's storage version."""
+        """Return the version that a value is stored in: nearly always the current storage version."""
         for kind, head in self._heads.items():
             if value.startswith(head):
                 return kind
         raise errors.internal_error(f"a stored object of kind {self.hub.kind} is in no version that this server knows")
 
     def _convert(self, value: bytes, kind: Kind) -> bytes:
-        """The bytes as if they had been stored in another version."""
+        """Return a value as if it had been stored in another version."""
         found = self._converted.get((value, kind))
         if found is None:
             obj = codec.decode_own(value, self._source(value).type)
@@ -145,8 +139,3 @@ class Stored:
             found = codec.encode(self._scheme.convert(obj, kind))
             self._converted.put((value, kind), found)
         return found
-
-
-def _heads(first: Kind, family: Iterable[Kind]) -> dict[Kind, bytes]:
-    kinds = dict.fromkeys((first, *family))
-    return {kind: f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}","metadata":{{'.encode() for kind in kinds}

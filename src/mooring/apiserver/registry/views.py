@@ -1,74 +1,70 @@
-"""How objects are shown to a client: whole, their metadata alone, or as rows of a table; as JSON or YAML.
+"""Shows stored objects to clients: whole, their metadata alone, or as rows of a table; as JSON, YAML or protobuf.
 
-A `View` turns stored objects into the bytes of a response, of a list or of a watch event; `view_for` finds the one
+A `View` turns stored objects into the bytes of a response, of a list or of a watch event; `view_for` returns the one
 that the client asked for. Called by all handlers.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from mooring.api import codec, errors
+from mooring.api import codec, errors, for_caches
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ListMeta
 from mooring.apiserver.messages.http import Response
+from mooring.apiserver.output import json_bytes
 from mooring.apiserver.output import protobuf as protobuf_output
 from mooring.apiserver.output.formats import formatted
+from mooring.apiserver.output.json_bytes import Pieces
 from mooring.apiserver.output.tables import Tables
-from mooring.apiserver.output.tables.printer import Ages
+from mooring.apiserver.output.tables.row import Ages
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.lowering_for_nodes import Rendering
 from mooring.apiserver.registry.stored import Stored
 from mooring.base.clock import Clock
 from mooring.store.kv import Event, KeyValue
 
+Frame = Callable[[str, bytes], bytes]
+"""Makes an event of a watch from its type and object."""
+
 _META_VERSION = "meta.k8s.io/v1"
-_PARTIAL_HEAD = f'{{"kind":"PartialObjectMetadata","apiVersion":"{_META_VERSION}","metadata":'.encode()
-_WITH_OBJECT = b',"object":%b{' % _PARTIAL_HEAD
-_VERSION = b'"resourceVersion":"%d",'
-_WITH_METADATA = _WITH_OBJECT + _VERSION
+_PARTIAL_HEAD = json_bytes.head("PartialObjectMetadata", _META_VERSION)
+_TABLE_HEAD = json_bytes.head("Table", _META_VERSION)
 _PIECE = 64 * 1024 - len("ffff\r\n\r\n")
-"""With what HTTP adds, four records of TLS. Of this size the memory of one piece is used for the next; much larger ones
-are asked of the system every time."""
-
-
-def _json_line(kind: str, obj: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (kind.encode(), obj)
+"""With what HTTP adds, four records of TLS. The allocator reuses blocks of this size, but not much larger ones."""
 
 
 class View(ABC):
-    """One way to show the objects of a kind in a version."""
+    """Shows the objects of a kind in one form and version."""
 
-    framed: Callable[[str, bytes], bytes] = staticmethod(_json_line)
-    """How an event of a watch is written."""
-    shared = False
-    """Whether what is shown depends on the object alone, so that watchers can share it."""
-    is_for_many = True
-    """Whether more than a few who watch different parts may ask for the same."""
-
-    def __init__(self, stored: Rendering, kind: Kind) -> None:
+    def __init__(self, stored: Rendering, kind: Kind, frame: Frame = json_bytes.watch_event) -> None:
         self.stored = stored
         self.kind = kind
+        self.frame = frame
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all clients get the same, so that watchers can share it."""
+        return isinstance(self.stored, Stored)
 
     @abstractmethod
     def object(self, value: bytes, revision: int) -> bytes:
-        """One object."""
+        """Return one object."""
 
     @abstractmethod
-    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Iterator[bytes | memoryview]:
-        """A list of objects, in pieces that only one join should ever copy."""
+    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Pieces:
+        """Yield a list of objects."""
 
     def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
-        """A list of objects."""
         return b"".join(self.pieces(items, metadata))
 
     async def protobuf_list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
-        """The same in protobuf."""
+        """Return a list of objects in protobuf."""
         made = (partial(self.object, kv.value, kv.mod_revision) for kv in items)
         return await protobuf_output.list_document(*self.list_names, metadata, made)
 
@@ -77,52 +73,64 @@ class View(ABC):
         """The kind and the apiVersion of a list."""
         return self.kind.list_kind, self.kind.api_version
 
-    def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:  # noqa: ARG002 - tables tell it apart
-        """One object in an event of a watch."""
+    def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:  # noqa: ARG002 - only tables differ
+        """Return the object of a watch event; `first` marks the first event of a watch."""
         return self.object(value, revision)
 
-    def last(self, value: bytes, revision: int) -> bytes:
-        """An object that is gone, in an event of a watch."""
+    def deleted(self, value: bytes, revision: int) -> bytes:
+        """Return the object of a DELETED event."""
         return self.object(value, revision)
 
-    def renewed(self, previous: KeyValue, current: KeyValue) -> bytes:  # noqa: ARG002 - caches can do with less
-        """An event that tells of a change in few words; nothing where all of the object is to be told."""
-        return b""
-
-    def worth_telling(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Those of several events of all objects that a watcher has to be told."""
+    def needed(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Return the events of a batch that a watcher needs."""
         return events
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
-        """An object without content, for bookmarks."""
+        """Return an object without content, for bookmarks."""
         return codec.encode({"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata})
 
 
 class WholeView(View):
-    """Objects as they are, or as a node reads them."""
-
-    def __init__(self, stored: Rendering, kind: Kind) -> None:
-        super().__init__(stored, kind)
-        self.shared = isinstance(stored, Stored)
+    """Shows objects whole, or lowered for a node."""
 
     def object(self, value: bytes, revision: int) -> bytes:
         return self.stored.render(value, revision, self.kind)
 
-    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Iterator[bytes | memoryview]:
-        return _list_of(*self.list_names, metadata, self.stored.render_items(items, self.kind))
+    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Pieces:
+        return json_bytes.list_of(*self.list_names, codec.encode(metadata), self.stored.render_items(items, self.kind))
+
+
+class CacheView(WholeView):
+    """Shows objects to a watching cache of Mooring's own client: without what it discards (``api/for_caches.py``)."""
+
+    def object(self, value: bytes, revision: int) -> bytes:
+        return json_bytes.without_managed_fields(super().object(value, revision))[0]
+
+    def deleted(self, value: bytes, revision: int) -> bytes:
+        return json_bytes.identity(super().object(value, revision))
+
+    def needed(self, events: Sequence[Event]) -> Sequence[Event]:
+        """Leave out changes of objects that are deleted in the same batch."""
+        gone = {event.key: event.revision for event in events if event.current is None}
+        if not gone:
+            return events
+        return [
+            event
+            for event in events
+            if event.previous is None or event.current is None or event.revision > gone.get(event.key, 0)
+        ]
 
 
 class MetadataView(View):
-    """The metadata alone, as PartialObjectMetadata."""
-
-    shared = True
+    """Shows the metadata alone, as PartialObjectMetadata."""
 
     def object(self, value: bytes, revision: int) -> bytes:
-        return _PARTIAL_HEAD + self._metadata(value, revision) + b"}"
+        rendered = self.stored.render_item(value, revision, self.kind)
+        return json_bytes.partial_metadata(_PARTIAL_HEAD, bytes(_METADATA.decode(rendered).metadata))
 
-    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Iterator[bytes | memoryview]:
-        shown = (self.object(kv.value, kv.mod_revision) for kv in items)
-        return _list_of(*self.list_names, metadata, _with_commas(shown))
+    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Pieces:
+        shown = json_bytes.with_commas(self.object(kv.value, kv.mod_revision) for kv in items)
+        return json_bytes.list_of(*self.list_names, codec.encode(metadata), shown)
 
     @property
     def list_names(self) -> tuple[str, str]:
@@ -131,124 +139,116 @@ class MetadataView(View):
     def empty(self, metadata: dict[str, Any]) -> bytes:
         return codec.encode({"kind": "PartialObjectMetadata", "apiVersion": _META_VERSION, "metadata": metadata})
 
-    def _metadata(self, value: bytes, revision: int) -> bytes:
-        return bytes(_METADATA.decode(self.stored.render_item(value, revision, self.kind)).metadata)
-
 
 class TableView(View):
-    """Rows of text, for people."""
+    """Shows objects as rows of a table, for people."""
 
-    def __init__(self, stored: Rendering, kind: Kind, tables: Tables, include: str, clock: Clock) -> None:
-        super().__init__(stored, kind)
+    def __init__(
+        self, stored: Rendering, kind: Kind, frame: Frame, *, tables: Tables, include: str, clock: Clock
+    ) -> None:
+        super().__init__(stored, kind, frame)
         self._table = tables.of(kind)
         self._include = include
         self._clock = clock
 
+    @property
+    def is_shared(self) -> bool:
+        return False  # ages depend on the time, and the columns are in the first event only
+
     def object(self, value: bytes, revision: int) -> bytes:
         return self.watched(value, revision, first=True)
 
-    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Iterator[bytes | memoryview]:
+    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Pieces:
         stored, ages = self.stored, Ages(self._clock.now())
         head = stored.plain_head(self.kind) if isinstance(stored, Stored) and self._include == "Metadata" else None
-        rows = self._plain_rows(items, ages, head) if head else _with_commas(self._rows(items, ages))
-        return self._answer(rows, metadata, columns=True)
+        if head:
+            return self._document(self._plain_rows(items, ages, head), metadata, has_columns=True)
+        rows = (self._row(kv.value, kv.mod_revision, ages, kv.key) for kv in items)
+        return self._document(json_bytes.with_commas(rows), metadata, has_columns=True)
 
     def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:
-        """The columns are told with the first event only."""
+        """Return a table of one row; only the first one has the columns."""
         version = ListMeta(resource_version=str(revision) if revision else "")
         row = self._row(value, revision, Ages(self._clock.now()))
-        return b"".join(self._answer([row], version, columns=first))
+        return b"".join(self._document(iter([row]), version, has_columns=first))
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
         table = {"kind": "Table", "apiVersion": _META_VERSION, "metadata": metadata, "rows": []}
         return codec.encode({**table, "columnDefinitions": []})
 
-    def _answer(self, rows: Iterable[bytes], metadata: ListMeta, *, columns: bool) -> Iterator[bytes]:
-        definitions = codec.encode(self._table.columns if columns else [])
-        head = f'{{"kind":"Table","apiVersion":"{_META_VERSION}","metadata":'.encode()
-        yield b'%b%b,"columnDefinitions":%b,"rows":[' % (head, codec.encode(metadata), definitions)
-        yield from rows
-        yield b"]}"
-
-    def _rows(self, items: Sequence[KeyValue], ages: Ages) -> Iterator[bytes]:
-        for kv in items:
-            yield self._row(kv.value, kv.mod_revision, ages, kv.key)
+    def _document(self, rows: Iterator[bytes], metadata: ListMeta, *, has_columns: bool) -> Iterator[bytes]:
+        columns = codec.encode(self._table.columns if has_columns else [])
+        return json_bytes.table(_TABLE_HEAD, codec.encode(metadata), columns, rows)
 
     def _plain_rows(self, items: Sequence[KeyValue], ages: Ages, head: bytes) -> Iterator[bytes]:
-        """The same, with commas, where objects need not be rendered for their metadata, as in most lists."""
-        known, kind, made = self._table.known, self._table.kind, self._table.made
+        """Yield rows with commas, without rendering objects that are stored with the same head, as most are."""
+        cached, kind, make_row = self._table.cached, self._table.kind, self._table.make_row
         begin, comma = len(head), b""
         for kv in items:
             key, value, revision = kv.key, kv.value, kv.mod_revision
             if value.startswith(head):
-                row = known(key)
+                row = cached(key)
                 if row is None or row.revision != revision or row.kind is not kind:
-                    row = made(key, revision, value, begin)
+                    row = make_row(key, revision, value, begin)
                 metadata = value[begin : begin + row.metadata_size]
-                yield b"".join((comma, row.write(ages), _WITH_METADATA % revision, metadata, b"}}"))
+                yield json_bytes.plain_row(comma, row.write(ages), _PARTIAL_HEAD, revision, metadata)
             else:
                 yield comma + self._row(value, revision, ages, key)
             comma = b","
 
     def _row(self, value: bytes, revision: int, ages: Ages, key: str = "") -> bytes:
         whole = self.stored.render(value, revision, self.kind)
-        begin = whole.index(b"{", 1) + 1
-        own = begin + len(_VERSION % revision) if revision else begin
+        begin = json_bytes.metadata_begin(whole)
+        own = begin + json_bytes.revision_size(revision) if revision else begin
         row = self._table.row(key, revision, whole, own)
-        pieces = [row.write(ages)]
-        match self._include:
-            case "Object":
-                pieces += (b',"object":', whole)
-            case "Metadata":
-                pieces += (_WITH_OBJECT, whole[begin : own + row.metadata_size], b"}")
-        pieces.append(b"}")
-        return b"".join(pieces)
+        shown = b""
+        if self._include == "Object":
+            shown = whole
+        elif self._include == "Metadata":
+            shown = json_bytes.partial_metadata(_PARTIAL_HEAD, whole[begin - 1 : own + row.metadata_size])
+        return json_bytes.row_with_object(row.write(ages), shown)
 
 
-def view_for(context: HandlerContext, call: Call) -> View:
-    """The view that a client asked for; raises NotAcceptable for one that there is not."""
-    view = _view(context, call)
-    if call.accepted.format == "protobuf":
-        view.framed = protobuf_output.watch_frame
-    return view
-
-
-def _view(context: HandlerContext, call: Call) -> View:
-    stored = context.read_by(call)
-    match call.accepted.shown_as:
+def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> View:
+    """Return the view that a client asked for; raise NotAcceptable for an unknown one."""
+    stored, accepted = context.read_by(call), call.accepted
+    frame = protobuf_output.watch_frame if accepted.format == "protobuf" else json_bytes.watch_event
+    match accepted.shown_as:
         case "":
-            return WholeView(stored, call.kind)
+            is_for_cache = is_watch and accepted.format == "json" and call.request.flag(for_caches.PARAMETER)
+            if is_for_cache and isinstance(stored, Stored) and not call.kind.custom:
+                return CacheView(stored, call.kind)
+            return WholeView(stored, call.kind, frame)
         case "Table" if context.tables:
             include = call.request.parameter("includeObject") or "Metadata"
             if include not in {"None", "Metadata", "Object"}:
                 raise errors.bad_request(f'unrecognized includeObject value: "{include}"')
-            return TableView(stored, call.kind, context.tables, include, context.clock)
+            return TableView(stored, call.kind, frame, tables=context.tables, include=include, clock=context.clock)
         case "PartialObjectMetadata" | "PartialObjectMetadataList":
-            return MetadataView(call.stored, call.kind)
+            return MetadataView(call.stored, call.kind, frame)
     raise errors.not_acceptable(["application/json", "application/yaml"])
 
 
 def respond(call: Call, body: bytes, status: int = 200) -> Response:
-    """The response with a JSON body, in the format that was asked for."""
+    """Return the response with a JSON body, in the format that was asked for."""
     body, content_type = formatted(body, call.accepted, call.request)
     return Response(status, body, content_type, warnings=call.warnings)
 
 
-def in_turns(pieces: Iterator[bytes | memoryview]) -> bytes | AsyncIterator[bytes]:
-    """The JSON that `formatted` would give: whole where it is short, else while it is being made."""
+def in_turns(pieces: Pieces) -> bytes | AsyncIterator[bytes]:
+    """Join the pieces of a document: into one body if it is short, else into parts that are sent while others run."""
     parts = _parts(pieces)
     first, second = next(parts), next(parts, None)
-    return first if second is None else _in_turns(chain((first, second), parts))
+    return first if second is None else _send_in_turns(chain((first, second), parts))
 
 
-async def _in_turns(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """The first come soon, and others have their turns in between."""
+async def _send_in_turns(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
     for part in parts:
         yield part
         await asyncio.sleep(0)
 
 
-def _parts(pieces: Iterator[bytes | memoryview]) -> Iterator[bytes]:
+def _parts(pieces: Pieces) -> Iterator[bytes]:
     joined: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:
@@ -265,21 +265,3 @@ class _Metadata(msgspec.Struct):
 
 
 _METADATA = msgspec.json.Decoder(_Metadata)
-
-
-def _list_of(
-    kind: str, api_version: str, metadata: ListMeta, items: Iterable[bytes | memoryview]
-) -> Iterator[bytes | memoryview]:
-    """A list; `items` are its pieces, commas included."""
-    yield f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode() + codec.encode(metadata)
-    yield b',"items":['
-    yield from items
-    yield b"]}"
-
-
-def _with_commas(items: Iterable[bytes]) -> Iterator[bytes]:
-    """The elements of a JSON array."""
-    comma = b""
-    for item in items:
-        yield comma + item
-        comma = b","

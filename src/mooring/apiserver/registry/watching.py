@@ -1,16 +1,17 @@
-"""Watching objects: a stream of events, each on a line of its own.
+"""Watching objects: a stream of events, each on a line.
 
-An event is framed once for every version and shared by all who watch; a watcher gets all events of one turn at once.
-Over the network a watch has no task once it has told what is there: it is called when there is news, and hands them to
-the connection (`Watch.follow`). In the same process, and where somebody has to be asked first, it is an iterator.
+A watch over the network has no task after its initial events: the store calls it on changes, and it writes them to the
+connection (`Watch.follow`). In the same process, and where a conversion webhook has to be called first, it is an
+iterator (`Watch.pulled`). An event is framed once for each form and version, and shared by all watchers.
 
-Where selectors are used, an object that begins or ceases to match is told as ADDED or DELETED. A watcher that fell
-behind what the store remembers is told `410 Gone` and has to list again.
+With selectors, an object that begins or ceases to match is sent as ADDED or DELETED. A watcher whose revision was
+compacted gets `410 Gone` and has to list again.
 """
 
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -19,31 +20,29 @@ from mooring.api.errors import StatusError
 from mooring.api.kinds import Kind
 from mooring.apiserver.messages.http import Pushed, Response, Sink
 from mooring.apiserver.output.protobuf import WATCH_TYPE
-from mooring.apiserver.registry.cache_view import CacheView, is_for_cache
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.reading import parse_version, too_large_version
 from mooring.apiserver.registry.selection import Selection
-from mooring.apiserver.registry.views import View, view_for
+from mooring.apiserver.registry.views import Frame, View, view_for
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.errors import Closed, Compacted, FutureRevision, StoreError
 from mooring.store.kv import Batch, Event, KeyValue, Watcher
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-_FRAMES = 1024
-"""So many frames are kept for other watchers of the same events, who ask for them right away."""
+_MAX_FRAMES = 1024
 _BOOKMARK_SECONDS = 60.0
 _MIN_SECONDS, _MAX_SECONDS = 1800, 3600
 _INITIAL_CHUNK = 500
-_AT_ONCE = 1000
-_IN_A_TURN = 500
-"""How many watches are told of their news before others have their turn."""
+_MAX_EVENTS = 1000
+_WATCHES_PER_TURN = 500
+"""How many watches are notified before other callbacks of the event loop run."""
 
-FrameKey = tuple[int, str, str, type[View], Kind, Callable[[str, bytes], bytes]]
-"""With the key, because events that expire together in etcd share a revision."""
+FrameKey = tuple[int, str, str, type[View], Kind, Frame]
+"""With the object's key, because events that expire together in etcd share a revision."""
 
 
 class _Start(msgspec.Struct, frozen=True):
-    """Where a watch begins: with what is there (`initial`), or behind a revision."""
+    """Where a watch begins: with all objects (`initial`), or after a revision."""
 
     initial: bool
     after: int
@@ -53,14 +52,14 @@ class _Start(msgspec.Struct, frozen=True):
 
 
 class Watching:
-    """`watch`, and the frames that watchers share."""
+    """Handles `watch`, and caches the frames that watchers share."""
 
     def __init__(self, context: HandlerContext) -> None:
         self.context = context
-        self._frames: BoundedCache[FrameKey, bytes] = BoundedCache(_FRAMES)
+        self._frames: BoundedCache[FrameKey, bytes] = BoundedCache(_MAX_FRAMES)
         self._open: dict[Watcher, Kind] = {}
         self._ending = False
-        self._due: list[Watch] = []
+        self._pending: list[Watch] = []
         self._last: tuple[object, bytes] = (None, b"")
 
     @property
@@ -68,13 +67,13 @@ class Watching:
         return len(self._open)
 
     def end_all(self) -> None:
-        """End every open watch cleanly, as a server does that is about to stop, and those that are still to open."""
+        """End every open watch cleanly, and watches that are opened later: the server is about to stop."""
         self._ending = True
         for watcher in list(self._open):
             watcher.close()
 
     def end_of(self, kinds: Iterable[Kind]) -> None:
-        """End the watches of kinds that are not served any longer, or not as they were."""
+        """End the watches of kinds that are no longer served, or whose definition changed."""
         if self._open:
             gone = set(kinds)
             for watcher in [watcher for watcher, kind in self._open.items() if kind in gone]:
@@ -83,8 +82,7 @@ class Watching:
     async def watch(self, call: Call) -> Response:
         if call.accepted.format == "yaml":
             raise errors.not_acceptable(["application/json;stream=watch", WATCH_TYPE])
-        stored = self.context.read_by(call)
-        view = CacheView(stored, call.kind) if is_for_cache(call, stored) else view_for(self.context, call)
+        view = view_for(self.context, call, is_watch=True)
         selection = self.context.selections.of(call.request, call.kind, call.stored, call.name)
         current = await self.context.store.revision()
         start = _start(call, current)
@@ -103,37 +101,35 @@ class Watching:
         self._open.pop(watcher, None)
         watcher.close()
 
-    def due(self, watch: "Watch") -> None:
-        """There is news for a watch: it is told in the next turn, with all others."""
-        if not self._due:
-            asyncio.get_running_loop().call_soon(self._tell)
-        self._due.append(watch)
+    def schedule(self, watch: "Watch") -> None:
+        """Send the events of a watch in the next turn of the event loop, together with those of other watches."""
+        if not self._pending:
+            asyncio.get_running_loop().call_soon(self._send_pending)
+        self._pending.append(watch)
 
-    def _tell(self) -> None:
-        due, self._due = self._due[:_IN_A_TURN], self._due[_IN_A_TURN:]
-        if self._due:
-            asyncio.get_running_loop().call_soon(self._tell)
-        for watch in due:
+    def _send_pending(self) -> None:
+        pending, self._pending = self._pending[:_WATCHES_PER_TURN], self._pending[_WATCHES_PER_TURN:]
+        if self._pending:
+            asyncio.get_running_loop().call_soon(self._send_pending)
+        for watch in pending:
             watch.tell()
 
-    def lines(self, view: View, place: str, events: list[Event], made: Callable[[Sequence[Event]], bytes]) -> bytes:
-        """What is told of some events to those who watch all of one place; the last is kept for the next of them."""
-        key = (events[0].revision, events[-1].revision, len(events), place, type(view), view.kind, view.framed)
+    def lines(self, view: View, place: str, events: list[Event], make: Callable[[Sequence[Event]], bytes]) -> bytes:
+        """Return the lines of a batch of events; the last lines are cached for other watchers of all of one place."""
+        key = (events[0].revision, events[-1].revision, len(events), place, type(view), view.kind, view.frame)
         if self._last[0] != key:
-            self._last = (key, made(view.worth_telling(events)))
+            self._last = (key, make(view.needed(events)))
         return self._last[1]
 
     def frame(self, view: View, kind: str, kv: KeyValue, revision: int, *, first: bool) -> bytes:
-        """An event on a line; the object is `kv` with the revision of the event."""
-        if not view.shared:
-            return view.framed(kind, view.watched(kv.value, revision, first=first))
-        shown = view.last if kind == "DELETED" else view.object
-        if not view.is_for_many:
-            return view.framed(kind, shown(kv.value, revision))
-        key = (revision, kv.key, kind, type(view), view.kind, view.framed)
+        """Return an event on a line; the object is `kv` with the revision of the event."""
+        if not view.is_shared:
+            return view.frame(kind, view.watched(kv.value, revision, first=first))
+        key = (revision, kv.key, kind, type(view), view.kind, view.frame)
         frame = self._frames.get(key)
         if frame is None:
-            frame = view.framed(kind, shown(kv.value, revision))
+            shown = view.deleted if kind == "DELETED" else view.object
+            frame = view.frame(kind, shown(kv.value, revision))
             self._frames.put(key, frame)
         return frame
 
@@ -148,12 +144,12 @@ class Watch(Pushed):
         "_deadline",
         "_failure",
         "_first",
+        "_last_sent",
         "_place",
         "_selection",
         "_sink",
         "_start",
         "_timer",
-        "_told",
         "_view",
         "_watcher",
         "_watching",
@@ -177,12 +173,12 @@ class Watch(Pushed):
         self._start = start
         self._after = start.after
         self._failure: StoreError | StatusError | None = None
-        """What went wrong at the beginning."""
+        """The error of the initial list."""
         self._first = True
-        self._told = self._context.clock.monotonic()
-        self._deadline = self._told + start.seconds
+        self._last_sent = self._context.clock.monotonic()
+        self._deadline = self._last_sent + start.seconds
         self._place = self._selected_key()
-        self.can_follow = not call.stored.asks  # somebody else, before events can be shown
+        self.can_follow = not call.stored.asks
         self._watcher: Watcher | None = None
         self._sink: Sink | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -199,18 +195,18 @@ class Watch(Pushed):
             watcher = self._opened()
             try:
                 while (left := self._deadline - clock.monotonic()) > 0:
-                    batch = await watcher.next(timeout=min(left, _BOOKMARK_SECONDS), limit=_AT_ONCE)
+                    batch = await watcher.next(timeout=min(left, _BOOKMARK_SECONDS), limit=_MAX_EVENTS)
                     if self._call.stored.asks:
                         await self._call.stored.prepare(_values(batch), self._view.kind)
                     chunk = self._events(batch, clock.monotonic())
                     if chunk:
                         yield chunk
-                if chunk := self._farewell(watcher):
+                if chunk := self._final_events(watcher):
                     yield chunk
             finally:
                 self._watching.closed(watcher)
         except (StoreError, StatusError) as error:
-            if chunk := self._last_words(error):
+            if chunk := self._final_error(error):
                 yield chunk
 
     async def beginning(self) -> AsyncIterator[bytes]:
@@ -239,27 +235,27 @@ class Watch(Pushed):
     def follow(self, sink: Sink) -> None:
         self._sink = sink
         if self._failure:
-            self._end(self._last_words(self._failure))
+            self._end(self._final_error(self._failure))
             return
         self._watcher = self._opened()
-        self._watcher.listen(self._note)
+        self._watcher.listen(partial(self._watching.schedule, self))
         self._wait()
-        self._note()
+        self._watching.schedule(self)
 
     def tell(self) -> None:
-        """Tell what has happened since the last time, unless the client has not taken that yet."""
+        """Write the events since the last time, unless the client still has to read earlier ones."""
         sink, watcher = self._sink, self._watcher
         if sink is None or watcher is None or not sink.is_ready:
             return
         try:
-            batch = watcher.take(_AT_ONCE)
+            batch = watcher.take(_MAX_EVENTS)
             if chunk := self._events(batch, self._context.clock.monotonic()):
                 sink.write(chunk)
-            if len(batch.events) >= _AT_ONCE:
-                self._note()
+            if len(batch.events) >= _MAX_EVENTS:
+                self._watching.schedule(self)
         except Exception as error:
             try:
-                chunk = self._last_words(error)
+                chunk = self._final_error(error)
             except Exception:
                 self.close()
                 sink.break_off()
@@ -272,9 +268,6 @@ class Watch(Pushed):
             self._timer.cancel()
         if self._watcher is not None:
             self._watching.closed(self._watcher)
-
-    def _note(self) -> None:
-        self._watching.due(self)
 
     def _wait(self) -> None:
         left = self._deadline - self._context.clock.monotonic()
@@ -289,7 +282,7 @@ class Watch(Pushed):
         if self._context.clock.monotonic() < self._deadline:
             self._wait()
         else:
-            self._end(self._farewell(watcher) if sink.is_ready else b"")
+            self._end(self._final_events(watcher) if sink.is_ready else b"")
 
     def _end(self, chunk: bytes) -> None:
         sink = self._sink
@@ -301,15 +294,15 @@ class Watch(Pushed):
 
     # -- events
 
-    def _farewell(self, watcher: Watcher) -> bytes:
-        """What a watch whose time is over ends with."""
+    def _final_events(self, watcher: Watcher) -> bytes:
+        """Return the events that are left when the time of a watch is over, and a bookmark."""
         if not self._start.bookmarks:
             return b""
-        batch = watcher.take(_AT_ONCE)
+        batch = watcher.take(_MAX_EVENTS)
         return (self._lines(batch.events) if batch.events else b"") + self._bookmark(batch.revision, {})
 
-    def _last_words(self, error: Exception) -> bytes:
-        """What a watch that cannot go on ends with; raises what is not for clients."""
+    def _final_error(self, error: Exception) -> bytes:
+        """Return the last line of a watch that fails; raise errors that are not for clients."""
         match error:
             case Compacted():
                 gone = errors.expired(f"too old resource version: {error.requested} ({error.floor})")
@@ -323,50 +316,48 @@ class Watch(Pushed):
         raise error
 
     def _selected_key(self) -> str:
-        """The one key, if only one can match: then the store wakes nobody for the others."""
+        """Return the key to watch if only one object can match, else the prefix of all keys."""
         name, stored, namespace = self._selection.one_name(), self._call.stored, self._call.namespace
         if name and (namespace or not stored.hub.namespaced):
             return stored.key(namespace, name)
         return stored.prefix_of(namespace)
 
     async def _initial(self, items: list[KeyValue]) -> AsyncIterator[bytes]:
-        """What is there already, as if it had just been added, in pieces that do not hold up others for long."""
+        """Yield ADDED events for existing objects, in chunks that keep the event loop free."""
         for begin in range(0, len(items), _INITIAL_CHUNK):
             chunk = items[begin : begin + _INITIAL_CHUNK]
             matching = [kv for kv in chunk if self._selection.matches(kv)]
             if matching:
                 yield b"".join([self._added(kv) for kv in matching])
             elif not self._selection.is_everything:
-                await asyncio.sleep(0)  # nothing is sent, which would give others their turn
+                await asyncio.sleep(0)
 
     def _added(self, kv: KeyValue) -> bytes:
         first, self._first = self._first, False
-        return self._view.framed("ADDED", self._view.watched(kv.value, kv.mod_revision, first=first))
+        return self._view.frame("ADDED", self._view.watched(kv.value, kv.mod_revision, first=first))
 
     def _events(self, batch: Batch, now: float) -> bytes:
-        """The lines of a batch; a bookmark where there was nothing to tell for a while."""
+        """Return the lines of a batch; a bookmark if no line was sent for a while."""
         chunk = self._lines(batch.events) if batch.events else b""
-        if not chunk and self._start.bookmarks and now - self._told >= _BOOKMARK_SECONDS:
+        if not chunk and self._start.bookmarks and now - self._last_sent >= _BOOKMARK_SECONDS:
             chunk = self._bookmark(batch.revision, {})
         if chunk:
-            self._told = now
+            self._last_sent = now
         return chunk
 
     def _lines(self, events: list[Event]) -> bytes:
-        def made(events: Sequence[Event]) -> bytes:
-            return b"".join([line for event in events if (line := self._line(event))])
+        if not (self._view.is_shared and self._selection.is_everything):
+            return self._join_lines(events)
+        return self._watching.lines(self._view, self._place, events, self._join_lines)
 
-        if not (self._view.shared and self._selection.is_everything):
-            return made(events)
-        return self._watching.lines(self._view, self._place, events, made)
+    def _join_lines(self, events: Sequence[Event]) -> bytes:
+        return b"".join([line for event in events if (line := self._line(event))])
 
     def _line(self, event: Event) -> bytes:
         current, previous = event.current, event.previous
         matches = current is not None and self._selection.matches(current)
         matched = previous is not None and self._selection.matches(previous)
         if matches and current is not None:
-            if matched and previous is not None and (line := self._view.renewed(previous, current)):
-                return line
             return self._frame("MODIFIED" if matched else "ADDED", current, event.revision)
         if matched and previous is not None:
             return self._frame("DELETED", previous, event.revision)
@@ -381,14 +372,14 @@ class Watch(Pushed):
         metadata: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             metadata["annotations"] = annotations
-        return self._view.framed("BOOKMARK", self._view.empty(metadata))
+        return self._view.frame("BOOKMARK", self._view.empty(metadata))
 
     def _error(self, error: StatusError) -> bytes:
-        return self._view.framed("ERROR", codec.encode(error.status))
+        return self._view.frame("ERROR", codec.encode(error.status))
 
 
 def _start(call: Call, current: int) -> _Start:
-    """What the parameters of a watch ask for; raises Invalid and BadRequest."""
+    """Read the parameters of a watch; raise Invalid or BadRequest."""
     request = call.request
     version = request.parameter("resourceVersion")
     initial_events = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None
@@ -405,7 +396,7 @@ def _start(call: Call, current: int) -> _Start:
 
 
 def _seconds(call: Call) -> float:
-    """How long the watch lasts: as asked, or something random, lest all clients come back at the same time."""
+    """Return how long the watch lasts: as requested, or a random time, so that clients reconnect at different times."""
     text = call.request.parameter("timeoutSeconds")
     if text:
         try:
@@ -418,5 +409,5 @@ def _seconds(call: Call) -> float:
 
 
 def _values(batch: Batch) -> list[bytes]:
-    """The objects that the events of a batch may show."""
+    """Return the objects that the events of a batch may show."""
     return [kv.value for event in batch.events for kv in (event.current, event.previous) if kv is not None]

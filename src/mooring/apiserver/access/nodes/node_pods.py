@@ -12,6 +12,7 @@ import msgspec
 
 from mooring.apiserver.access.nodes import references
 from mooring.apiserver.access.nodes.references import Reference
+from mooring.apiserver.output import json_bytes
 from mooring.apiserver.registry.stored import ROOT
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.errors import RevisionError
@@ -86,7 +87,7 @@ class NodePods:
         self._drop(kv.key)
         if kv.key in self._last_node_of:
             self._last_node_of.put(kv.key, "")
-        if b'"nodeName":"' in kv.value:
+        if json_bytes.has_string(kv.value, "nodeName"):
             pod = msgspec.json.decode(kv.value)
             node = pod["spec"].get("nodeName", "")
             if node:

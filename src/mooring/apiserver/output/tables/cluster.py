@@ -1,87 +1,50 @@
-"""Rows of what belongs to the cluster and of what pods are configured with: nodes, namespaces, services, events…"""
+"""Tables of the kinds that belong to the cluster or configure pods: nodes, namespaces, services, events and more."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
-from mooring.api import core_v1, discovery_v1, events_v1
+from mooring.api import core_v1
 from mooring.apiserver.output.tables.printer import (
+    AGE,
+    NAME,
     NONE,
     UNKNOWN,
     UNSET,
     Printer,
     age,
     date,
-    duration,
     joined,
     labels,
     number,
+    printer,
+    selector,
     text,
     wide,
 )
+from mooring.apiserver.output.tables.row import duration
 
 _ROLE = "node-role.kubernetes.io/"
 _OLD_ROLE = "kubernetes.io/role"
-
-
-def _node(each: core_v1.Node) -> list[Any]:
-    addresses = {address.type: address.address for address in reversed(each.status.addresses)}
-    info = each.status.node_info
-    return [
-        each.metadata.name,
-        _node_status(each),
-        joined(_roles(each)),
-        age(each.metadata.creation_timestamp),
-        info.kubelet_version,
-        addresses.get("InternalIP", NONE),
-        addresses.get("ExternalIP", NONE),
-        info.os_image or UNKNOWN,
-        info.kernel_version or UNKNOWN,
-        info.container_runtime_version or UNKNOWN,
-    ]
+_MAX_LISTED = 3
 
 
 def _node_status(node: core_v1.Node) -> str:
     ready = next((each.status for each in node.status.conditions if each.type == "Ready"), None)
-    words = ["Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"]
-    return ",".join([*words, "SchedulingDisabled"] if node.spec.unschedulable else words)
+    status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
+    return f"{status},SchedulingDisabled" if node.spec.unschedulable else status
 
 
-def _roles(node: core_v1.Node) -> list[str]:
+def _roles(node: core_v1.Node) -> str:
     roles = {key.removeprefix(_ROLE) for key in node.metadata.labels if key.startswith(_ROLE)}
     roles.add(node.metadata.labels.get(_OLD_ROLE, ""))
-    return sorted(roles - {""})
+    return joined(sorted(roles - {""}))
 
 
-NODES = Printer(
-    (
-        *map(text, ("Name", "Status", "Roles", "Age", "Version")),
-        *map(wide, ("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime")),
-    ),
-    _node,
-)
+def _address(wanted: str) -> Callable[[core_v1.Node], str]:
+    return lambda node: next((each.address for each in node.status.addresses if each.type == wanted), NONE)
 
 
-def _namespace(each: core_v1.Namespace) -> list[Any]:
-    return [each.metadata.name, each.status.phase, age(each.metadata.creation_timestamp)]
-
-
-NAMESPACES = Printer(tuple(map(text, ("Name", "Status", "Age"))), _namespace)
-
-
-def _service(each: core_v1.Service) -> list[Any]:
-    spec = each.spec
-    return [
-        each.metadata.name,
-        spec.type,
-        joined(spec.cluster_ips or ([spec.cluster_ip] if spec.cluster_ip else [])),
-        _external(each),
-        joined(_service_ports(spec.ports)),
-        age(each.metadata.creation_timestamp),
-        labels(spec.selector),
-    ]
-
-
-def _external(service: core_v1.Service) -> str:
+def _external_address(service: core_v1.Service) -> str:
     spec = service.spec
     if spec.type == "ExternalName":
         return spec.external_name
@@ -91,193 +54,215 @@ def _external(service: core_v1.Service) -> str:
     return joined(spec.external_ips)
 
 
-def _service_ports(ports: Iterable[core_v1.ServicePort]) -> Iterable[str]:
-    for port in ports:
-        node = f":{port.node_port}" if port.node_port else ""
-        yield f"{port.port}{node}/{port.protocol}"
+def _service_port(port: core_v1.ServicePort) -> str:
+    return f"{port.port}{f':{port.node_port}' if port.node_port else ''}/{port.protocol}"
 
 
-SERVICES = Printer(
-    (*map(text, ("Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age")), wide("Selector")), _service
-)
+def _endpoints(endpoints: core_v1.Endpoints) -> str:
+    return _first_few(
+        [
+            address.ip + port
+            for subset in endpoints.subsets
+            for port in ([f":{port.port}" for port in subset.ports] or [""])
+            for address in subset.addresses
+        ]
+    )
 
 
-def _endpoints(each: core_v1.Endpoints) -> list[Any]:
-    found = [
-        address.ip + port
-        for subset in each.subsets
-        for port in ([f":{port.port}" for port in subset.ports] or [""])
-        for address in subset.addresses
-    ]
-    return [each.metadata.name, _some(found), age(each.metadata.creation_timestamp)]
-
-
-def _some(values: list[str], most: int = 3) -> str:
-    """The first few of many."""
-    if len(values) <= most:
+def _first_few(values: list[str]) -> str:
+    if len(values) <= _MAX_LISTED:
         return joined(values)
-    return f"{','.join(values[:most])} + {len(values) - most} more..."
+    return f"{','.join(values[:_MAX_LISTED])} + {len(values) - _MAX_LISTED} more..."
 
 
-ENDPOINTS = Printer(tuple(map(text, ("Name", "Endpoints", "Age"))), _endpoints)
+def _event_columns(subject: str, message: str, reporter: str, old: str) -> Printer:
+    """Return the table of events; the fields have other names in each of the two groups."""
+
+    def first(event: Any) -> Any:
+        return getattr(event, f"{old}first_timestamp") or event.event_time
+
+    def last(event: Any) -> Any:
+        if event.series:
+            return event.series.last_observed_time
+        return getattr(event, f"{old}last_timestamp") or first(event)
+
+    def source(event: Any) -> Any:
+        found = getattr(event, f"{old}source")
+        return ", ".join(filter(None, (found.component, found.host))) or getattr(event, reporter)
+
+    def shown(event: Any) -> str:
+        reference = getattr(event, subject)
+        return f"{reference.kind.lower()}/{reference.name}" if reference.name else reference.kind.lower()
+
+    return printer(
+        text("Last Seen", lambda event: age(last(event))),
+        text("Type", "type"),
+        text("Reason", "reason"),
+        text("Object", shown),
+        wide("Subobject", f"{subject}.field_path"),
+        wide("Source", source),
+        text("Message", lambda event: getattr(event, message).strip()),
+        wide("First Seen", lambda event: age(first(event))),
+        wide("Count", lambda event: event.series.count if event.series else max(getattr(event, f"{old}count"), 1)),
+        wide("Name", "metadata.name"),
+    )
 
 
-def _endpoint_slice(each: discovery_v1.EndpointSlice) -> list[Any]:
-    ports = ["*" if port.port is None else str(port.port) for port in each.ports]
-    addresses = [address for endpoint in each.endpoints for address in endpoint.addresses]
-    return [
-        each.metadata.name,
-        each.address_type,
-        _some(ports) if ports else UNSET,
-        _some(addresses) if addresses else UNSET,
-        age(each.metadata.creation_timestamp),
-    ]
+def _quantities(*, of_limits: bool) -> Callable[[core_v1.ResourceQuota], str]:
+    def listed(quota: core_v1.ResourceQuota) -> str:
+        hard, used = quota.status.hard, quota.status.used
+        names = [name for name in sorted(hard) if name.startswith("limits.") == of_limits]
+        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+    return listed
 
 
-ENDPOINT_SLICES = Printer(tuple(map(text, ("Name", "AddressType", "Ports", "Endpoints", "Age"))), _endpoint_slice)
-
-
-def _core_event(each: core_v1.Event) -> list[Any]:
-    first = each.first_timestamp or each.event_time
-    last = each.series.last_observed_time if each.series else each.last_timestamp or first
-    source = ", ".join(filter(None, (each.source.component, each.source.host)))
-    return [
-        age(last),
-        each.type,
-        each.reason,
-        _object(each.involved_object),
-        each.involved_object.field_path,
-        source or each.reporting_component,
-        each.message.strip(),
-        age(first),
-        each.series.count if each.series else max(each.count, 1),
-        each.metadata.name,
-    ]
-
-
-def _event(each: events_v1.Event) -> list[Any]:
-    first = each.deprecated_first_timestamp or each.event_time
-    last = each.series.last_observed_time if each.series else each.deprecated_last_timestamp or first
-    old = each.deprecated_source
-    source = ", ".join(filter(None, (old.component, old.host)))
-    return [
-        age(last),
-        each.type,
-        each.reason,
-        _object(each.regarding),
-        each.regarding.field_path,
-        source or each.reporting_controller,
-        each.note.strip(),
-        age(first),
-        each.series.count if each.series else max(each.deprecated_count, 1),
-        each.metadata.name,
-    ]
-
-
-def _object(reference: core_v1.ObjectReference) -> str:
-    return f"{reference.kind.lower()}/{reference.name}" if reference.name else reference.kind.lower()
-
-
-_EVENT_COLUMNS = (
-    *map(text, ("Last Seen", "Type", "Reason", "Object")),
-    wide("Subobject"),
-    wide("Source"),
-    text("Message"),
-    *map(wide, ("First Seen", "Count", "Name")),
-)
-CORE_EVENTS = Printer(_EVENT_COLUMNS, _core_event)
-EVENTS = Printer(_EVENT_COLUMNS, _event)
-
-
-def _config_map(each: core_v1.ConfigMap) -> list[Any]:
-    return [each.metadata.name, len(each.data) + len(each.binary_data), age(each.metadata.creation_timestamp)]
-
-
-CONFIG_MAPS = Printer((text("Name"), number("Data"), text("Age")), _config_map)
-
-
-def _secret(each: core_v1.Secret) -> list[Any]:
-    return [each.metadata.name, each.type, len(each.data), age(each.metadata.creation_timestamp)]
-
-
-SECRETS = Printer((text("Name"), text("Type"), number("Data"), text("Age")), _secret)
-
-
-def _service_account(each: core_v1.ServiceAccount) -> list[Any]:
-    return [each.metadata.name, len(each.secrets), age(each.metadata.creation_timestamp)]
-
-
-SERVICE_ACCOUNTS = Printer((text("Name"), number("Secrets"), text("Age")), _service_account)
-
-
-def _quota(each: core_v1.ResourceQuota) -> list[Any]:
-    requests: list[str] = []
-    limits: list[str] = []
-    for resource in sorted(each.status.hard):
-        used = each.status.used.get(resource, "0")
-        entry = f"{resource}: {used}/{each.status.hard[resource]}"
-        (limits if resource.startswith("limits.") else requests).append(entry)
-    return [
-        each.metadata.name,
-        ", ".join(requests),
-        ", ".join(limits),
-        age(each.metadata.creation_timestamp),
-    ]
-
-
-RESOURCE_QUOTAS = Printer(tuple(map(text, ("Name", "Request", "Limit", "Age"))), _quota)
-
-
-def _created(each: Any) -> list[Any]:
-    return [each.metadata.name, each.metadata.creation_timestamp]
-
-
-CREATED = Printer((text("Name"), date("Created At")), _created)
-"""For kinds of which Kubernetes shows nothing else: limit ranges, roles."""
-
-
-def _name_and_age(each: Any) -> list[Any]:
-    return [each.metadata.name, age(each.metadata.creation_timestamp)]
-
-
-NAME_AND_AGE = Printer((text("Name"), text("Age")), _name_and_age)
-
-
-def _lease(each: Any) -> list[Any]:
-    return [each.metadata.name, each.spec.holder_identity or "", age(each.metadata.creation_timestamp)]
-
-
-LEASES = Printer(tuple(map(text, ("Name", "Holder", "Age"))), _lease)
-
-
-def _certificate_request(each: Any) -> list[Any]:
-    decided = {condition.type for condition in each.status.conditions}
+def _request_state(request: Any) -> str:
+    decided = {condition.type for condition in request.status.conditions}
     state = "Denied" if "Denied" in decided else "Approved" if "Approved" in decided else "Pending"
-    state += ",Failed" * ("Failed" in decided) + ",Issued" * bool(each.status.certificate)
-    wanted = each.spec.expiration_seconds
-    lasts = "<none>" if wanted is None else duration(wanted)
-    made = age(each.metadata.creation_timestamp)
-    return [each.metadata.name, made, each.spec.signer_name, each.spec.username, lasts, state]
+    return state + ",Failed" * ("Failed" in decided) + ",Issued" * bool(request.status.certificate)
 
 
-CERTIFICATE_REQUESTS = Printer(
-    tuple(map(text, ("Name", "Age", "SignerName", "Requestor", "RequestedDuration", "Condition"))), _certificate_request
-)
+def _requested_duration(request: Any) -> str:
+    wanted = request.spec.expiration_seconds
+    return NONE if wanted is None else duration(wanted)
 
 
-def _binding(each: Any) -> list[Any]:
-    def subjects(kind: str) -> str:
-        found = [subject for subject in each.subjects if subject.kind == kind]
+def _subjects(kind: str) -> Callable[[Any], str]:
+    def listed(binding: Any) -> str:
+        found = [subject for subject in binding.subjects if subject.kind == kind]
         return ", ".join(f"{one.namespace}/{one.name}" if kind == "ServiceAccount" else one.name for one in found)
 
-    return [
-        each.metadata.name,
-        f"{each.role_ref.kind}/{each.role_ref.name}",
-        age(each.metadata.creation_timestamp),
-        *map(subjects, ("User", "Group", "ServiceAccount")),
-    ]
+    return listed
 
 
-ROLE_BINDINGS = Printer(
-    (*map(text, ("Name", "Role", "Age")), *map(wide, ("Users", "Groups", "ServiceAccounts"))), _binding
+def _param_kind(policy: Any) -> str:
+    kind = policy.spec.param_kind
+    return UNSET if kind is None else f"{kind.api_version}/{kind.kind}"
+
+
+def _param_ref(binding: Any) -> str:
+    ref = binding.spec.param_ref
+    if ref is not None and ref.name:
+        return f"{ref.namespace or '*'}/{ref.name}"
+    return selector(ref.selector) if ref is not None and ref.selector is not None else UNSET
+
+
+def _policies(rules: str, count: Callable[[Any], int]) -> Printer:
+    return printer(NAME, number(rules, count), text("ParamKind", _param_kind), AGE)
+
+
+def _queuing(field: str) -> Callable[[Any], Any]:
+    def find(level: Any) -> Any:
+        limited = level.spec.limited
+        queuing = limited.limit_response.queuing if limited else None
+        return getattr(queuing, field) if queuing else NONE
+
+    return find
+
+
+DEFAULT = printer(NAME, AGE)
+"""The table of kinds that have no other."""
+_CREATED = printer(NAME, date("Created At", "metadata.creation_timestamp"))
+_ROLE_BINDINGS = printer(
+    NAME,
+    text("Role", lambda binding: f"{binding.role_ref.kind}/{binding.role_ref.name}"),
+    AGE,
+    wide("Users", _subjects("User")),
+    wide("Groups", _subjects("Group")),
+    wide("ServiceAccounts", _subjects("ServiceAccount")),
 )
+_POLICY_BINDINGS = printer(NAME, text("PolicyName", "spec.policy_name"), text("ParamRef", _param_ref), AGE)
+
+PRINTERS = {
+    "ConfigMap": printer(NAME, number("Data", lambda each: len(each.data) + len(each.binary_data)), AGE),
+    "Endpoints": printer(NAME, text("Endpoints", _endpoints), AGE),
+    "Event": _event_columns("involved_object", "message", "reporting_component", ""),
+    "LimitRange": _CREATED,
+    "Namespace": printer(NAME, text("Status", "status.phase"), AGE),
+    "Node": printer(
+        NAME,
+        text("Status", _node_status),
+        text("Roles", _roles),
+        AGE,
+        text("Version", "status.node_info.kubelet_version"),
+        wide("Internal-IP", _address("InternalIP")),
+        wide("External-IP", _address("ExternalIP")),
+        wide("OS-Image", "status.node_info.os_image", UNKNOWN),
+        wide("Kernel-Version", "status.node_info.kernel_version", UNKNOWN),
+        wide("Container-Runtime", "status.node_info.container_runtime_version", UNKNOWN),
+    ),
+    "ResourceQuota": printer(
+        NAME, text("Request", _quantities(of_limits=False)), text("Limit", _quantities(of_limits=True)), AGE
+    ),
+    "Secret": printer(NAME, text("Type", "type"), number("Data", lambda each: len(each.data)), AGE),
+    "Service": printer(
+        NAME,
+        text("Type", "spec.type"),
+        text("Cluster-IP", lambda each: joined(each.spec.cluster_ips or filter(None, [each.spec.cluster_ip]))),
+        text("External-IP", _external_address),
+        text("Port(s)", lambda each: joined(map(_service_port, each.spec.ports))),
+        AGE,
+        wide("Selector", lambda each: labels(each.spec.selector)),
+    ),
+    "ServiceAccount": printer(NAME, number("Secrets", lambda each: len(each.secrets)), AGE),
+    "MutatingAdmissionPolicy.admissionregistration.k8s.io": _policies(
+        "Mutations", lambda each: len(each.spec.mutations)
+    ),
+    "MutatingAdmissionPolicyBinding.admissionregistration.k8s.io": _POLICY_BINDINGS,
+    "ValidatingAdmissionPolicy.admissionregistration.k8s.io": _policies(
+        "Validations", lambda each: len(each.spec.validations)
+    ),
+    "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": _POLICY_BINDINGS,
+    "CustomResourceDefinition.apiextensions.k8s.io": _CREATED,
+    "CertificateSigningRequest.certificates.k8s.io": printer(
+        NAME,
+        AGE,
+        text("SignerName", "spec.signer_name"),
+        text("Requestor", "spec.username"),
+        text("RequestedDuration", _requested_duration),
+        text("Condition", _request_state),
+    ),
+    "Lease.coordination.k8s.io": printer(NAME, text("Holder", "spec.holder_identity", ""), AGE),
+    "EndpointSlice.discovery.k8s.io": printer(
+        NAME,
+        text("AddressType", "address_type"),
+        text(
+            "Ports",
+            lambda each: _first_few(["*" if one.port is None else str(one.port) for one in each.ports] or [UNSET]),
+        ),
+        text("Endpoints", lambda each: _first_few([ip for one in each.endpoints for ip in one.addresses] or [UNSET])),
+        AGE,
+    ),
+    "Event.events.k8s.io": _event_columns("regarding", "note", "reporting_controller", "deprecated_"),
+    "FlowSchema.flowcontrol.apiserver.k8s.io": printer(
+        NAME,
+        text("PriorityLevel", "spec.priority_level_configuration.name"),
+        text("MatchingPrecedence", "spec.matching_precedence"),
+        text(
+            "DistinguisherMethod",
+            lambda each: each.spec.distinguisher_method.type if each.spec.distinguisher_method else NONE,
+        ),
+        AGE,
+        text(
+            "MissingPL",
+            lambda each: next((one.status for one in each.status.conditions if one.type == "Dangling"), "?"),
+        ),
+    ),
+    "PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io": printer(
+        NAME,
+        text("Type", "spec.type"),
+        text(
+            "NominalConcurrencyShares",
+            lambda each: each.spec.limited.nominal_concurrency_shares if each.spec.limited else NONE,
+        ),
+        text("Queues", _queuing("queues")),
+        text("HandSize", _queuing("hand_size")),
+        text("QueueLengthLimit", _queuing("queue_length_limit")),
+        AGE,
+    ),
+    "ClusterRole.rbac.authorization.k8s.io": _CREATED,
+    "ClusterRoleBinding.rbac.authorization.k8s.io": _ROLE_BINDINGS,
+    "Role.rbac.authorization.k8s.io": _CREATED,
+    "RoleBinding.rbac.authorization.k8s.io": _ROLE_BINDINGS,
+}

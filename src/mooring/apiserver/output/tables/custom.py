@@ -8,7 +8,7 @@ import msgspec
 from mooring.api.apiextensions_v1 import CustomResourceColumnDefinition, CustomResourceDefinitionVersion
 from mooring.api.meta_v1 import TableColumnDefinition
 from mooring.apiserver.output.tables.json_path import compile_path
-from mooring.apiserver.output.tables.printer import Printer, age, text
+from mooring.apiserver.output.tables.printer import NAME, Printer, age
 
 _AGE = CustomResourceColumnDefinition(
     name="Age",
@@ -19,18 +19,15 @@ _AGE = CustomResourceColumnDefinition(
 
 
 def printer_of(version: CustomResourceDefinitionVersion) -> Printer:
-    """The table of one version of a kind."""
+    """Return the printer for a version of a custom kind."""
     columns = version.additional_printer_columns or [_AGE]
     paths = [compile_path(column.json_path) for column in columns]
 
     def cells(tree: dict[str, Any]) -> list[Any]:
-        found = [path(tree) for path in paths]
-        return [
-            tree["metadata"]["name"],
-            *(_cell(values, column) for values, column in zip(found, columns, strict=True)),
-        ]
+        shown = (_cell(path(tree), column) for path, column in zip(paths, columns, strict=True))
+        return [tree["metadata"]["name"], *shown]
 
-    return Printer((text("Name"), *map(_column, columns)), cells, read=msgspec.json.decode)
+    return Printer((NAME.definition, *map(_column, columns)), cells, read=msgspec.json.decode)
 
 
 def _column(column: CustomResourceColumnDefinition) -> TableColumnDefinition:
@@ -41,7 +38,7 @@ def _column(column: CustomResourceColumnDefinition) -> TableColumnDefinition:
 
 
 def _cell(values: list[Any], column: CustomResourceColumnDefinition) -> Any:
-    """The first value, as the column's type shows it; of several texts all."""
+    """Return the first value as the column's type shows it; all values of a column of text."""
     if not values or values[0] is None:
         return None
     value = values[0]

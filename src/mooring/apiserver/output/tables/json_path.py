@@ -1,7 +1,7 @@
-"""The paths of printer columns: `.spec.replicas`, `.status.conditions[?(@.type=="Ready")].status`, `.items[*].name`.
+"""Evaluates the JSONPaths of printer columns, such as `.status.conditions[?(@.type=="Ready")].status`.
 
-What kubectl's JSONPath has and columns use: fields, indices, slices, `*`, quoted names and comparisons in filters.
-Paths that make no sense find nothing. `compile_path` is called once for each column.
+Supported is the part of kubectl's JSONPath that columns use: fields, indices, slices, `*`, quoted names and comparisons
+in filters. Malformed paths find nothing. `compile_path` is called once for each column.
 """
 
 import re
@@ -34,7 +34,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 @lru_cache(maxsize=4096)
 def compile_path(text: str) -> Callable[[Any], list[Any]]:
-    """The function that finds all values at a path."""
+    """Return the function that finds all values at a path."""
     steps = _steps(text)
 
     def find(tree: Any) -> list[Any]:

@@ -1,55 +1,161 @@
-"""Rows of pods: how many containers are ready, and the one word that says how the pod is."""
+"""The tables of pods and pod templates: how many containers are ready, and the one word that says how the pod is.
 
+Lists of many pods are lists of few templates, whose pods differ in name, age, address and node only. `_PodRows` caches
+the rest of a row by the fields that it depends on.
+"""
+
+import sys
 from typing import Any
 
-import msgspec
+from msgspec import Raw, Struct, field
+from msgspec.json import Decoder, Encoder
 
 from mooring.api.meta_v1 import TableRowCondition
-from mooring.apiserver.output.tables.pod_parts import ContainerStatus, PodParts
-from mooring.apiserver.output.tables.pod_rows import PodRows
-from mooring.apiserver.output.tables.printer import NONE, Ago, Metadata, Printer, age, text, wide
+from mooring.apiserver.output.tables.printer import NAME, NONE, Printer, age, define, labels, printer, text
+from mooring.apiserver.output.tables.row import Ago, Times, encode_row, split_metadata
+from mooring.base.bounded_cache import BoundedCache
 from mooring.constraints.requests import is_sidecar
 
 _FINISHED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+_MAX_ENTRIES = 4096
+
+# The fields of a pod that its row shows, with the names and defaults of `mooring.api.core_v1`: decoding all of a pod
+# would take longer than everything else. A property test compares the rows with those of whole pods.
 
 
-class _Summary(msgspec.Struct):
-    """What the containers of a pod come to."""
+class _Waiting(Struct, frozen=True, gc=False):
+    reason: str = ""
+
+
+class _Terminated(Struct, frozen=True, gc=False, rename="camel"):
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+
+
+class _LastTerminated(Struct, frozen=True, gc=False, rename="camel"):
+    finished_at: str | None = None
+
+
+class _Running(Struct, frozen=True, gc=False):
+    pass
+
+
+class _State(Struct, frozen=True, gc=False):
+    waiting: _Waiting | None = None
+    running: _Running | None = None
+    terminated: _Terminated | None = None
+
+
+class _LastState(Struct, frozen=True, gc=False):
+    terminated: _LastTerminated | None = None
+
+
+class _ContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    state: _State = _State()
+    last_state: _LastState = _LastState()
+    ready: bool = False
+    restart_count: int = 0
+    started: bool | None = None
+
+
+class _Condition(Struct, frozen=True, gc=False):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class _Container(Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    restart_policy: str | None = None
+
+
+class _ReadinessGate(Struct, frozen=True, gc=False, rename="camel"):
+    condition_type: str = ""
+
+
+class _Spec(Struct, gc=False, rename="camel"):
+    containers: list[_Container] = []
+    init_containers: tuple[_Container, ...] = ()
+    readiness_gates: tuple[_ReadinessGate, ...] = ()
+    node_name: str = ""
+
+
+class _PodIP(Struct, gc=False):
+    ip: str = ""
+
+
+class _Status(Struct, gc=False, rename="camel"):
+    phase: str = ""
+    reason: str = ""
+    nominated_node_name: str = ""
+    pod_ip: str = field(default="", name="podIP")
+    pod_ips: list[_PodIP] = field(default_factory=list, name="podIPs")
+    conditions: tuple[_Condition, ...] = ()
+    init_container_statuses: tuple[_ContainerStatus, ...] = ()
+    container_statuses: tuple[_ContainerStatus, ...] = ()
+
+
+class _Metadata(Struct, gc=False, rename="camel"):
+    name: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Pod(Struct, gc=False):
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status
+
+
+_POD, _ENCODER = Decoder(_Pod), Encoder()
+_OWN_CELLS = (0, 5, 6)
+"""Name, address and node."""
+_HOLE = Raw(b"\1")
+"""Stands for one of them in a shared row; no JSON has this byte."""
+
+
+class _Summary(Struct):
+    """How the containers of a pod are."""
 
     reason: str
     ready: int = 0
     restarts: int = 0
     last_restart: str = ""
 
-    def count_restarts(self, status: ContainerStatus) -> None:
+    def count_restarts(self, status: _ContainerStatus) -> None:
         self.restarts += status.restart_count
         terminated = status.last_state.terminated
         if terminated and terminated.finished_at:
             self.last_restart = max(self.last_restart, terminated.finished_at)
 
 
-def _cells(pod: PodParts) -> list[Any]:
+def _cells(pod: _Pod) -> list[Any]:
     meta = pod.metadata
-    summary = _summary(pod, meta)
+    summary = _summary(pod)
     total = len(pod.spec.containers) + len([each for each in pod.spec.init_containers if is_sidecar(each)])
     restarts: Ago | str = str(summary.restarts)
     if summary.restarts and summary.last_restart:
         restarts = Ago(summary.last_restart, f"{summary.restarts} (", " ago)")
-    address = pod.status.pod_ips[0].ip if pod.status.pod_ips else pod.status.pod_ip
     return [
         meta.name,
         f"{summary.ready}/{total}",
         summary.reason,
         restarts,
         age(meta.creation_timestamp),
-        address or NONE,
+        _address(pod.status),
         pod.spec.node_name or NONE,
         pod.status.nominated_node_name or NONE,
         _readiness_gates(pod),
     ]
 
 
-def _summary(pod: PodParts, meta: Metadata) -> _Summary:
+def _address(status: _Status) -> str:
+    return (status.pod_ips[0].ip if status.pod_ips else status.pod_ip) or NONE
+
+
+def _summary(pod: _Pod) -> _Summary:
     status = pod.status
     summary = _Summary(status.reason or status.phase)
     if [each for each in status.conditions if each.reason == "SchedulingGated" and each.type == "PodScheduled"]:
@@ -62,7 +168,7 @@ def _summary(pod: PodParts, meta: Metadata) -> _Summary:
         if not initializing or _is_true(pod, "Initialized"):
             summary.restarts, summary.last_restart = sidecars.restarts, sidecars.last_restart
             _running(pod, summary)
-    if meta.deletion_timestamp:
+    if pod.metadata.deletion_timestamp:
         if status.reason == "NodeLost":
             summary.reason = "Unknown"
         elif status.phase not in _FINISHED:
@@ -70,8 +176,8 @@ def _summary(pod: PodParts, meta: Metadata) -> _Summary:
     return summary
 
 
-def _initializing(pod: PodParts, summary: _Summary, sidecars: _Summary) -> bool:
-    """Whether an init container is not done yet; if so, the reason says which."""
+def _initializing(pod: _Pod, summary: _Summary, sidecars: _Summary) -> bool:
+    """Return whether an init container is still to finish; if so, put which one into the reason."""
     specs = {each.name: each for each in pod.spec.init_containers}
     for done, status in enumerate(pod.status.init_container_statuses):
         summary.count_restarts(status)
@@ -94,8 +200,8 @@ def _initializing(pod: PodParts, summary: _Summary, sidecars: _Summary) -> bool:
     return False
 
 
-def _running(pod: PodParts, summary: _Summary) -> None:
-    """Take in the main containers; the first that has something to say wins."""
+def _running(pod: _Pod, summary: _Summary) -> None:
+    """Count the main containers; the first one with a reason determines the reason of the pod."""
     has_running = False
     for status in reversed(pod.status.container_statuses):
         summary.count_restarts(status)
@@ -111,17 +217,17 @@ def _running(pod: PodParts, summary: _Summary) -> None:
         summary.reason = "Running" if _is_true(pod, "Ready") else "NotReady"
 
 
-def _ended(terminated: Any) -> str:
+def _ended(terminated: _Terminated) -> str:
     if terminated.reason:
-        return str(terminated.reason)
+        return terminated.reason
     return f"Signal:{terminated.signal}" if terminated.signal else f"ExitCode:{terminated.exit_code}"
 
 
-def _is_true(pod: PodParts, condition: str) -> bool:
+def _is_true(pod: _Pod, condition: str) -> bool:
     return any(each.type == condition and each.status == "True" for each in pod.status.conditions)
 
 
-def _readiness_gates(pod: PodParts) -> str:
+def _readiness_gates(pod: _Pod) -> str:
     gates = pod.spec.readiness_gates
     if not gates:
         return NONE
@@ -129,37 +235,67 @@ def _readiness_gates(pod: PodParts) -> str:
     return f"{met}/{len(gates)}"
 
 
-def _conditions(pod: PodParts) -> list[TableRowCondition]:
+def _conditions(pod: _Pod) -> list[TableRowCondition]:
     message = _FINISHED.get(pod.status.phase)
     if not message:
         return []
     return [TableRowCondition(type="Completed", status="True", reason=pod.status.phase, message=message)]
 
 
+class _PodRows:
+    """Makes rows of the JSON of pods."""
+
+    def __init__(self) -> None:
+        self._shared: BoundedCache[Any, list[bytes]] = BoundedCache(_MAX_ENTRIES)
+        """The row around name, address and node, by the fields that the rest of it depends on."""
+
+    def __call__(self, text: bytes) -> tuple[bytes, Times, int]:
+        """Return the row, its times, and where the metadata of the pod ends."""
+        shown, end = split_metadata(text)
+        pod = _POD.decode(shown)
+        meta, spec, status = pod.metadata, pod.spec, pod.status
+        key = (
+            not meta.deletion_timestamp,
+            len(spec.containers),
+            spec.init_containers,
+            spec.readiness_gates,
+            status.phase,
+            status.reason,
+            status.nominated_node_name,
+            status.conditions,
+            status.init_container_statuses,
+            status.container_statuses,
+        )
+        shared = self._shared.get(key)
+        created = meta.creation_timestamp
+        if shared is None or not created:
+            cells, conditions = _cells(pod), _conditions(pod)
+            if not created or type(cells[3]) is Ago:
+                return *encode_row(cells, conditions), end
+            for own in _OWN_CELLS:
+                cells[own] = _HOLE
+            shared = encode_row(cells, conditions)[0].split(bytes(_HOLE))
+            self._shared.put(key, shared)
+        name, address, node = map(_ENCODER.encode, (meta.name, _address(status), spec.node_name or NONE))
+        row = b"".join((shared[0], name, shared[1], address, shared[2], node, shared[3]))
+        return row, sys.intern(created), end
+
+
 PODS = Printer(
     (
-        text("Name"),
-        text("Ready"),
-        text("Status"),
-        text("Restarts"),
-        text("Age"),
-        *map(wide, ("IP", "Node", "Nominated Node", "Readiness Gates")),
+        *map(define, ("Name", "Ready", "Status", "Restarts", "Age")),
+        *(define(name, priority=1) for name in ("IP", "Node", "Nominated Node", "Readiness Gates")),
     ),
     _cells,
     _conditions,
-    write=PodRows(_cells, _conditions),
+    write=_PodRows(),
 )
-
-
-def _template_cells(template: Any) -> list[Any]:
-    from_spec = template.template.spec.containers
-    pod_labels = template.template.metadata.labels
-    return [
-        template.metadata.name,
-        ",".join(each.name for each in from_spec),
-        ",".join(each.image for each in from_spec),
-        ",".join(f"{key}={value}" for key, value in sorted(pod_labels.items())) or NONE,
-    ]
-
-
-POD_TEMPLATES = Printer(tuple(map(text, ("Name", "Containers", "Images", "Pod Labels"))), _template_cells)
+PRINTERS = {
+    "Pod": PODS,
+    "PodTemplate": printer(
+        NAME,
+        text("Containers", lambda each: ",".join(one.name for one in each.template.spec.containers)),
+        text("Images", lambda each: ",".join(one.image for one in each.template.spec.containers)),
+        text("Pod Labels", lambda each: labels(each.template.metadata.labels)),
+    ),
+}

@@ -1,165 +1,131 @@
-"""What a table of one kind has: its columns, and how a row is made of an object.
+"""Declares the tables of kinds: a `Printer` has the columns of a kind, and a column says where its cells come from.
 
-Cells are what kubectl prints, so their words are those of Kubernetes' own tables. They hold for as long as the object
-does, for ages are times until the row is written (``row.py``). The modules beside this one have the printers of the
-kinds; ``__init__.py`` gathers them.
+    printer(NAME, text("Type", "spec.type"), number("Data", lambda secret: len(secret.data)), AGE)
+
+Cells are what kubectl prints, so their words are those of Kubernetes' own tables. The other modules of this package
+declare the printers of the kinds; ``__init__.py`` gathers them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from mooring.api import times
 from mooring.api.label_selector import SelectorError, from_label_selector
 from mooring.api.meta_v1 import LabelSelector, TableColumnDefinition, TableRowCondition
+from mooring.apiserver.output.tables.row import Ago, Times
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"
 UNSET = "<unset>"
-AGE = b"\0"
-"""Where an age comes in the JSON of a row: no JSON has this byte otherwise."""
-Times = str | tuple[str, ...]
-"""One time, or any other number of them."""
+Cell = str | Callable[[Any], Any]
+"""The path of a field in an object, or a function that makes a cell of the object."""
 
 
-class Ago(msgspec.Struct, frozen=True):
-    """A cell that says how long ago a time was, with words around it; what it says is known when somebody asks."""
+class Column(msgspec.Struct, frozen=True):
+    """A column with the function that makes its cells."""
 
-    time: str
-    before: str = ""
-    after: str = ""
+    definition: TableColumnDefinition
+    cell: Callable[[Any], Any]
 
 
 class Printer(msgspec.Struct, frozen=True):
-    """The columns of a kind and the functions that fill them; `cells` gives one value for each column."""
+    """The columns of a kind and the functions that fill them; `cells` returns one value for each column."""
 
     columns: tuple[TableColumnDefinition, ...]
     cells: Callable[[Any], list[Any]]
     conditions: Callable[[Any], list[TableRowCondition]] | None = None
     read: Callable[[bytes], Any] | None = None
-    """Reads from the text of an object what cells are made of, where that is not an object of the kind's type."""
+    """Decodes what `cells` takes, where that is not an object of the kind's type."""
     write: Callable[[bytes], tuple[bytes, Times, int]] | None = None
-    """Where there are many objects, writes a row from the text of one, and tells where the metadata in it ends."""
+    """Makes the row of an object's JSON directly: the row, its times, and where the object's metadata ends."""
 
 
-class Metadata(msgspec.Struct, rename="camel"):
-    """What rows show of the metadata of an object."""
-
-    name: str = ""
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
+def printer(*columns: Column) -> Printer:
+    """Return the printer with these columns."""
+    cells = [column.cell for column in columns]
+    return Printer(tuple(column.definition for column in columns), lambda obj: [cell(obj) for cell in cells])
 
 
-def text(name: str) -> TableColumnDefinition:
-    """A column of text."""
-    return _column(name, "string")
+def text(name: str, cell: Cell, empty: str | None = None) -> Column:
+    """Return a column of text, which shows `empty` for empty values."""
+    return Column(define(name), _cell(cell, empty))
 
 
-def number(name: str) -> TableColumnDefinition:
-    """A column of whole numbers."""
-    return _column(name, "integer")
+def wide(name: str, cell: Cell, empty: str | None = None) -> Column:
+    """Return a column of text that only wide output shows."""
+    return Column(define(name, priority=1), _cell(cell, empty))
 
 
-def yes_or_no(name: str) -> TableColumnDefinition:
-    """A column of truth values."""
-    return _column(name, "boolean")
+def number(name: str, cell: Cell) -> Column:
+    """Return a column of whole numbers."""
+    return Column(define(name, "integer"), _cell(cell, None))
 
 
-def date(name: str) -> TableColumnDefinition:
-    """A column of times, which clients show as ages."""
-    return _column(name, "date")
+def boolean(name: str, cell: Cell) -> Column:
+    """Return a column of truth values."""
+    return Column(define(name, "boolean"), _cell(cell, None))
 
 
-def wide(name: str) -> TableColumnDefinition:
-    """A column of text that only wide output shows."""
-    return _column(name, "string", priority=1)
+def date(name: str, cell: Cell) -> Column:
+    """Return a column of times, which clients show as ages."""
+    return Column(define(name, "date"), _cell(cell, None))
 
 
-def _column(name: str, kind: str, priority: int = 0) -> TableColumnDefinition:
-    form = "name" if name == "Name" else ""
-    return TableColumnDefinition(name=name, type=kind, format=form, description=_about(name), priority=priority)
+def define(name: str, kind: str = "string", *, priority: int = 0) -> TableColumnDefinition:
+    """Return the definition of a column as clients see it."""
+    form, about = "name" if name == "Name" else "", _DESCRIPTIONS.get(name, f"{name} of the object.")
+    return TableColumnDefinition(name=name, type=kind, format=form, description=about, priority=priority)
 
 
-def _about(name: str) -> str:
-    return {
-        "Name": "The name of the object, unique within its namespace.",
-        "Age": "How long ago the object was created.",
-        "Created At": "When the object was created.",
-    }.get(name, f"{name} of the object.")
+_DESCRIPTIONS = {
+    "Name": "The name of the object, unique within its namespace.",
+    "Age": "How long ago the object was created.",
+    "Created At": "When the object was created.",
+}
 
 
-def age(created: str | None) -> Ago | str:
-    """How long ago a time was, which may not be known."""
-    return Ago(created) if created else UNKNOWN
+def _cell(cell: Cell, empty: str | None) -> Callable[[Any], Any]:
+    get = attrgetter(cell) if isinstance(cell, str) else cell
+    return get if empty is None else lambda obj: get(obj) or empty
 
 
-class Ages(dict[str, bytes]):
-    """How long ago times were at one moment, as `5d3h`: the objects of a list share few of them."""
-
-    def __init__(self, now: datetime) -> None:
-        super().__init__()
-        self._now = now.astimezone(UTC)
-
-    def __missing__(self, time: str) -> bytes:
-        try:
-            words = duration((self._now - times.parse(time)).total_seconds())
-        except times.TimeError:
-            words = "<invalid>"
-        self[time] = words.encode()
-        return self[time]
+def age(time: str | None) -> Ago | str:
+    """Return the cell with the age of a time, which may be unknown."""
+    return Ago(time) if time else UNKNOWN
 
 
-def duration(seconds: float) -> str:
-    """A length of time in at most two units, the finer one only where it matters."""
-    whole = int(seconds)
-    if whole < -1:
-        return "<invalid>"
-    whole = max(whole, 0)
-    if whole < 2 * 60:
-        return f"{whole}s"
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if minutes < 10:
-        return _two(minutes, "m", whole % 60, "s")
-    if minutes < 3 * 60:
-        return f"{minutes}m"
-    if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
-    if hours < 2 * 24:
-        return f"{hours}h"
-    if days < 8:
-        return _two(days, "d", hours % 24, "h")
-    if days < 2 * 365:
-        return f"{days}d"
-    return _two(days // 365, "y", days % 365, "d") if days < 8 * 365 else f"{days // 365}y"
+NAME = text("Name", "metadata.name")
+AGE = text("Age", lambda obj: age(obj.metadata.creation_timestamp))
 
 
-def _two(large: int, unit: str, small: int, small_unit: str) -> str:
-    return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
+def containers(path: str) -> tuple[Column, Column]:
+    """Return the wide columns for the names and images of the containers in a pod template."""
+    template = attrgetter(path)
+
+    def listed(name: str, field: str) -> Column:
+        get = attrgetter(field)
+        return wide(name, lambda obj: ",".join(map(get, template(obj).spec.containers)) if template(obj) else "")
+
+    return listed("Containers", "name"), listed("Images", "image")
 
 
 def joined(values: Iterable[str], empty: str = NONE) -> str:
-    """Words with commas between them."""
+    """Join values with commas."""
     return ",".join(values) or empty
 
 
 def labels(values: Mapping[str, str]) -> str:
-    """`a=b,c=d`, by key."""
+    """Return labels as `a=b,c=d`, sorted by key."""
     return joined(f"{key}={value}" for key, value in sorted(values.items()))
 
 
 def selector(value: LabelSelector | None) -> str:
-    """A selector as it is written in queries."""
+    """Return a label selector as it is written in queries."""
     if value is None:
         return NONE
     try:
         return str(from_label_selector(value)) or NONE
     except SelectorError:
         return "<error>"
-
-
-def containers(template: Any) -> tuple[str, str]:
-    """The names and the images of a pod template's containers."""
-    found = template.spec.containers if template else []
-    return ",".join(each.name for each in found), ",".join(each.image for each in found)

@@ -1,17 +1,47 @@
-"""A row of a table as bytes, but for the ages in it: what can be kept for as long as an object stays as it is.
+"""A row of a table as JSON, with placeholders for the ages in it, so that it is valid for as long as the object is.
 
-``__init__.py`` makes rows of objects; ``registry/views.py`` puts them into answers.
+``__init__.py`` makes rows of objects and caches them; ``registry/views.py`` writes them into responses.
 """
 
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from mooring.api import codec
+from mooring.api import codec, times
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import TableRowCondition
-from mooring.apiserver.output.tables.printer import AGE, Ages, Ago, Times
+from mooring.apiserver.output import json_bytes
+
+AGE = b"\0"
+"""Stands for an age in the JSON of a row, which has no such byte otherwise."""
+Times = str | tuple[str, ...]
+"""The times whose ages a row shows: one, or any other number of them."""
+
+
+class Ago(msgspec.Struct, frozen=True):
+    """A cell with the age of a time, and the text around it; the age is computed when the row is sent."""
+
+    time: str
+    before: str = ""
+    after: str = ""
+
+
+class Ages(dict[str, bytes]):
+    """Maps times to their ages at one moment, such as `5d3h`. The objects of a list share most times."""
+
+    def __init__(self, now: datetime) -> None:
+        super().__init__()
+        self._now = now.astimezone(UTC)
+
+    def __missing__(self, time: str) -> bytes:
+        try:
+            age = duration((self._now - times.parse(time)).total_seconds())
+        except times.TimeError:
+            age = "<invalid>"
+        self[time] = age.encode()
+        return self[time]
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -20,14 +50,13 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     kind: Kind
     revision: int
     metadata_size: int
-    """How many bytes the metadata has behind the resourceVersion, for those who show it beside the row."""
+    """The length of the object's metadata without the resourceVersion, in bytes: responses show it beside the row."""
     text: bytes
-    """JSON that lacks its `object` and its end, with `AGE` where an age comes."""
+    """The JSON without `object` and the last brace."""
     times: Times
-    """Those of which the ages are told: nearly all rows have one."""
 
     def write(self, ages: Ages) -> bytes:
-        """The JSON with ages."""
+        """Return the JSON with the ages filled in."""
         times = self.times
         if type(times) is str:
             return self.text.replace(AGE, ages[times])
@@ -38,16 +67,56 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 _BARE_AGE = msgspec.Raw(b'"%b"' % AGE)
 
 
-def written(cells: list[Any], conditions: list[TableRowCondition]) -> tuple[bytes, Times]:
-    """The JSON of a row with these cells, but for its ages, and the times that these depend on."""
+def encode_row(cells: list[Any], conditions: list[TableRowCondition]) -> tuple[bytes, Times]:
+    """Return the JSON of a row with placeholders for ages, and the times that the ages are computed from."""
     times = [sys.intern(cell.time) for cell in cells if type(cell) is Ago]
-    text = b'{"cells":' + codec.encode([_age(cell) if type(cell) is Ago else cell for cell in cells])
-    if conditions:
-        text += b',"conditions":' + codec.encode(conditions)
+    shown = codec.encode([_placeholder(cell) if type(cell) is Ago else cell for cell in cells])
+    text = json_bytes.table_row(shown, codec.encode(conditions) if conditions else b"")
     return text, times[0] if len(times) == 1 else tuple(times)
 
 
-def _age(cell: Ago) -> msgspec.Raw:
+def _placeholder(cell: Ago) -> msgspec.Raw:
     if not cell.before and not cell.after:
         return _BARE_AGE
     return msgspec.Raw(codec.encode(cell.before)[:-1] + AGE + codec.encode(cell.after)[1:])
+
+
+class _Metadata(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_METADATA = msgspec.json.Decoder(_Metadata)
+
+
+def split_metadata(text: bytes) -> tuple[bytes, int]:
+    """Return an object without its managed fields, if it is known where they are, and where its metadata ends."""
+    shown, end = json_bytes.without_managed_fields(text)
+    return shown, end if end >= 0 else json_bytes.metadata_begin(text) - 1 + len(bytes(_METADATA.decode(text).metadata))
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time in at most two units, the finer one only where it matters."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    whole = max(whole, 0)
+    if whole < 2 * 60:
+        return f"{whole}s"
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if minutes < 10:
+        return _two(minutes, "m", whole % 60, "s")
+    if minutes < 3 * 60:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 2 * 24:
+        return f"{hours}h"
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 2 * 365:
+        return f"{days}d"
+    return _two(days // 365, "y", days % 365, "d") if days < 8 * 365 else f"{days // 365}y"
+
+
+def _two(large: int, unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"

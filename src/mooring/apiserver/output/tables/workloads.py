@@ -1,163 +1,69 @@
-"""Rows of workloads: how many pods are wanted, there and ready."""
+"""Tables of workloads: how many pods are wanted, exist and are ready."""
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from mooring.api import times
-from mooring.api.apps_v1 import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
-from mooring.api.batch_v1 import CronJob, Job
-from mooring.api.core_v1 import ReplicationController
-from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.api.apps_v1 import ControllerRevision
+from mooring.api.batch_v1 import Job
 from mooring.api.states import controller_of
 from mooring.apiserver.output.tables.printer import (
+    AGE,
+    NAME,
     NONE,
     UNKNOWN,
-    Ago,
-    Printer,
+    Column,
     age,
+    boolean,
     containers,
-    duration,
     labels,
     number,
+    printer,
     selector,
     text,
     wide,
-    yes_or_no,
 )
+from mooring.apiserver.output.tables.row import Ago, duration
 
-_WIDE = (wide("Containers"), wide("Images"), wide("Selector"))
-
-
-def _deployment(each: Deployment) -> list[Any]:
-    wanted = 1 if each.spec.replicas is None else each.spec.replicas
-    return [
-        each.metadata.name,
-        f"{each.status.ready_replicas}/{wanted}",
-        each.status.updated_replicas,
-        each.status.available_replicas,
-        age(each.metadata.creation_timestamp),
-        *containers(each.spec.template),
-        selector(each.spec.selector),
-    ]
+_CONTAINERS = containers("spec.template")
+_SELECTOR = wide("Selector", lambda each: selector(each.spec.selector))
+_WIDE = (*_CONTAINERS, _SELECTOR)
 
 
-DEPLOYMENTS = Printer(
-    (text("Name"), text("Ready"), number("Up-to-date"), number("Available"), text("Age"), *_WIDE), _deployment
-)
+def _desired(each: Any) -> int:
+    return 1 if each.spec.replicas is None else int(each.spec.replicas)
 
 
-def _replica_set(each: ReplicaSet) -> list[Any]:
-    return [
-        each.metadata.name,
-        1 if each.spec.replicas is None else each.spec.replicas,
-        each.status.replicas,
-        each.status.ready_replicas,
-        age(each.metadata.creation_timestamp),
-        *containers(each.spec.template),
-        selector(each.spec.selector),
-    ]
+_READY = text("Ready", lambda each: f"{each.status.ready_replicas}/{_desired(each)}")
 
 
-_REPLICAS = (text("Name"), number("Desired"), number("Current"), number("Ready"), text("Age"), *_WIDE)
-REPLICA_SETS = Printer(_REPLICAS, _replica_set)
+def _replicas(selected: Column) -> tuple[Column, ...]:
+    """Return the columns of ReplicaSets and ReplicationControllers, which have different selectors."""
+    counts = (number("Current", "status.replicas"), number("Ready", "status.ready_replicas"))
+    return NAME, number("Desired", _desired), *counts, AGE, *_CONTAINERS, selected
 
 
-def _replication_controller(each: ReplicationController) -> list[Any]:
-    return [
-        each.metadata.name,
-        1 if each.spec.replicas is None else each.spec.replicas,
-        each.status.replicas,
-        each.status.ready_replicas,
-        age(each.metadata.creation_timestamp),
-        *containers(each.spec.template),
-        labels(each.spec.selector),
-    ]
+def _owner(revision: ControllerRevision) -> str:
+    owner = controller_of(revision.metadata)
+    if owner is None:
+        return NONE
+    group = owner.api_version.rpartition("/")[0]
+    return f"{owner.kind.lower()}.{group}/{owner.name}" if group else f"{owner.kind.lower()}/{owner.name}"
 
 
-REPLICATION_CONTROLLERS = Printer(_REPLICAS, _replication_controller)
-
-
-def _stateful_set(each: StatefulSet) -> list[Any]:
-    wanted = 1 if each.spec.replicas is None else each.spec.replicas
-    return [
-        each.metadata.name,
-        f"{each.status.ready_replicas}/{wanted}",
-        age(each.metadata.creation_timestamp),
-        *containers(each.spec.template),
-    ]
-
-
-STATEFUL_SETS = Printer((text("Name"), text("Ready"), text("Age"), wide("Containers"), wide("Images")), _stateful_set)
-
-
-def _daemon_set(each: DaemonSet) -> list[Any]:
-    status = each.status
-    return [
-        each.metadata.name,
-        status.desired_number_scheduled,
-        status.current_number_scheduled,
-        status.number_ready,
-        status.updated_number_scheduled,
-        status.number_available,
-        labels(each.spec.template.spec.node_selector),
-        age(each.metadata.creation_timestamp),
-        *containers(each.spec.template),
-        selector(each.spec.selector),
-    ]
-
-
-DAEMON_SETS = Printer(
-    (
-        text("Name"),
-        *map(number, ("Desired", "Current", "Ready", "Up-to-date", "Available")),
-        text("Node Selector"),
-        text("Age"),
-        *_WIDE,
-    ),
-    _daemon_set,
-)
-
-
-def _revision(each: ControllerRevision) -> list[Any]:
-    owner = controller_of(each.metadata)
-    group = owner.api_version.rpartition("/")[0] if owner else ""
-    kind = f"{owner.kind.lower()}.{group}" if owner and group else owner.kind.lower() if owner else ""
-    controller = f"{kind}/{owner.name}" if owner else NONE
-    return [each.metadata.name, controller, each.revision, age(each.metadata.creation_timestamp)]
-
-
-CONTROLLER_REVISIONS = Printer((text("Name"), text("Controller"), number("Revision"), text("Age")), _revision)
-
-
-def _job(each: Job) -> list[Any]:
-    spec, status = each.spec, each.status
+def _completions(job: Job) -> str:
+    spec, succeeded = job.spec, job.status.succeeded
     if spec.completions is not None:
-        completions = f"{status.succeeded}/{spec.completions}"
-    elif (spec.parallelism or 0) > 1:
-        completions = f"{status.succeeded}/1 of {spec.parallelism}"
-    else:
-        completions = f"{status.succeeded}/1"
-    return [
-        each.metadata.name,
-        _job_status(each),
-        completions,
-        _job_duration(each),
-        age(each.metadata.creation_timestamp),
-        *containers(spec.template),
-        selector(spec.selector),
-    ]
+        return f"{succeeded}/{spec.completions}"
+    return f"{succeeded}/1 of {spec.parallelism}" if (spec.parallelism or 0) > 1 else f"{succeeded}/1"
 
 
 def _job_status(job: Job) -> str:
     true = {each.type for each in job.status.conditions if each.status == "True"}
-    for condition, word in (
-        ("Complete", "Complete"),
-        ("Failed", "Failed"),
-        ("Suspended", "Suspended"),
-        ("FailureTarget", "FailureTarget"),
-        ("SuccessCriteriaMet", "SuccessCriteriaMet"),
-    ):
+    for condition in ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"):
         if condition in true:
-            return word
+            return condition
     return "Terminating" if job.metadata.deletion_timestamp else "Running"
 
 
@@ -171,64 +77,70 @@ def _job_duration(job: Job) -> Ago | str:
         return UNKNOWN
 
 
-JOBS = Printer((*map(text, ("Name", "Status", "Completions", "Duration", "Age")), *_WIDE), _job)
+def _last_schedule(each: Any) -> Ago | str:
+    return age(each.status.last_schedule_time) if each.status.last_schedule_time else NONE
 
 
-def _cron_job(each: CronJob) -> list[Any]:
-    last = each.status.last_schedule_time
-    return [
-        each.metadata.name,
-        each.spec.schedule,
-        each.spec.time_zone or NONE,
-        str(bool(each.spec.suspend)),
-        len(each.status.active),
-        age(last) if last else NONE,
-        age(each.metadata.creation_timestamp),
-        *containers(each.spec.job_template.spec.template),
-        selector(each.spec.job_template.spec.selector),
-    ]
+def _limit(path: str) -> Callable[[Any], str]:
+    get = attrgetter(path)
+    return lambda each: "N/A" if get(each) is None else str(get(each))
 
 
-CRON_JOBS = Printer(
-    (
-        *map(text, ("Name", "Schedule", "Timezone", "Suspend")),
-        number("Active"),
-        text("Last Schedule"),
-        text("Age"),
+PRINTERS = {
+    "ReplicationController": printer(*_replicas(wide("Selector", lambda each: labels(each.spec.selector)))),
+    "ControllerRevision.apps": printer(NAME, text("Controller", _owner), number("Revision", "revision"), AGE),
+    "DaemonSet.apps": printer(
+        NAME,
+        number("Desired", "status.desired_number_scheduled"),
+        number("Current", "status.current_number_scheduled"),
+        number("Ready", "status.number_ready"),
+        number("Up-to-date", "status.updated_number_scheduled"),
+        number("Available", "status.number_available"),
+        text("Node Selector", lambda each: labels(each.spec.template.spec.node_selector)),
+        AGE,
         *_WIDE,
     ),
-    _cron_job,
-)
-
-
-def _budget(each: PodDisruptionBudget) -> list[Any]:
-    def shown(value: int | str | None) -> str:
-        return "N/A" if value is None else str(value)
-
-    return [
-        each.metadata.name,
-        shown(each.spec.min_available),
-        shown(each.spec.max_unavailable),
-        each.status.disruptions_allowed,
-        age(each.metadata.creation_timestamp),
-    ]
-
-
-POD_DISRUPTION_BUDGETS = Printer(
-    (text("Name"), text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), text("Age")), _budget
-)
-
-
-def _priority_class(each: Any) -> list[Any]:
-    return [
-        each.metadata.name,
-        each.value,
-        each.global_default,
-        age(each.metadata.creation_timestamp),
-        each.preemption_policy or "",
-    ]
-
-
-PRIORITY_CLASSES = Printer(
-    (text("Name"), number("Value"), yes_or_no("Global-Default"), text("Age"), text("PreemptionPolicy")), _priority_class
-)
+    "Deployment.apps": printer(
+        NAME,
+        _READY,
+        number("Up-to-date", "status.updated_replicas"),
+        number("Available", "status.available_replicas"),
+        AGE,
+        *_WIDE,
+    ),
+    "ReplicaSet.apps": printer(*_replicas(_SELECTOR)),
+    "StatefulSet.apps": printer(NAME, _READY, AGE, *_CONTAINERS),
+    "CronJob.batch": printer(
+        NAME,
+        text("Schedule", "spec.schedule"),
+        text("Timezone", "spec.time_zone", NONE),
+        text("Suspend", lambda each: str(bool(each.spec.suspend))),
+        number("Active", lambda each: len(each.status.active)),
+        text("Last Schedule", _last_schedule),
+        AGE,
+        *containers("spec.job_template.spec.template"),
+        wide("Selector", lambda each: selector(each.spec.job_template.spec.selector)),
+    ),
+    "Job.batch": printer(
+        NAME,
+        text("Status", _job_status),
+        text("Completions", _completions),
+        text("Duration", _job_duration),
+        AGE,
+        *_WIDE,
+    ),
+    "PodDisruptionBudget.policy": printer(
+        NAME,
+        text("Min Available", _limit("spec.min_available")),
+        text("Max Unavailable", _limit("spec.max_unavailable")),
+        number("Allowed Disruptions", "status.disruptions_allowed"),
+        AGE,
+    ),
+    "PriorityClass.scheduling.k8s.io": printer(
+        NAME,
+        number("Value", "value"),
+        boolean("Global-Default", "global_default"),
+        AGE,
+        text("PreemptionPolicy", "preemption_policy", ""),
+    ),
+}
