@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.traces.anonymous import Pseudonyms
 from mooring.advisor.simulate.traces.events import TraceError
 from mooring.advisor.simulate.traces.opening import Trace
-from mooring.advisor.simulate.traces.recording import Recorder, TraceFile, record
+from mooring.advisor.simulate.traces.recording import Pseudonyms, Recorder, TraceFile, record
 from mooring.advisor.simulate.traces.replaying import Options, Replay
 from mooring.advisor.snapshot import Snapshot
 from scheduler_rig import Rig, rig

@@ -11,8 +11,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from mooring.advisor.audit import Audit, Effect, Finding, QuestionError, ask, audit, reports
+from mooring.advisor.audit.admission_checks import Uses
 from mooring.advisor.audit.options import component_of, component_of_dump
-from mooring.advisor.audit.uses import Uses
 from mooring.advisor.snapshot import Snapshot, dump
 from mooring.api.apps_v1 import Deployment, ReplicaSet
 from mooring.base import component

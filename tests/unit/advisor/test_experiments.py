@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from mooring.advisor.experiments import experiment_file, tables, workers
+from mooring.advisor.experiments import experiment_file, workers
 from mooring.advisor.experiments.experiment_file import ExperimentError
-from mooring.advisor.experiments.single_run import Job, run
-from mooring.advisor.simulate.traces import comparing
+from mooring.advisor.experiments.workers import Job, run
+from mooring.advisor.simulate.traces import results
 from mooring.advisor.simulate.traces.events import TraceError
 from mooring.advisor.simulate.traces.results import Replayed
 from mooring.cli.main import mooring
@@ -167,7 +167,7 @@ def test_summary_has_means_and_deviations() -> None:
         {"cluster": "c", "workload": "w", "scheduler": "s", "seed": seed, "placed": placed}
         for seed, placed in ((1, 10), (2, 14))
     ]
-    [line] = tables.summary(rows)
+    [line] = workers.summarize(rows)
     assert (line["seeds"], line["placed"], line["placed ±"]) == (2, 12, 2.828)
 
 
@@ -181,15 +181,15 @@ def replayed(seed: int, placed: float) -> Replayed:
 def test_comparison_is_paired_by_seed_and_says_how_sure_it_is(tmp_path: Path) -> None:
     one = [replayed(seed, 100.0 + 10 * seed) for seed in range(5)]
     other = [replayed(seed, 103.0 + 10 * seed + seed % 2) for seed in range(6)]
-    [found] = comparing.compare(one, other)
+    [found] = results.compare(one, other)
     assert found.difference == pytest.approx(3.4)
     assert found.confidence == pytest.approx(2.776 * 0.5477 / 5**0.5, rel=1e-3)  # by hand: differences 3, 4, 3, 4, 3
     assert found.is_significant
-    assert comparing.compare(one[:1], other[:1])[0].confidence is None
+    assert results.compare(one[:1], other[:1])[0].confidence is None
     with pytest.raises(TraceError, match="no seed in common"):
-        comparing.compare(one[:1], other[1:])
-    for name, results in (("a", one), ("b", other)):
-        for result in results:
+        results.compare(one[:1], other[1:])
+    for name, runs in (("a", one), ("b", other)):
+        for result in runs:
             (tmp_path / f"{name}.{result.seed}.json").write_bytes(msgspec.json.encode(result))
     reported = CliRunner().invoke(mooring, ["simulate", "compare", f"{tmp_path}/a.*", f"{tmp_path}/b.*", "-o", "json"])
     assert json.loads(reported.output)[0]["difference"] == pytest.approx(3.4)

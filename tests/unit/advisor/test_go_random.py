@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mooring.advisor.simulate.traces.drawing import draw
-from mooring.advisor.simulate.traces.go_random import GoRandom
+from mooring.advisor.simulate.traces.drawing import GoRandom, draw
 from mooring.testing.builders import node, pod
 
 pytestmark = pytest.mark.req("T.5")

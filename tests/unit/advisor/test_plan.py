@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.advisor.plan import Plan, ServerAnswer, plan, reports
-from mooring.advisor.plan.differences import LAST_APPLIED, manifest_differences, whole_differences
+from mooring.advisor.plan.planning import LAST_APPLIED, manifest_differences, whole_differences
 from mooring.advisor.simulate import Settings
 from mooring.advisor.snapshot import Snapshot, dump
 from mooring.api import codec

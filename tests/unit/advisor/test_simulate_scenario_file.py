@@ -15,12 +15,11 @@ from mooring.advisor.simulate import (
     ScenarioError,
     Taint,
     Untaint,
-    conditions,
     scenario_file,
     simulate,
 )
-from mooring.advisor.simulate.conditions import ConditionError
 from mooring.advisor.simulate.manifests import nodes_like
+from mooring.advisor.simulate.results import ConditionError, parse_condition
 from mooring.advisor.snapshot import Snapshot
 
 pytestmark = pytest.mark.req("S.5")
@@ -204,10 +203,10 @@ def test_conditions_hold_or_not(case: Asked) -> None:
     other = pod.replace("name: a}", "name: b}").replace("'16'", "'33'")
     scenario, _ = scenario_file.read(HEAD + f"steps: [{{add: [{{objects: [{pod}, {other}]}}]}}]")
     result = simulate(Snapshot("a node", nodes_like((), 1)), scenario)
-    assert conditions.parse(case.text).violation(result) == case.violation
+    assert parse_condition(case.text).violation(result) == case.violation
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "pending>5%", "cpu>5", "cpu", "cpu<5%", "pending>many", ">3"])
 def test_a_condition_that_means_nothing_is_refused(text: str) -> None:
     with pytest.raises(ConditionError):
-        conditions.parse(text)
+        parse_condition(text)

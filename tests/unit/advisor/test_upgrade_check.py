@@ -12,7 +12,8 @@ import pytest
 from mooring.advisor.releases import Crossing
 from mooring.advisor.simulate import Settings
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.upgrade import DrainOptions, Rollout, Subject, check, drain_all, hazards, helm_manifests, reports
+from mooring.advisor.upgrade import DrainOptions, Rollout, Subject, check, drain_all, helm_manifests, reports
+from mooring.advisor.upgrade.check import kubelet_skew, local_data
 from mooring.advisor.upgrade.drains import pools_of
 from mooring.advisor.upgrade.page import page
 from mooring.api.apps_v1 import DaemonSet, Deployment
@@ -196,7 +197,7 @@ HAZARDS: dict[str, tuple[Callable[[], Pod], list[str]]] = {
 
 @pytest.mark.parametrize(("pod", "problems"), HAZARDS.values(), ids=HAZARDS.keys())
 def test_local_data_is_named(pod: Callable[[], Pod], problems: list[str]) -> None:
-    found = [each.problem for each in hazards.local_data(Snapshot("a test", [*nodes(1), pod()]))]
+    found = [each.problem for each in local_data(Snapshot("a test", [*nodes(1), pod()]))]
     assert len(found) == len(problems)
     assert all(text in problem for problem, text in zip(found, problems, strict=True))
 
@@ -204,7 +205,7 @@ def test_local_data_is_named(pod: Callable[[], Pod], problems: list[str]) -> Non
 def test_kubelets_are_checked_at_every_release_on_the_way() -> None:
     old = builders.node("old")
     old.status.node_info.kubelet_version = "v1.32.3"
-    found = list(hazards.kubelet_skew([old], Crossing.between("1.34", "1.37")))
+    found = list(kubelet_skew([old], Crossing.between("1.34", "1.37")))
     assert [(each.release, each.nodes) for each in found] == [("1.36", ("old",)), ("1.37", ("old",))]
 
 

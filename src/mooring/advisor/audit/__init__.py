@@ -1,11 +1,10 @@
 """`mooring audit`: find what breaks when versions or gates change, and the steps to take, in order.
 
     auditor      an audit from end to end            options              the question, read into options
-    uses         gated uses of an object             admission_checks     the result of admission
-    outcomes     what would happen to it             pods, served, made   evictions, placements, API versions, templates
-    steps        what to do                          rewriting            the same pods without gated features
-    results      the typed answer                    reports              how it is written
-    rehearsal    what really happens on a copy
+    outcomes     the effects on each object          admission_checks     gated uses, and the result of admission
+    pods         evictions and placements            steps, rewriting     what to do, with patches
+    results      the typed answer                    reports              the answer as text
+    rehearsal    what happens on a copy
 
 Read next: ``auditor.py``. The page for users is ``docs/audit.md``.
 """

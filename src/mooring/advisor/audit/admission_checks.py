@@ -1,21 +1,31 @@
 """Run admission on an object with given options: what it rejects and what it drops.
 
 The rules are the server's own, without those that depend on other objects (namespaces, priority classes), which no gate
-or version affects. Comparing two results shows the effect of a gate: see ``uses.py`` and ``outcomes.py``.
+or version affects. Comparing two results shows the effect of a gate: see ``outcomes.py``.
 """
 
+import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec import structs
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_update
 from mooring.admission.pod.affinity import IN_BOTH
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
-from mooring.api import codec, errors
-from mooring.api.meta_v1 import Resource
+from mooring.advisor.audit.options import COMPATIBILITY, Options, Switch
+from mooring.advisor.lint import specs
+from mooring.api import apps_v1, batch_v1, codec, errors
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import Pod, PodTemplate, PodTemplateSpec
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
+from mooring.api.states import controller_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +146,147 @@ def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterat
             if isinstance(value, dict | list):
                 put_back = filled[index] if isinstance(filled, list) else None
                 yield from missing(value, kept[index], put_back, f"{path}[{index}]")
+
+
+class Made(NamedTuple):
+    """An object that a controller would create, and where its fields stand in the object that it is made from."""
+
+    object: Resource
+    here: str
+    """A path in what is made: `spec`."""
+    there: str
+    """The path of the same thing in what it is made from: `spec.template.spec`."""
+    words: str
+    """What people call what is made: `pods`."""
+
+    def path(self, field: str) -> str:
+        """Translate a path in the created object to the path in its source."""
+        return f"{self.there}{field[len(self.here) :]}" if field.startswith(self.here) else field
+
+
+def made_from(obj: Resource) -> Made | None:
+    """Return what a controller creates from an object; None if nothing."""
+    namespace, name = obj.metadata.namespace, obj.metadata.name
+    if isinstance(obj, batch_v1.CronJob):
+        template = obj.spec.job_template
+        job = batch_v1.Job(metadata=_metadata(template.metadata, namespace, name), spec=copy_of(template.spec))
+        return Made(job, "spec", "spec.jobTemplate.spec", "Jobs")
+    if isinstance(obj, ResourceClaimTemplate):
+        claim = ResourceClaim(metadata=_metadata(obj.spec.metadata, namespace, name), spec=copy_of(obj.spec.spec))
+        return Made(claim, "spec", "spec.spec", "claims")
+    template_spec = _template(obj)
+    at = specs.pod_spec(obj)
+    if template_spec is None or at is None:
+        return None
+    pod = Pod(metadata=_metadata(template_spec.metadata, namespace, name), spec=copy_of(template_spec.spec))
+    return Made(pod, "spec", at.path, "pods")
+
+
+def _template(obj: Resource) -> PodTemplateSpec | None:
+    if isinstance(obj, PodTemplate) or specs.pod_spec(obj) is None or isinstance(obj, Pod):
+        return None
+    return obj.spec.template  # type: ignore[attr-defined,no-any-return] # all other kinds with pods have one
+
+
+def _metadata(template: ObjectMeta, namespace: str, name: str) -> ObjectMeta:
+    made = copy_of(template)
+    made.name, made.generate_name, made.namespace = "", f"{name[:40]}-", namespace
+    return made
+
+
+def is_over(obj: Resource) -> str:
+    """Why nothing is made from an object any more; empty if something may be."""
+    if isinstance(obj, apps_v1.ReplicaSet) and obj.spec.replicas == 0:
+        owner = controller_of(obj.metadata)
+        if owner is not None:
+            return f"an old revision of {owner.kind} {owner.name}; going back to it would be refused"
+    if isinstance(obj, batch_v1.Job):
+        ended = next(
+            (c for c in obj.status.conditions if c.type in ("Complete", "Failed") and c.status == "True"), None
+        )
+        if ended is not None:
+            return f"the Job has ended ({ended.type})"
+    return ""
+
+
+_STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+_LONGEST = 100
+
+
+class Use(NamedTuple):
+    """A field that depends on something."""
+
+    switch: Switch
+    field: str
+
+    @property
+    def feature(self) -> str:
+        return self.switch.feature
+
+
+class Uses:
+    """Find uses, with a cache."""
+
+    def __init__(self, options: Options, now: datetime) -> None:
+        self._options = options
+        self._now = now
+        self._remembered: dict[tuple[type, bytes], tuple[Use, ...]] = {}
+
+    def of(self, obj: Resource) -> tuple[Use, ...]:
+        """Return the gated uses of an object, in order of switches and fields."""
+        if not has_rules(obj):
+            return ()
+        key = (type(obj), hashlib.blake2b(content(obj), digest_size=16).digest())
+        found = self._remembered.get(key)
+        if found is None:
+            found = self._remembered[key] = self._find(obj)
+        return found
+
+    def _find(self, obj: Resource) -> tuple[Use, ...]:
+        options = self._options
+        clean = create(obj, options.everything, self._now)
+        if create(obj, options.nothing, self._now).beyond(clean).is_clean:
+            return ()
+        by_gate: dict[str, Use] = {}
+        by_version: dict[str, Use] = {}
+        for switch in options.switches:
+            more = create(obj, switch.off, self._now).beyond(clean)
+            known = by_version if switch.feature == COMPATIBILITY else by_gate
+            for field in sorted({*more.refused, *more.dropped}):
+                known.setdefault(field, Use(switch, field))
+        # A use of a gate implies its versions; report only uses that need more than the gate.
+        newer = (use for field, use in by_version.items() if field not in by_gate or _is_newer(use, by_gate[field]))
+        return (*by_gate.values(), *newer)
+
+
+def _is_newer(use: Use, gate: Use) -> bool:
+    def number(text: str) -> int:
+        return int(text.partition(".")[2] or 0)
+
+    return number(use.switch.needs) > number(gate.switch.needs)
+
+
+def content(obj: Resource) -> bytes:
+    """All that admission looks at, as far as gates and versions matter."""
+    if isinstance(obj, Pod):
+        return codec.encode(structs.replace(obj.spec, node_name=""))
+    return codec.encode(obj)
+
+
+def value_at(tree: Any, path: str) -> str:
+    """Format the value at a path: an operator together with its operands."""
+    steps = [name or index for name, index in _STEP.findall(path)]
+    value, around = tree, None
+    for step in steps:
+        around = value
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return ""
+    if steps and steps[-1] == "operator" and isinstance(around, dict):
+        compared = around.get("value") or ", ".join(map(str, around.get("values") or ()))
+        value = f"{around.get('key', '')} {value} {compared}".strip()
+    text = value if isinstance(value, str) else codec.encode(value).decode() if value is not None else ""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

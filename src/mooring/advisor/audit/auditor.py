@@ -11,26 +11,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from mooring.advisor.audit import admission_checks, bridged, scheduler_config
+from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit import options as audit_options
-from mooring.advisor.audit.options import Options, Question
-from mooring.advisor.audit.outcomes import Outcomes, Subject
+from mooring.advisor.audit.admission_checks import Use, Uses, value_at
+from mooring.advisor.audit.options import Options, Question, Side
+from mooring.advisor.audit.outcomes import Outcomes, Served, Subject, bridged_findings
 from mooring.advisor.audit.pods import Pods
-from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference
-from mooring.advisor.audit.served import Served
+from mooring.advisor.audit.results import BREAKING, Audit, Effect, Finding, ObjectReference
 from mooring.advisor.audit.steps import Steps
-from mooring.advisor.audit.uses import Uses
 from mooring.advisor.lint.linter import without_logs
 from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
-from mooring.api import codec
+from mooring.api import codec, core_v1
 from mooring.api.codec import DecodeError, FieldValidation
-from mooring.api.core_v1 import ResourceQuota
+from mooring.api.core_v1 import Node, ResourceQuota
 from mooring.api.meta_v1 import Resource
-from mooring.scheduler.facade import ProfileSpec
+from mooring.constraints import node_selector
+from mooring.scheduler.facade import CONFIG_API_VERSION, CONFIG_KIND, ProfileSpec, added_affinity
 
 _DEFAULT_NAMESPACE = "default"
 _MAX_REFUSED = 50
@@ -79,7 +79,7 @@ class _Auditor:
         self._notes += _refused_by_policies(self._snapshot, subjects.values())
         self._notes += _refused_by_quotas(self._snapshot, subjects.values())
         findings += self._suffering(findings, subjects)
-        findings += scheduler_config.findings(self._profiles, config_file, self._snapshot, self._options, self._uses)
+        findings += scheduler_config_findings(self._profiles, config_file, self._snapshot, self._options, self._uses)
         options = self._options
         return Audit(
             origin=self._snapshot.origin,
@@ -95,7 +95,7 @@ class _Auditor:
 
     def _evaluate(self, subject: Subject) -> list[Finding]:
         try:
-            return [*self._outcomes.of(subject), *bridged.findings(subject, self._uses)]
+            return [*self._outcomes.of(subject), *bridged_findings(subject, self._uses)]
         except Exception as error:  # one object that Mooring fails on must not hide what happens to others
             failure = f"Mooring failed: {type(error).__name__}: {error}; please report it"
             self._notes.append(f"{subject.reference}: not judged: {failure}")
@@ -200,3 +200,68 @@ def _owner(metadata: Any) -> str:
         if isinstance(each, dict) and each.get("controller"):
             return f"{each.get('kind')} {each.get('name')}"
     return ""
+
+
+_ARGUMENTS = "profiles[%d].pluginConfig[NodeAffinity].args.addedAffinity"
+_IN_POD = "spec.affinity.nodeAffinity"
+
+
+def scheduler_config_findings(
+    profiles: Sequence[ProfileSpec], file: str, snapshot: Snapshot, options: Options, uses: Uses
+) -> Iterator[Finding]:
+    """Yield the gated uses of the profiles, and their effects."""
+    for index, profile in enumerate(profiles):
+        added = added_affinity(profile)
+        if added is None:
+            continue
+        reference = ObjectReference(
+            api_version=CONFIG_API_VERSION,
+            kind=CONFIG_KIND,
+            name=profile.scheduler_name,
+            file=file,
+            line=1 if file else 0,
+            stored=False,
+        )
+        pod = _pod_with(added)
+        left = _nodes_left(pod, snapshot.all(Node), options)
+        for use in uses.of(pod):
+            effect, message = _effect(use, left, options)
+            yield Finding(
+                object=reference,
+                field=use.field.replace(_IN_POD, _ARGUMENTS % index),
+                value=value_at(codec.to_tree(pod), use.field),
+                feature=use.feature,
+                proposal=use.switch.proposal,
+                needs=use.switch.needs,
+                effect=effect,
+                breaks=effect in BREAKING,
+                message=message,
+            )
+
+
+def _pod_with(affinity: core_v1.NodeAffinity) -> core_v1.Pod:
+    containers = [core_v1.Container(name="c", image="c")]
+    return core_v1.Pod(spec=core_v1.PodSpec(affinity=core_v1.Affinity(node_affinity=affinity), containers=containers))
+
+
+class _Left(NamedTuple):
+    """How many nodes the affinity leaves."""
+
+    before: int
+    after: int
+    nodes: int
+
+
+def _nodes_left(pod: core_v1.Pod, nodes: Sequence[Node], options: Options) -> _Left:
+    def left(side: Side) -> int:
+        required = node_selector.required_affinity(pod.spec, side.constraints)
+        return sum(required.matches(node.metadata.labels, node.metadata.name) for node in nodes)
+
+    return _Left(left(options.now), left(options.then), len(nodes))
+
+
+def _effect(use: Use, left: _Left, options: Options) -> tuple[Effect, str]:
+    if not any(change.gate == use.feature and not change.enabled for change in options.changes):
+        return Effect.UNAFFECTED, ""
+    text = f"{left.before} of {left.nodes} nodes are left to all pods of the profile now, and then {left.after}"
+    return (Effect.NEVER_MATCHES if left.before and not left.after else Effect.KEPT), text

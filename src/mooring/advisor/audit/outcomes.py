@@ -8,20 +8,24 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+import msgspec
 
 from mooring.advisor.audit import admission_checks
-from mooring.advisor.audit.admission_checks import AdmissionResult
-from mooring.advisor.audit.made import Made, is_over, made_from
-from mooring.advisor.audit.options import COMPATIBILITY, Options
+from mooring.advisor.audit.admission_checks import AdmissionResult, Made, Use, Uses, is_over, made_from, value_at
+from mooring.advisor.audit.options import API, COMPATIBILITY, PROPOSALS, Options
 from mooring.advisor.audit.pods import Pods
 from mooring.advisor.audit.results import BREAKING, Effect, Finding, ObjectReference
-from mooring.advisor.audit.uses import Use, Uses, value_at
-from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.lint import specs
+from mooring.advisor.lint.specs import PodSpecAt
+from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet
-from mooring.api.core_v1 import Node, PersistentVolume, Pod
+from mooring.api.core_v1 import Affinity, Node, PersistentVolume, Pod, PodSpec
+from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
-from mooring.constraints import node_selector
+from mooring.constraints import annotations, node_selector
 
 _RETRIES = "controllers try again and again (with growing pauses)"
 
@@ -167,3 +171,161 @@ def _finding(subject: Subject, use: Use, tree: object, effect: Effect, message: 
         breaks=effect in BREAKING,
         message=message,
     )
+
+
+_UNBROKEN = "the bridge says it in stock words, which no gate decides about"
+_PLACES = {
+    "spec.tolerations": annotations.TOLERATIONS,
+    "spec.affinity.nodeAffinity": annotations.NODE_AFFINITY,
+}
+
+
+def bridged_findings(subject: Subject, uses: Uses) -> Iterator[Finding]:
+    """Yield the constraints in annotations of a pod or template; `mooring lint` reports invalid ones."""
+    at = specs.pod_spec(subject.object)
+    if at is None or not annotations.has_constraints(at.annotations) or not _waits(subject, at):
+        return
+    try:
+        said = annotations.read(at.annotations)
+    except annotations.AnnotationError:
+        return
+    spec = PodSpec(tolerations=list(said.tolerations), affinity=Affinity(node_affinity=said.node_affinity))
+    pod = Pod(spec=spec)
+    tree = codec.to_tree(pod)
+    for use in uses.of(pod):
+        place = next((place for place in _PLACES if use.field.startswith(place)), None)
+        if place is None or use.feature == COMPATIBILITY:  # every server can read an annotation
+            continue
+        yield Finding(
+            object=subject.reference,
+            field=f"{at.annotations_path}[{_PLACES[place]}]{use.field.removeprefix(place)}",
+            value=value_at(tree, use.field),
+            feature=use.feature,
+            proposal=use.switch.proposal,
+            effect=Effect.UNAFFECTED,
+            message=_UNBROKEN,
+        )
+
+
+def _waits(subject: Subject, at: PodSpecAt) -> bool:
+    return not isinstance(subject.object, Pod) or any(
+        gate.name == annotations.GATE for gate in at.spec.scheduling_gates
+    )
+
+
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Served:
+    """Compare the API versions of both sides."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def of(self, raw: RawObject, reference: ObjectReference, *, as_stored: bool) -> Iterator[Finding]:
+        """Yield effects of API versions on an object. `as_stored`: its version is the storage version."""
+        options = self._options
+        if options.is_inventory:
+            return
+        kind = options.now.scheme.kind(raw.api_version, raw.kind)
+        if kind is None:
+            yield from self._unknown(raw, reference)
+            return
+        if not as_stored:
+            yield from self._written(kind, reference)
+        elif not self._served(kind):
+            yield self._lost(kind, reference, "apiVersion")
+        yield from self._written_by_clients(raw, reference)
+        stored = kind if as_stored else options.now.scheme.storage(kind)
+        if reference.stored and kind.stored and not options.reads(stored):
+            yield self._unreadable(stored, reference)
+
+    def _unknown(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
+        removal = self._options.removal(raw.api_version, raw.kind)
+        if removal is not None:
+            yield Finding(
+                object=reference,
+                field="apiVersion",
+                value=raw.api_version,
+                feature=API,
+                proposal=PROPOSALS[API],
+                effect=Effect.NOT_SERVED,
+                breaks=True,
+                message=f"{raw.api_version} {raw.kind} is removed in {removal}",
+            )
+
+    def _written(self, kind: Kind, reference: ObjectReference) -> Iterator[Finding]:
+        now, then = self._options.now.scheme, self._options.then.scheme
+        if now.is_served(kind) and not then.is_served(kind):
+            yield self._lost(kind, reference, "apiVersion")
+
+    def _written_by_clients(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
+        version = _applied_version(raw.tree)
+        scheme = self._options.now.scheme
+        kind = scheme.kind(version, raw.kind) if version and version != raw.api_version else None
+        if kind is not None and scheme.is_served(kind) and not self._options.then.scheme.is_served(kind):
+            yield self._lost(kind, reference, f"metadata.annotations[{_APPLIED}]")
+
+    def _served(self, kind: Kind) -> list[Kind]:
+        now, then = self._options.now.scheme, self._options.then.scheme
+        family = then.family(kind)
+        if not any(now.is_served(each) for each in family):
+            return list(family)
+        return [each for each in family if then.is_served(each)]
+
+    def _lost(self, kind: Kind, reference: ObjectReference, field: str) -> Finding:
+        others = self._served(kind)
+        then = self._options.then.scheme
+        text = f"{kind.api_version} {kind.kind} is not served any more"
+        if others:
+            text += f"; what is stored can be reached as {others[0].api_version}"
+        else:
+            known = [each for each in then.family(kind) if each is not kind]
+            text += "; what is stored stays, and nobody can reach it"
+            if known:
+                text += f" unless --runtime-config switches {' or '.join(each.api_version for each in known)} on"
+        return Finding(
+            object=reference,
+            field=field,
+            value=kind.api_version,
+            feature=API,
+            proposal=PROPOSALS[API],
+            needs=str(kind.lifecycle.introduced),
+            effect=Effect.NOT_SERVED,
+            breaks=True,
+            message=text,
+        )
+
+    def _unreadable(self, stored: Kind, reference: ObjectReference) -> Finding:
+        scheme, oldest = self._options.then.scheme, self._options.oldest_reader
+        storage = scheme.storage(stored)
+        text = f"it is stored as {stored.api_version}, which {oldest} cannot read"
+        if self._options.reads(storage):
+            text += f"; written again, it is stored as {storage.api_version}"
+        else:
+            text += "; no version of the kind is known there: delete it before servers of that version start"
+        return Finding(
+            object=reference,
+            field="apiVersion",
+            value=stored.api_version,
+            feature=COMPATIBILITY,
+            proposal=PROPOSALS[COMPATIBILITY],
+            needs=str(stored.lifecycle.introduced),
+            effect=Effect.STORED_UNREADABLE,
+            breaks=True,
+            message=text,
+        )
+
+
+def _applied_version(tree: Any) -> str:
+    metadata = tree.get("metadata") if isinstance(tree, dict) else None
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    applied = annotations.get(_APPLIED) if isinstance(annotations, dict) else None
+    if not isinstance(applied, str):
+        return ""
+    try:
+        found = msgspec.json.decode(applied)
+    except msgspec.DecodeError:
+        return ""
+    version = found.get("apiVersion") if isinstance(found, dict) else None
+    return version if isinstance(version, str) else ""

@@ -19,8 +19,7 @@ from typing import Protocol
 
 from msgspec import structs
 
-from mooring.advisor.audit.admission_checks import dropped
-from mooring.advisor.audit.made import is_over, made_from
+from mooring.advisor.audit.admission_checks import dropped, is_over, made_from
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference, Observation, Rehearsal
 from mooring.advisor.snapshot.engines import waits
 from mooring.advisor.snapshot.to_store import is_written, missing_namespaces, write_objects

@@ -1,12 +1,10 @@
 """`mooring plan`: what applying manifests would change, where the pods would go, and what would be refused.
 
-    planning      the whole answer                 differences   fields that differ between two objects
-    results       its typed form                   reports       text and Markdown
+    planning      the whole answer and its typed form        reports   text and Markdown
 
 Read next: ``planning.py``. The page for users is ``docs/plan.md``.
 """
 
-from mooring.advisor.plan.planning import DryRun, ServerAnswer, plan
-from mooring.advisor.plan.results import ObjectChange, Plan
+from mooring.advisor.plan.planning import DryRun, ObjectChange, Plan, ServerAnswer, plan
 
 __all__ = ["DryRun", "ObjectChange", "Plan", "ServerAnswer", "plan"]

@@ -1,22 +1,91 @@
 """Plan an apply: compare the manifests with the cluster, play the change, and gather what would be refused."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 from msgspec import structs
 
-from mooring.advisor.plan.differences import manifest_differences, whole_differences
-from mooring.advisor.plan.results import Cost, ObjectChange, Plan, WorkloadPlacement
+from mooring.advisor.audit.results import API_VERSION
 from mooring.advisor.simulate import Add, Scenario, Settings, Simulation, Step, simulate
 from mooring.advisor.simulate.node_pools import PoolVerdict, explain_pools
-from mooring.advisor.simulate.results import PendingGroup
+from mooring.advisor.simulate.results import Departure, PendingGroup, RejectedGroup
 from mooring.advisor.simulate.running import Progress
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.objects import hub_of
 from mooring.api import codec
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
+
+Action = Literal["create", "change", "unchanged", "refused"]
+
+
+class Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A part of the answer."""
+
+
+class FieldChange(Result, frozen=True):
+    """A field that differs; None stands for absent."""
+
+    path: str
+    old: object = None
+    new: object = None
+
+
+class ObjectChange(Result, frozen=True):
+    """What becomes of one object of the manifests."""
+
+    kind: str
+    name: str
+    action: Action
+    fields: tuple[FieldChange, ...] = ()
+    message: str = ""
+    """Why it is refused."""
+
+
+class WorkloadPlacement(Result, frozen=True):
+    """Where the new pods of a workload go: the number on each node."""
+
+    workload: str
+    pods: int
+    nodes: dict[str, int]
+
+
+class Cost(Result, frozen=True):
+    """The change of what is requested of a resource, in cores, bytes or pieces."""
+
+    resource: str
+    before: float
+    after: float
+    allocatable: float
+
+
+class Plan(Result, frozen=True, kw_only=True):
+    """The report."""
+
+    api_version: str = API_VERSION
+    kind: Literal["Plan"] = "Plan"
+    cluster: str
+    changes: tuple[ObjectChange, ...]
+    placements: tuple[WorkloadPlacement, ...] = ()
+    pending: tuple[PendingGroup, ...] = ()
+    """Pods that would have no node, and have one now or do not exist yet."""
+    rejected: tuple[RejectedGroup, ...] = ()
+    preempted: tuple[Departure, ...] = ()
+    pools: tuple[PoolVerdict, ...] = ()
+    """What each pool says to the first pod that does not fit."""
+    cost: tuple[Cost, ...] = ()
+    has_server: bool = False
+    """Whether the API server answered a dry run."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 for nothing to change, 1 for changes that fit, 2 where something is refused or does not fit."""
+        if self.pending or self.rejected or any(each.action == "refused" for each in self.changes):
+            return 2
+        return 1 if any(each.action != "unchanged" for each in self.changes) else 0
 
 
 class ServerAnswer(NamedTuple):
@@ -123,3 +192,77 @@ def _cost(played: Simulation, before: Simulation) -> tuple[Cost, ...]:
         if requested != use.requested:
             found.append(Cost(use.resource, requested, use.requested, use.allocatable))
     return tuple(found)
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_VOLATILE = frozenset({"status", "metadata.managedFields", "metadata.resourceVersion", "metadata.generation",
+                       "metadata.uid", "metadata.creationTimestamp", "apiVersion", "kind",
+                       f"metadata.annotations.{LAST_APPLIED}"})  # fmt: skip
+_ITEM_KEYS = ("name", "mountPath", "containerPort", "key", "topologyKey", "port", "ip")
+_MOST_FIELDS = 200
+_MISSING = object()
+
+
+def whole_differences(old: Any, new: Any) -> tuple[FieldChange, ...]:
+    """Compare two whole objects, without what the server keeps for itself."""
+    return _limited(_compare(old, new, "", is_whole=True))
+
+
+def manifest_differences(stored: Any, manifest: Any) -> tuple[FieldChange, ...]:
+    """Compare a stored object with a manifest, as ``kubectl apply`` would change it."""
+    text = stored.get("metadata", {}).get("annotations", {}).get(LAST_APPLIED, "")
+    found = [*_compare(stored, manifest, "", is_whole=False)]
+    try:
+        applied = msgspec.json.decode(text) if text else {}
+    except msgspec.DecodeError:
+        applied = {}
+    found += [change for change in _removed(applied, manifest, stored, "") if change.path not in _VOLATILE]
+    return _limited(iter(found))
+
+
+def _limited(changes: Iterator[FieldChange]) -> tuple[FieldChange, ...]:
+    return tuple(change for change, _ in zip(changes, range(_MOST_FIELDS), strict=False))
+
+
+def _compare(old: Any, new: Any, path: str, *, is_whole: bool) -> Iterator[FieldChange]:
+    if path in _VOLATILE or old == new:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*new, *(key for key in old if is_whole and key not in new)]
+        for key in keys:
+            below = f"{path}.{key}" if path else str(key)
+            yield from _compare(old.get(key, _MISSING), new.get(key, _MISSING), below, is_whole=is_whole)
+        return
+    if isinstance(old, list) and isinstance(new, list) and (key := _item_key(old, new)):
+        stored = {item[key]: item for item in old}
+        wanted = {item[key]: item for item in new}
+        for name in [*wanted, *(name for name in stored if name not in wanted)]:
+            below = f"{path}[{name}]"
+            yield from _compare(stored.get(name, _MISSING), wanted.get(name, _MISSING), below, is_whole=is_whole)
+        return
+    if new is _MISSING and not is_whole and not path.endswith("]"):
+        return
+    yield FieldChange(path, None if old is _MISSING else old, None if new is _MISSING else new)
+
+
+def _item_key(old: list[Any], new: list[Any]) -> str:
+    """Return the field by which the items of both lists are identified; empty if there is none."""
+    items = [*old, *new]
+    for key in _ITEM_KEYS:
+        if items and all(isinstance(item, dict) and key in item for item in items):
+            names = [[item[key] for item in part] for part in (old, new)]
+            if all(len({repr(name) for name in part}) == len(part) for part in names):
+                return key
+    return ""
+
+
+def _removed(applied: Any, manifest: Any, stored: Any, path: str) -> Iterator[FieldChange]:
+    """Find fields that the last apply set and the manifest leaves out."""
+    if not all(isinstance(each, dict) for each in (applied, manifest, stored)):
+        return
+    for key, value in applied.items():
+        below = f"{path}.{key}" if path else str(key)
+        if key not in manifest and key in stored:
+            yield FieldChange(below, stored[key], None)
+        elif key in manifest:
+            yield from _removed(value, manifest[key], stored.get(key), below)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mooring.advisor.audit.reports import Paint, Tone
 from mooring.advisor.lint.reports import one_line
-from mooring.advisor.plan.results import Action, Cost, ObjectChange, Plan
+from mooring.advisor.plan.planning import Action, Cost, ObjectChange, Plan
 
 _SIGNS: dict[Action, tuple[str, Tone]] = {
     "create": ("+", "good"),

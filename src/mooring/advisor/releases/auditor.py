@@ -3,22 +3,33 @@
     audit(dump([Path("cluster.yaml")]), Crossing.between("1.36", "1.34")).findings
 
 Nothing is changed and nothing is asked of a server. The engine of ``mooring.advisor.audit``, emulating both releases,
-is asked too, by ``played.py``: what admission refuses, and what becomes of pods.
+is asked too, by `played_findings`: what admission refuses, and what becomes of pods.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from typing import NamedTuple
 
+from msgspec import structs
+
+from mooring.advisor.audit import Effect as Played
+from mooring.advisor.audit import admission_checks
+from mooring.advisor.audit import audit as play
+from mooring.advisor.audit import options as audit_options
+from mooring.advisor.audit.admission_checks import AdmissionResult, content, made_from
 from mooring.advisor.audit.auditor import reference_of
+from mooring.advisor.audit.options import Options
 from mooring.advisor.audit.results import ObjectReference
 from mooring.advisor.lint.linter import without_logs
-from mooring.advisor.releases import annotations, bystanders, definitions, fields, kinds, played, rights, steps
+from mooring.advisor.releases import checks, fields, rights, steps
 from mooring.advisor.releases.options import Crossing
-from mooring.advisor.releases.results import Finding, ReleaseAudit
+from mooring.advisor.releases.results import Effect, Finding, ReleaseAudit
 from mooring.advisor.releases.subjects import Subject
 from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.advisor.snapshot.objects import Identity
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.kinds import GroupVersion
+from mooring.api.meta_v1 import ObjectMeta, Resource
 
 
 def audit(
@@ -49,7 +60,7 @@ def audit(
                 )
         found += beside
         if plays:
-            found += played.findings(snapshot, crossing, references, found, now)
+            found += played_findings(snapshot, crossing, references, found, now)
     return ReleaseAudit(
         origin=snapshot.origin,
         from_version=str(crossing.start),
@@ -63,15 +74,130 @@ def audit(
 
 
 def _evaluate(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
-    yield from kinds.findings(subject, crossing)
-    yield from bystanders.findings(subject, crossing)
+    yield from checks.version_findings(subject, crossing)
+    yield from checks.bystander_findings(subject, crossing)
     yield from rights.findings(subject, crossing)
-    yield from definitions.findings(subject, crossing, now)
+    yield from checks.definition_findings(subject, crossing, now)
     yield from fields.findings(subject, crossing)
-    yield from annotations.findings(subject, crossing)
+    yield from checks.annotation_findings(subject, crossing)
 
 
 def subject_of(raw: RawObject, crossing: Crossing) -> Subject:
     """Return the subject of an object."""
     served = crossing.history.kind(*GroupVersion.parse(raw.api_version), raw.kind)
     return Subject(raw, reference_of(raw, served.namespaced if served else bool(raw.namespace)), served)
+
+
+_FATES = frozenset({Played.EVICTED, Played.STUCK_PENDING, Played.NEVER_MATCHES})
+_ALL = ""
+"""The prefix of every field: nothing more is reported about kinds that are not served."""
+_RULES = "x-kubernetes-validations"
+"""Rules of custom kinds are handled in ``checks.py``."""
+_RETRIES = "the controller tries again and again, with growing pauses"
+
+
+class _Suspect(NamedTuple):
+    """An object whose admission differs between the releases, and the difference."""
+
+    object: Resource
+    judgement: AdmissionResult
+
+
+def played_findings(
+    snapshot: Snapshot,
+    crossing: Crossing,
+    references: Mapping[Identity, ObjectReference],
+    earlier: Iterable[Finding],
+    now: datetime,
+) -> Iterator[Finding]:
+    """Yield findings of the engine that are not reported yet."""
+    question = crossing.question()
+    options = audit_options.build(question)
+    suspects = list(_suspects(snapshot, options, now))
+    if not suspects:
+        return
+    reported = {(each.object, _ALL if each.field == "apiVersion" else each.field) for each in earlier}
+    for suspect in suspects:
+        reference = references.get(identity_of(suspect.object))
+        for finding in _explain_refusal(suspect, reference, options, now) if reference else ():
+            if not any(finding.object == other and _concerns(finding.field, field) for other, field in reported):
+                yield finding
+    for each in play(_only(suspects, snapshot), question, now=now).findings:
+        if each.effect in _FATES and each.breaks:
+            yield Finding(
+                object=each.object,
+                field=each.field,
+                value=each.value,
+                effect=Effect.STUCK,
+                message=each.message,
+                gate=each.feature,
+            )
+
+
+def _concerns(field: str, text: str) -> bool:
+    return field.startswith(text) or text.startswith(f"{field}.")
+
+
+def _suspects(snapshot: Snapshot, options: Options, now: datetime) -> Iterator[_Suspect]:
+    results: dict[tuple[type[Resource], bytes], AdmissionResult] = {}
+    for kind in snapshot.kinds():
+        for obj in snapshot.all(kind):
+            if not admission_checks.has_rules(obj):
+                continue
+            nameless = obj if isinstance(obj, Pod) else structs.replace(obj, metadata=ObjectMeta())
+            key = (
+                kind,
+                content(nameless),
+            )  # many objects differ only in their names, which do not matter
+            found = results.get(key)
+            if found is None:
+                found = admission_checks.create(obj, options.then.admission, now)
+                if not found.is_clean:
+                    found = found.beyond(admission_checks.create(obj, options.now.admission, now))
+                results[key] = found
+            if not found.is_clean:
+                yield _Suspect(obj, found)
+
+
+def _explain_refusal(
+    suspect: _Suspect, reference: ObjectReference, options: Options, now: datetime
+) -> Iterator[Finding]:
+    """Yield what is rejected, and the effect on a stored object or a manifest.
+
+    Dropped fields are reported by ``fields.py``.
+    """
+    obj = suspect.object
+    made = made_from(obj) if reference.stored else None
+    stays = False
+    if reference.stored and made is None:
+        stays = (
+            not admission_checks.update(obj, options.then.admission, now)
+            .beyond(admission_checks.update(obj, options.now.admission, now))
+            .refused
+        )
+    for field, refusal in suspect.judgement.refused.items():
+        if _RULES in field:
+            continue
+        if made is not None and field.startswith(made.there):
+            text = f"new {made.words} are refused, and {_RETRIES}; those that are there stay"
+        elif stays:
+            text = "it stays and may be updated; another one like it is refused"
+        elif reference.stored:
+            text = "the next update of the object is refused unless it takes it away"
+        else:
+            text = "it cannot be created so"
+        severity = "info" if stays else ""
+        message = f"{refusal.partition(': ')[2]}: {text}"
+        yield Finding(object=reference, field=field, effect=Effect.REFUSED, severity=severity, message=message)
+
+
+def _only(suspects: Iterable[_Suspect], snapshot: Snapshot) -> Snapshot:
+    kept = [*(each.object for each in suspects), *snapshot.all(Node)]
+    names = {(*identity_of(obj)[:2], obj.metadata.name) for obj in kept}
+    raw = [each for each in snapshot.raw() if (*each.identity[:2], each.name) in names]
+    return Snapshot(snapshot.origin, kept, raw)
+
+
+def identity_of(obj: Resource) -> Identity:
+    """Return what identifies an object in every version."""
+    return GroupVersion.parse(obj.api_version).group, obj.kind, obj.metadata.namespace, obj.metadata.name

@@ -8,7 +8,7 @@ from typing import Any
 from mooring.advisor.audit.results import ObjectReference
 from mooring.advisor.lint import rules
 from mooring.advisor.lint.findings import Problem
-from mooring.advisor.releases import fields, kinds
+from mooring.advisor.releases import checks, fields
 from mooring.advisor.releases.options import Change, Crossing
 from mooring.advisor.releases.subjects import Subject
 from mooring.advisor.snapshot import RawObject
@@ -31,7 +31,7 @@ class Release:
         subject = Subject(raw, ObjectReference(api_version=api_version, kind=kind, stored=False), served)
         found = [
             Problem(rules.NOT_IN_RELEASE, each.field, each.message)
-            for each in kinds.findings(subject, self._crossing)
+            for each in checks.version_findings(subject, self._crossing)
             if each.rule.id == "R001"
         ]
         return found or [self._problem(use) for use in fields.uses(subject, self._crossing)]

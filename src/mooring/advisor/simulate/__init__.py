@@ -12,7 +12,7 @@ only time is virtual. Nothing is written. Read next:
     running         steps and time                       applying        how a change is carried out
     world           the simulated cluster                scheduling      how pods get nodes
     workloads       where pods come from                 evictions       how they have to leave
-    results         what comes out                       reports, html   how it is shown
+    results         the typed result                     reports, html   text, tables and pages of it
 """
 
 from contextlib import suppress
@@ -32,9 +32,8 @@ from mooring.advisor.simulate.changes import (
     Taint,
     Untaint,
 )
-from mooring.advisor.simulate.comparing import compare
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.outcome import result_of
+from mooring.advisor.simulate.outcome import compare, result_of
 from mooring.advisor.simulate.results import Simulation
 from mooring.advisor.simulate.running import Progress, Running, Tell
 from mooring.advisor.snapshot import Snapshot

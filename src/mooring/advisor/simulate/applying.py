@@ -9,8 +9,7 @@ from msgspec import structs
 
 from mooring.advisor.simulate import changes, manifests, pod_creation
 from mooring.advisor.simulate.changes import Change, Patterns, ScenarioError
-from mooring.advisor.simulate.identity import display_name_of, uid_of
-from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.advisor.simulate.pods import SimulatedPod, display_name_of, uid_of
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot.objects import scheme
 from mooring.api.base import copy_of

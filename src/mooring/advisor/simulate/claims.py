@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from mooring.advisor.simulate.identity import suffix_of, uid_of
-from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.advisor.simulate.pods import SimulatedPod, suffix_of, uid_of
 from mooring.api.core_v1 import (
     NodeSelector,
     NodeSelectorRequirement,

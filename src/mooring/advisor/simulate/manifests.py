@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from mooring.advisor.simulate.changes import ScenarioError
-from mooring.advisor.simulate.identity import uid_of
+from mooring.advisor.simulate.pods import uid_of
 from mooring.advisor.snapshot.objects import newest_of, scheme
 from mooring.api import yaml_documents
 from mooring.api.core_v1 import Node, NodeStatus

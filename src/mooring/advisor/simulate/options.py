@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.simulate.node_pools import NodePool
-from mooring.advisor.simulate.starting import StartTime
+from mooring.advisor.simulate.time_passing import StartTime
 from mooring.api.core_v1 import Pod
 from mooring.base.component import Component
 from mooring.controllers import options as controller_options

@@ -2,8 +2,9 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
-from mooring.advisor.simulate.identity import display_name
+from mooring.advisor.simulate.clock import VirtualClock
 from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Pod, PodTemplateSpec
 from mooring.api.meta_v1 import OwnerReference, Resource
@@ -95,3 +96,75 @@ class Workload:
     @property
     def placed(self) -> int:
         return sum(bool(pod.node) for pod in self.pods.values())
+
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""Kubernetes' letters for generated names: no vowels and no similar characters, so that no words are formed."""
+
+
+def display_name(kind: str, namespace: str, name: str) -> str:
+    """Format an object: `Deployment shop/web`."""
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
+def display_name_of(obj: Resource) -> str:
+    return display_name(obj.kind, obj.metadata.namespace, obj.metadata.name or obj.metadata.generate_name)
+
+
+def uid_of(*parts: object) -> str:
+    """Return a uid derived from the parts."""
+    digits = blake2b("\0".join(map(str, parts)).encode(), digest_size=16).hexdigest()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def suffix_of(*parts: object) -> str:
+    """Return five letters, as Kubernetes appends to `generateName`."""
+    number = int.from_bytes(blake2b("\0".join(map(str, parts)).encode(), digest_size=8).digest(), "big")
+    letters = []
+    for _ in range(5):
+        number, position = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[position])
+    return "".join(letters)
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A pod that was evicted or preempted."""
+
+    at: float
+    pod: SimulatedPod
+    node: str
+    cause: str
+    """The cause, or the pod that preempted it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An object that the server rejected."""
+
+    name: str
+    message: str
+
+
+@dataclass(slots=True)
+class Record:
+    clock: VirtualClock
+    evictions: list[Departure] = field(default_factory=list)
+    preemptions: list[Departure] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    attempts: int = 0
+
+    def placed(self, pod: SimulatedPod) -> None:
+        """Record a placed pod; overridden for measurements."""
+
+    def removed(self, pod: SimulatedPod) -> None:
+        """Record that a pod is about to be deleted."""
+
+    def evicted(self, pod: SimulatedPod, cause: str) -> None:
+        self.evictions.append(Departure(self.clock.monotonic(), pod, pod.node, cause))
+
+    def preempted(self, pod: SimulatedPod, by: str) -> None:
+        self.preemptions.append(Departure(self.clock.monotonic(), pod, pod.node, by))
+
+    def refused(self, name: str, message: str) -> None:
+        self.refusals.append(Refusal(name, message))

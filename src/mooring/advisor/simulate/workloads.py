@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import structs
 
 from mooring.advisor.simulate import pod_creation
-from mooring.advisor.simulate.identity import suffix_of, uid_of
-from mooring.advisor.simulate.pods import SimulatedPod, Workload
+from mooring.advisor.simulate.pods import SimulatedPod, Workload, suffix_of, uid_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import label_selector
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, ReplicaSetStatus, StatefulSet

@@ -12,17 +12,14 @@ from msgspec import structs
 from mooring.advisor.policies import policies_of
 from mooring.advisor.policies.references import References
 from mooring.advisor.simulate.admission import Admission
-from mooring.advisor.simulate.budgets import Budgets
 from mooring.advisor.simulate.claims import Claims
 from mooring.advisor.simulate.clock import VirtualClock
-from mooring.advisor.simulate.evictions import Drains, TaintEvictions
+from mooring.advisor.simulate.evictions import Budgets, Drains, TaintEvictions
 from mooring.advisor.simulate.identical_pending_pods import IdenticalPendingPods
-from mooring.advisor.simulate.identity import uid_of
 from mooring.advisor.simulate.node_pools import Autoscaler
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.pods import SimulatedPod, Workload
-from mooring.advisor.simulate.record import Record
-from mooring.advisor.simulate.starting import StartingPods
+from mooring.advisor.simulate.pods import Record, SimulatedPod, Workload, uid_of
+from mooring.advisor.simulate.time_passing import StartingPods
 from mooring.advisor.simulate.workloads import Workloads
 from mooring.advisor.snapshot import Snapshot, engine
 from mooring.advisor.snapshot.moment import latest_timestamp

@@ -1,9 +1,9 @@
 """`mooring upgrade-check`: will the upgrade get through, and is there a way back?
 
     check       the whole answer                      results     its typed form
-    drains      every node drained in virtual time    hazards     local data, lost pods, kubelet versions
-    remedies    changes that were played              helm        manifests of Helm releases in the cluster
-    reports     text and Markdown                     page        HTML with the timeline
+    drains      every node drained in virtual time    remedies    changes that were played
+    helm        manifests of Helm releases            reports     text and Markdown
+    page        HTML with the timeline
 
 Read next: ``check.py``. The page for users is ``docs/upgrade.md``.
 """

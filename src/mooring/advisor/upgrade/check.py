@@ -1,6 +1,6 @@
 """Answer "will the upgrade get through, and can we come back?": audits both ways, drains in virtual time, remedies."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mooring.advisor import releases
@@ -9,11 +9,11 @@ from mooring.advisor.releases import Crossing, Finding, ReleaseAudit
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.running import Progress
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.upgrade import hazards
 from mooring.advisor.upgrade.drains import DrainOptions, drain_all
 from mooring.advisor.upgrade.remedies import find_remedies
 from mooring.advisor.upgrade.results import LocalData, Remedy, Rollout, Skew, UpgradeCheck, Verdict
-from mooring.api.core_v1 import Node
+from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.states import controller_of, has_ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ def check(subject: Subject, report: Callable[[Progress], None] | None = None) ->
     nodes = snapshot.all(Node)
     options = replace(subject.drains, version=str(crossing.end))
     rollout = drain_all(snapshot, options, subject.settings, report=report) if nodes else None
-    skew = tuple(hazards.kubelet_skew(nodes, crossing))
-    local = tuple(hazards.local_data(snapshot))
+    skew = tuple(kubelet_skew(nodes, crossing))
+    local = tuple(local_data(snapshot))
     remedies: list[Remedy] = []
     if rollout is not None and rollout.is_complete:
         remedies = [*find_remedies(snapshot, rollout, options, subject.settings), *_availability(rollout)]
@@ -140,3 +140,57 @@ def _assumptions(options: DrainOptions) -> Iterator[str]:
         yield f"pods are deleted in spite of budgets after {options.force_seconds:.0f} s"
     else:
         yield f"a drain is given up after {options.timeout_seconds:.0f} s; the node stays cordoned"
+
+
+_MIRROR = "kubernetes.io/config.mirror"
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+def local_data(snapshot: Snapshot) -> Iterator[LocalData]:
+    """Find pods that a drain refuses without a flag, loses for good, or can only return to their node."""
+    for pod in snapshot.all(Pod):
+        if not pod.spec.node_name or has_ended(pod) or _MIRROR in pod.metadata.annotations:
+            continue
+        owner = controller_of(pod.metadata)
+        if owner is not None and owner.kind == "DaemonSet":
+            continue
+        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        node = pod.spec.node_name
+        if owner is None:
+            yield LocalData(
+                name, pod.spec.node_name, "no controller makes it again: it is lost", "kubectl drain --force"
+            )
+        for volume in pod.spec.volumes:
+            if volume.empty_dir is not None and volume.empty_dir.medium != "Memory":
+                problem = f"its emptyDir volume {volume.name} is deleted"
+                yield LocalData(name, node, problem, "kubectl drain --delete-emptydir-data")
+            elif volume.host_path is not None:
+                problem = f"its hostPath volume {volume.name} ({volume.host_path.path}) stays on the node"
+                yield LocalData(name, node, problem)
+            elif volume.persistent_volume_claim is not None and (
+                claim := snapshot.find(
+                    PersistentVolumeClaim, pod.metadata.namespace, volume.persistent_volume_claim.claim_name
+                )
+            ):
+                held = snapshot.find(PersistentVolume, "", claim.spec.volume_name)
+                if held is not None and _is_local(held):
+                    problem = f"its volume {held.metadata.name} is on this node only: the pod waits for its return"
+                    yield LocalData(name, node, problem)
+
+
+def _is_local(volume: PersistentVolume) -> bool:
+    affinity = volume.spec.node_affinity
+    terms = affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else []
+    return any(each.key == _HOSTNAME for term in terms for each in term.match_expressions)
+
+
+def kubelet_skew(nodes: Iterable[Node], crossing: Crossing) -> Iterator[Skew]:
+    """Find kubelets that an API server of a release on the way does not support."""
+    by_version: dict[str, list[str]] = {}
+    for node in nodes:
+        by_version.setdefault(node.status.node_info.kubelet_version, []).append(node.metadata.name)
+    for release in crossing.releases:
+        step = Crossing.between(str(crossing.start), release)
+        for version, names in sorted(by_version.items()):
+            if problem := step.kubelet_skew(version):
+                yield Skew(release=release, kubelet=version, problem=problem, nodes=tuple(names))

@@ -23,12 +23,10 @@ from mooring.advisor.simulate.evictions import is_drainable
 from mooring.advisor.simulate.node_pools import GROUP_LABELS
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.outcome import departure_of
-from mooring.advisor.simulate.pods import SimulatedPod
-from mooring.advisor.simulate.record import Departure
+from mooring.advisor.simulate.pods import Departure, SimulatedPod
 from mooring.advisor.simulate.running import Progress
 from mooring.advisor.simulate.scheduling import Scheduling
-from mooring.advisor.simulate.starting import StartTime, measured_start
-from mooring.advisor.simulate.time_passing import TimePassing
+from mooring.advisor.simulate.time_passing import StartTime, TimePassing, measured_start
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.upgrade.results import Block, Interruption, Move, NodeDrain, Pending, Rollout

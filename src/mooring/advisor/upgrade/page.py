@@ -3,10 +3,9 @@
 from itertools import pairwise
 
 from mooring.advisor.simulate.clock import format_seconds
-from mooring.advisor.simulate.html.elements import card, figures, legend, table
-from mooring.advisor.simulate.html.line_chart import line_chart
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, figures, legend, table, tag, together
 from mooring.advisor.simulate.html.page import document
+from mooring.advisor.simulate.html.pictures import line_chart
 from mooring.advisor.upgrade import reports
 from mooring.advisor.upgrade.results import Rollout, UpgradeCheck
 

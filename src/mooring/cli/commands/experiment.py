@@ -63,8 +63,11 @@ def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, onl
 
 
 def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[str, ...]) -> "list[Replayed]":
-    from mooring.advisor.experiments.single_run import Job  # noqa: PLC0415 - as above
-    from mooring.advisor.experiments.workers import Results, digest_of  # noqa: PLC0415 - as above
+    from mooring.advisor.experiments.workers import (  # noqa: PLC0415 - as above
+        Job,
+        Results,
+        digest_of,
+    )
 
     kept, done, todo = Results(folder), [], []
     for spec in found.runs:
@@ -100,14 +103,14 @@ def _profiles(path: str) -> "tuple[ProfileSpec, ...]":
 
 
 def _report(found: "Experiment", folder: Path, results: "list[Replayed]") -> None:
-    from mooring.advisor.experiments import tables  # noqa: PLC0415 - as above
+    from mooring.advisor.experiments import workers  # noqa: PLC0415 - as above
     from mooring.cli.support.output import print_table  # noqa: PLC0415 - as above
 
-    rows = [tables.row_of(result, found.allocated) for result in results]
-    means = tables.summary(rows)
-    tables.write(folder / "table.csv", rows)
-    tables.write(folder / "summary.csv", means)
-    steps = [tables.column(wanted.resource, step) for wanted in found.allocated for step in wanted.at]
+    rows = [workers.table_row(result, found.allocated) for result in results]
+    means = workers.summarize(rows)
+    workers.write_table(folder / "table.csv", rows)
+    workers.write_table(folder / "summary.csv", means)
+    steps = [workers.column_name(wanted.resource, step) for wanted in found.allocated for step in wanted.at]
     steps = steps or ["placed", "pending", "waited p50", "waited p99"]
     shown = [
         [str(line[key]) for key in ("cluster", "workload", "scheduler", "seeds")]

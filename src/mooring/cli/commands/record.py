@@ -35,9 +35,12 @@ def record(
       mooring simulate --trace day.csv --keep-placements
       mooring record public.csv --anonymise
     """
-    from mooring.advisor.simulate.traces.anonymous import Pseudonyms  # noqa: PLC0415 - `--help` should not wait for it
     from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.traces.recording import Recorder, TraceFile  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.recording import (  # noqa: PLC0415 - as above
+        Pseudonyms,
+        Recorder,
+        TraceFile,
+    )
 
     source = ClusterSource(kubeconfig, context)
     pseudonyms = None

@@ -33,7 +33,7 @@ from mooring.cli.support.trace_replay import TraceOptions, compare_replays, pric
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate import Scenario, Settings, Simulation
-    from mooring.advisor.simulate.conditions import Condition
+    from mooring.advisor.simulate.results import Condition
     from mooring.advisor.simulate.scenario_file import ClusterWanted
     from mooring.advisor.snapshot import Snapshot
     from mooring.api.core_v1 import Node
@@ -203,10 +203,10 @@ def _consolidate(
 
 
 def _condition(text: str) -> "Condition":
-    from mooring.advisor.simulate.conditions import ConditionError, parse  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.results import ConditionError, parse_condition  # noqa: PLC0415 - as above
 
     try:
-        return parse(text)
+        return parse_condition(text)
     except ConditionError as problem:
         raise click.UsageError(f"--fail-if: {problem}") from problem
 

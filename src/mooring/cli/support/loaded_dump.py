@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from mooring.advisor.simulate.identity import uid_of
+from mooring.advisor.simulate.pods import uid_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.to_store import missing_namespaces, write_objects
 from mooring.api.base import copy_of

@@ -54,22 +54,22 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
     def answer(self) -> "ReleaseAudit":
         """Read the cluster and audit it."""
         from mooring.advisor import releases  # noqa: PLC0415 - as above
-        from mooring.advisor.releases import baseline  # noqa: PLC0415 - as above
+        from mooring.advisor.releases import reports  # noqa: PLC0415 - as above
 
         snapshot, crossing = self.read()
         try:
-            known = baseline.read(self.baseline) if self.baseline else frozenset[str]()
-        except (baseline.BaselineError, OSError) as error:
+            known = reports.read_baseline(self.baseline) if self.baseline else frozenset[str]()
+        except (reports.BaselineError, OSError) as error:
             raise click.UsageError(str(error)) from error
         found = releases.audit(snapshot, crossing, beside=self.clients(crossing))
         if self.write_baseline is not None:
             try:
-                count = baseline.write(self.write_baseline, found.findings)
+                count = reports.write_baseline(self.write_baseline, found.findings)
             except OSError as error:
                 raise click.UsageError(str(error)) from error
             click.echo(f"{count} findings are in {self.write_baseline} now", err=True)
-            known = baseline.read(self.write_baseline)
-        found = baseline.without(found, known) if known else found
+            known = reports.read_baseline(self.write_baseline)
+        found = reports.without_known(found, known) if known else found
         if self.rehearsal_seconds is not None:
             found = self._rehearse(snapshot, crossing, found, self.rehearsal_seconds)
         return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.cli.support.output import print_data, print_table
-from mooring.cli.support.trace_progress import TraceProgress
+from mooring.cli.support.simulation_progress import TraceProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -110,7 +110,7 @@ def replay(
     wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int, *, output: str, html: Path | None
 ) -> None:
     """Replay a trace and print the result. Raise ClickException."""
-    from mooring.advisor.simulate.traces import output as files  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor.simulate.traces import results as files  # noqa: PLC0415 - `--help` should not wait for it
     from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
 
     try:
@@ -133,13 +133,13 @@ def compare_replays(words: tuple[str, ...], output: str) -> None:
     """`simulate compare ONE OTHER`: compare results of replays, with significance over their seeds."""
     import msgspec  # noqa: PLC0415 - as above
 
-    from mooring.advisor.simulate.traces import comparing  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces import results  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
 
     if words[0] != "compare" or len(words) != 3:
         raise click.UsageError("expected `simulate compare ONE OTHER`, with results of replays; see docs/traces.md")
     try:
-        found = comparing.compare(*(comparing.read(place) for place in words[1:]))
+        found = results.compare(*(results.read(place) for place in words[1:]))
     except TraceError as problem:
         raise click.ClickException(str(problem)) from problem
     if output in ("json", "yaml"):
@@ -244,7 +244,7 @@ def prices_of(wanted: TraceOptions) -> "Prices":
 def _print(result: "Replayed", output: str) -> None:
     import msgspec  # noqa: PLC0415 - as above
 
-    from mooring.advisor.simulate.traces.output import as_csv  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.results import as_csv  # noqa: PLC0415 - as above
 
     match output:
         case "json":
@@ -278,10 +278,10 @@ def _print_table(result: "Replayed") -> None:
 
 
 def _write_html(result: "Replayed", path: Path) -> None:
-    from mooring.advisor.simulate.html.replay_page import page  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.html.page import replay_page  # noqa: PLC0415 - as above
 
     try:
-        path.write_text(page(result), encoding="utf-8")
+        path.write_text(replay_page(result), encoding="utf-8")
     except OSError as problem:
         raise click.ClickException(f"{path}: {problem.strerror}") from problem
     click.echo(f"The report is in {click.format_filename(path)}", err=True)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from mooring.advisor.explain import SchedulingExplanation
 from mooring.advisor.explain.results import NodeScore, Refusal, Suggestion
 from mooring.advisor.explain.text import effect_of
-from mooring.advisor.simulate.html.elements import table
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, table, tag, together
 from mooring.dashboard.asking import Links
 from mooring.dashboard.changing import takes_one_step
 from mooring.dashboard.elements import badge, change_form, chips, command, node_link, pod_link, soft

@@ -6,8 +6,7 @@ node that does not match has its reason, nodes with the same values together.
 
 from mooring.advisor.audit import QuestionError
 from mooring.advisor.expressions import Outcome, objections, on_nodes, on_taints
-from mooring.advisor.simulate.html.elements import card, table
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
 from mooring.api.core_v1 import Node
 from mooring.cel.tracing import format_value
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT

@@ -12,8 +12,7 @@ from msgspec import structs
 
 from mooring.advisor.node_facts import shown_taint
 from mooring.advisor.simulate import reports
-from mooring.advisor.simulate.html.elements import card, table
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
 from mooring.advisor.simulate.scenario_file import EFFECTS
 from mooring.api.core_v1 import Pod, Taint
 from mooring.api.states import is_ready, priority

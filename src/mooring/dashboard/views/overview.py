@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from mooring.advisor.simulate import reports
 from mooring.advisor.simulate.html import pictures
-from mooring.advisor.simulate.html.elements import card, figures, legend, table
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, figures, legend, table, tag, together
 from mooring.advisor.simulate.results import Moment, ResourceUse
 from mooring.api import times
 from mooring.api.core_v1 import Node

@@ -5,8 +5,7 @@ Remedies are searched and verified when a group is opened, and are what `mooring
 
 from mooring.advisor.explain.overview import Group, Member, Overview
 from mooring.advisor.explain.waking import wakers
-from mooring.advisor.simulate.html.elements import table
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, table, tag, together
 from mooring.dashboard.asking import Asked, Fragment, Model, Page
 from mooring.dashboard.elements import badge, choice, field, link, soft, text_input, time_ago, unread
 from mooring.dashboard.live_snapshot import LiveSnapshot

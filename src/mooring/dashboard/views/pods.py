@@ -11,8 +11,7 @@ from mooring.advisor.explain.matrix import Matrix, NodeRow, matrix
 from mooring.advisor.explain.reasons.nodes import near_miss
 from mooring.advisor.expressions import bound
 from mooring.advisor.node_facts import shown_taint
-from mooring.advisor.simulate.html.elements import card, table
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
 from mooring.api.core_v1 import Node, Pod, Taint, Toleration
 from mooring.base.natural_sort import natural_key
 from mooring.cel.tracing import parts

@@ -7,8 +7,7 @@ from functools import partial
 
 from mooring.advisor import upgrade
 from mooring.advisor.releases import Crossing, CrossingError
-from mooring.advisor.simulate.html.elements import card
-from mooring.advisor.simulate.html.markup import tag, together
+from mooring.advisor.simulate.html.markup import card, tag, together
 from mooring.advisor.snapshot import SnapshotError
 from mooring.advisor.upgrade.page import sections
 from mooring.dashboard import options

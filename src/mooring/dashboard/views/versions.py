@@ -9,8 +9,7 @@ from functools import partial
 
 from mooring.advisor.audit import Audit, Finding, QuestionError, ask, audit, reports
 from mooring.advisor.audit.results import Step
-from mooring.advisor.simulate.html.elements import card, table
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
 from mooring.advisor.snapshot import SnapshotError
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page

@@ -13,8 +13,7 @@ from typing import Any
 import yaml
 
 from mooring.advisor.simulate import ScenarioError, Simulation, scenario_file, simulate
-from mooring.advisor.simulate.html.elements import card
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, card, tag, together
 from mooring.advisor.simulate.html.page import page as report_page
 from mooring.advisor.simulate.html.page import question, sections, summary
 from mooring.advisor.simulate.results import API_VERSION

@@ -1,4 +1,4 @@
-"""The report of a simulation as one HTML file, without scripts or other files, in light and dark colours.
+"""The reports of simulations and replays as HTML files, without scripts or other files, in light and dark colors.
 
 All cluster data is escaped with `markup.escaped`. Read next: ``page.py`` for the layout, ``pictures.py`` for the
 charts.

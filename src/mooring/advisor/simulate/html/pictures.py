@@ -4,13 +4,11 @@ Each has a title and a text description, and repeats in numbers or patterns what
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mooring.advisor.simulate.clock import format_seconds
-from mooring.advisor.simulate.html.axes import ticks, time_ticks
-from mooring.advisor.simulate.html.elements import legend
-from mooring.advisor.simulate.html.markup import Markup, tag
+from mooring.advisor.simulate.html.markup import Markup, legend, tag
 from mooring.advisor.simulate.results import Moment, PendingGroup, ResourceUse
 
 Scale = Callable[[float], float]
@@ -35,7 +33,7 @@ def _svg(width: float, height: float, title: str, description: str, *content: ob
     )
 
 
-def _text(x: float, y: float, content: object, *, anchor: str = "start", class_: str | None = None) -> Markup:
+def _text(x: float, y: float, content: object, anchor: str = "start", *, class_: str | None = None) -> Markup:
     return tag("text", content, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
 
 
@@ -306,3 +304,87 @@ def main_reason(message: str) -> str:
 
 def _short(text: str, most: int = 18) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+Points = Sequence[tuple[float, float]]
+Place = Callable[[float, float], tuple[float, float]]
+"""Map data to picture coordinates."""
+COLOURS = ("#2f6fde", "#c2571a", "#1a7f4b", "#8a4a9e", "#b42318", "#667085", "#0e9aa7", "#b58900")
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720.0, 260.0, 56.0, 12.0, 12.0, 30.0
+
+
+def line_chart(
+    title: str, series: Mapping[str, Points], format_x: Callable[[float], str], format_y: Callable[[float], str]
+) -> Markup:
+    """Draw a line for each series, with a legend."""
+    every = [point for points in series.values() for point in points]
+    if not every:
+        return tag("p", "There is nothing to show.", class_="soft")
+    low_x, high_x = min(x for x, _ in every), max(x for x, _ in every)
+    high_y = max([1e-9, *(y for _, y in every)])
+    low_y = min([0.0, *(y for _, y in every)])
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+        right = _LEFT + wide * (x - low_x) / ((high_x - low_x) or 1.0)
+        return right, _TOP + high * (1 - (y - low_y) / ((high_y - low_y) or 1.0))
+
+    drawn = [_grid(low_y + (high_y - low_y) * part / 4, at, low_x, format_y) for part in range(5)]
+    for part in range(5):
+        x = low_x + (high_x - low_x) * part / 4
+        drawn.append(_text(at(x, low_y)[0], _HEIGHT - 8, format_x(x), "middle" if 0 < part < 4 else _end(part)))
+    text = []
+    for number, (name, points) in enumerate(series.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        line = " ".join("{:.1f},{:.1f}".format(*at(x, y)) for x, y in points)
+        drawn.append(tag("polyline", points=line, fill="none", stroke=colour, stroke_width="1.8"))
+        if points:
+            text.append(f"{name} ends at {format_y(points[-1][1])}")
+    description = "; ".join(text)
+    picture = _svg(_WIDTH, _HEIGHT, title, description, *drawn)
+    key = [
+        tag("span", tag("i", style=f"background:{COLOURS[number % len(COLOURS)]}"), name)
+        for number, name in enumerate(series)
+    ]
+    return tag("div", picture, tag("div", *key, class_="legend"))
+
+
+def _grid(y: float, at: Place, x: float, format_y: Callable[[float], str]) -> Markup:
+    height = at(x, y)[1]
+    ends = {"x1": f"{_LEFT:g}", "x2": f"{_WIDTH - _RIGHT:g}", "y1": f"{height:.1f}", "y2": f"{height:.1f}"}
+    line = tag("line", **ends, stroke="var(--line)")
+    return tag("g", line, _text(_LEFT - 6, height + 4, format_y(y), "end"))
+
+
+def _end(part: int) -> str:
+    return "start" if part == 0 else "end"
+
+
+_TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+"""Tick steps in seconds up to a day; beyond, whole days."""
+_DAY = 86400
+
+
+def ticks(most: float, wanted: int = 5) -> list[float]:
+    """Round numbers from 0 up to at least `most`.
+
+    >>> ticks(90), ticks(7), ticks(0)
+    ([0.0, 20.0, 40.0, 60.0, 80.0, 100.0], [0.0, 2.0, 4.0, 6.0, 8.0], [0.0, 1.0])
+    """
+    if most <= 1:
+        return [0.0, 1.0]
+    size = 10 ** math.floor(math.log10(most / wanted)) if most > wanted else 1
+    step = next(size * part for part in (1, 2, 5, 10) if most / (size * part) <= wanted)
+    return [float(step * number) for number in range(math.ceil(most / step) + 1)]
+
+
+def time_ticks(last: float, wanted: int = 8) -> list[float]:
+    """Return round times from 0 to at most `last` seconds.
+
+    >>> time_ticks(100), time_ticks(4000)
+    ([0.0, 15.0, 30.0, 45.0, 60.0, 75.0, 90.0], [0.0, 600.0, 1200.0, 1800.0, 2400.0, 3000.0, 3600.0])
+    """
+    step: float = next((each for each in _TIMES if last / each <= wanted), 0)
+    if not step:
+        step = _DAY * math.ceil(last / wanted / _DAY)
+    return [float(step * number) for number in range(int(last / step) + 1)]

@@ -22,17 +22,18 @@ from typing import IO, Any
 import msgspec
 from msgspec import structs
 
-from mooring.advisor.simulate.traces.complaints import Complaints, Times
 from mooring.advisor.simulate.traces.events import (
+    Complaints,
     Event,
     NodeComes,
     NodeGoes,
     PodArrives,
     PodBound,
     PodLeaves,
+    Times,
     TraceError,
+    from_tree_of,
 )
-from mooring.advisor.simulate.traces.kinds import from_tree_of
 from mooring.advisor.simulate.traces.tables import GZIP_MAGIC
 from mooring.api import times
 from mooring.api.core_v1 import Node, Pod, PodStatus

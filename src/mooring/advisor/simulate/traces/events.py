@@ -3,11 +3,22 @@
 Times are seconds since the start of the trace. Pods are identified by `namespace/name`.
 """
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import lru_cache
+from typing import Any, TypeAlias
 
-from mooring.api.core_v1 import Node, Pod
-from mooring.api.meta_v1 import Resource
+from msgspec import structs
+
+from mooring.advisor.snapshot.objects import newest_of, scheme
+from mooring.api import codec
+from mooring.api.codec import FieldValidation
+from mooring.api.core_v1 import Container, Node, NodeStatus, Pod, PodSpec, PodStatus, ResourceRequirements
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.quantity import Quantity, parse
+from mooring.constraints.requests import requests_of
+from mooring.scheduler.facade import DEFAULT_SCHEDULER
 
 MAX_SECONDS = 1e10
 """The maximum length of a trace, in seconds: three hundred years."""
@@ -85,3 +96,138 @@ class ObjectGoes:
 
 
 Event: TypeAlias = PodArrives | PodLeaves | PodBound | NodeComes | NodeGoes | ObjectComes | ObjectGoes
+
+
+_SHOWN = 5
+
+
+class Complaints:
+    def __init__(self, *, skips: bool = False) -> None:
+        self._skips = skips
+        self.skipped = 0
+        self._examples: list[str] = []
+        self._notes: Counter[str] = Counter()
+
+    def bad(self, place: str, message: str) -> None:
+        """Report an unusable line. Raise TraceError, unless errors are skipped."""
+        text = f"{place}: {message}"
+        if not self._skips:
+            raise TraceError(f"{text} (--skip-bad leaves such lines out and counts them)")
+        self.skipped += 1
+        if len(self._examples) < _SHOWN:
+            self._examples.append(text)
+
+    def note(self, place: str, message: str) -> None:
+        """Report something unusual that can be replayed."""
+        if message not in self._notes and len(self._notes) < 1000:
+            self._examples.append(f"{place}: {message}")
+        self._notes[message] += 1
+
+    def summary(self) -> list[str]:
+        """Return examples and the number of skipped lines, for people."""
+        found = list(self._examples)
+        if self.skipped:
+            found.append(f"{self.skipped:,} lines were skipped")
+        return found
+
+
+class Times:
+    """Check the times of a file's lines: numbers, not negative, in order, without impossible gaps."""
+
+    def __init__(self, *, ordered: bool = True) -> None:
+        self._ordered = ordered
+        self._last = 0.0
+        self._last_place = ""
+
+    def problem(self, at: float, place: str) -> str:
+        """Return the error of a time, or empty if it is valid."""
+        if not 0 <= at <= MAX_SECONDS:  # also false for NaN
+            return f"the time {at:g} is {'negative' if at < 0 else 'not one that a trace can have'}"
+        if self._ordered and at < self._last:
+            return f"the time {at:g} is before {self._last:g}, that of {self._last_place}: sort the events by time"
+        if self._ordered and self._last_place and at - self._last > MAX_GAP_SECONDS:
+            return (
+                f"nothing happens for {at - self._last:,.0f} s, which is more than ten years: look at the time {at:g}"
+            )
+        self._last, self._last_place = at, place
+        return ""
+
+
+Amounts = tuple[tuple[str, str], ...]
+_STATUS = PodStatus(phase="Pending")
+
+
+def pod_of(
+    name: str,
+    namespace: str,
+    resources: Amounts,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    priority: int = 0,
+) -> Pod:
+    """Build a pod with one container. Raise ValueError for an invalid quantity."""
+    metadata = ObjectMeta(
+        name=name, namespace=namespace, labels=dict(labels or {}), annotations=dict(annotations or {})
+    )
+    return Pod(api_version="v1", kind="Pod", metadata=metadata, spec=_spec(resources, priority), status=_STATUS)
+
+
+@lru_cache(4096)
+def _spec(resources: Amounts, priority: int) -> PodSpec:
+    asked = quantities(resources)
+    scalar = {name: amount for name, amount in asked.items() if "/" in name}
+    container = Container(name="main", resources=ResourceRequirements(requests=asked, limits=scalar))
+    return PodSpec(containers=[container], scheduler_name=DEFAULT_SCHEDULER, priority=priority)
+
+
+def node_of(name: str, resources: Mapping[str, str], labels: Mapping[str, str]) -> Node:
+    amounts = quantities(resources.items())
+    return Node(
+        api_version="v1",
+        kind="Node",
+        metadata=ObjectMeta(name=name, labels=dict(labels)),
+        status=NodeStatus(capacity=amounts, allocatable=amounts),
+    )
+
+
+def quantities(resources: Iterable[tuple[str, str]]) -> dict[str, Quantity]:
+    found = {}
+    for name, amount in resources:
+        try:
+            found[name] = parse(amount)
+        except ValueError as problem:
+            raise ValueError(f'{name} is "{amount[:40]}": {problem}') from None
+    check(found)
+    return found
+
+
+def check(amounts: Mapping[str, Quantity]) -> None:
+    """Raise ValueError for negative amounts."""
+    negative = next((name for name, amount in amounts.items() if amount.sign() < 0), None)
+    if negative is not None:
+        raise ValueError(f"{negative} is {amounts[negative]}, a negative amount")
+
+
+def rename(pod: Pod, name: str) -> Pod:
+    """Return the pod under another name, without its uid."""
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, name=name, uid=""))
+
+
+def from_tree_of(tree: Any) -> Resource:
+    """Decode an object; raise ValueError."""
+    if not isinstance(tree, dict):
+        raise ValueError("an object is a map")
+    kind = scheme().kind(str(tree.get("apiVersion", "")), str(tree.get("kind", "")))
+    if kind is None:
+        raise ValueError(f"Mooring does not know {tree.get('apiVersion')} {tree.get('kind')}")
+    obj = newest_of(codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object)
+    if kind.namespaced and not obj.metadata.namespace:
+        obj.metadata.namespace = "default"
+    if not obj.metadata.name:
+        raise ValueError(f"a {obj.kind} without a name")
+    if isinstance(obj, Pod):
+        check(requests_of(obj, pod_level=True))
+    elif isinstance(obj, Node):
+        check(obj.status.allocatable)
+    return obj

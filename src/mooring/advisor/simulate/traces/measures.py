@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mooring.advisor.simulate.pods import SimulatedPod
-from mooring.advisor.simulate.record import Record
+from mooring.advisor.simulate.pods import Record, SimulatedPod
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.world import World
 from mooring.api.core_v1 import Pod

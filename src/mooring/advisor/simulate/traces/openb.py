@@ -13,9 +13,16 @@ from functools import lru_cache
 from heapq import merge
 from pathlib import Path
 
-from mooring.advisor.simulate.traces.complaints import Complaints, Times
-from mooring.advisor.simulate.traces.events import Event, NodeComes, PodArrives, check_duration
-from mooring.advisor.simulate.traces.objects import node_of, pod_of
+from mooring.advisor.simulate.traces.events import (
+    Complaints,
+    Event,
+    NodeComes,
+    PodArrives,
+    Times,
+    check_duration,
+    node_of,
+    pod_of,
+)
 from mooring.advisor.simulate.traces.tables import lines
 
 GPU, MODEL = "alibabacloud.com/gpu-milli", "alibabacloud.com/gpu-card-model"

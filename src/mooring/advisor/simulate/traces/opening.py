@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mooring.advisor.simulate.traces import audit_log, openb, own, sktrace, tables
-from mooring.advisor.simulate.traces.complaints import Complaints
-from mooring.advisor.simulate.traces.events import Event, PodArrives, TraceError
+from mooring.advisor.simulate.traces.events import Complaints, Event, PodArrives, TraceError
 from mooring.api.core_v1 import Pod
 
 Reader: TypeAlias = Callable[[tuple[Path, ...], Complaints], Iterator[Event]]

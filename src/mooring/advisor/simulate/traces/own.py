@@ -27,8 +27,9 @@ from typing import IO
 import msgspec
 from msgspec import structs
 
-from mooring.advisor.simulate.traces.complaints import Complaints, Times
 from mooring.advisor.simulate.traces.events import (
+    Amounts,
+    Complaints,
     Event,
     NodeComes,
     NodeGoes,
@@ -37,10 +38,12 @@ from mooring.advisor.simulate.traces.events import (
     PodArrives,
     PodBound,
     PodLeaves,
+    Times,
     check_duration,
+    from_tree_of,
+    node_of,
+    pod_of,
 )
-from mooring.advisor.simulate.traces.kinds import from_tree_of
-from mooring.advisor.simulate.traces.objects import Amounts, node_of, pod_of
 from mooring.advisor.simulate.traces.tables import lines
 from mooring.advisor.snapshot.objects import scheme
 from mooring.api import codec, times

@@ -14,18 +14,19 @@ from typing import Any
 
 import msgspec
 
-from mooring.advisor.simulate.traces.complaints import Complaints, Times
 from mooring.advisor.simulate.traces.events import (
+    Complaints,
     Event,
     NodeComes,
     ObjectComes,
     ObjectGoes,
     PodArrives,
     PodLeaves,
+    Times,
     TraceError,
     check_duration,
+    from_tree_of,
 )
-from mooring.advisor.simulate.traces.kinds import from_tree_of
 from mooring.api.core_v1 import Node, Pod
 
 _VERSION = 2

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mooring.advisor.simulate.traces.complaints import Complaints
-from mooring.advisor.simulate.traces.events import TraceError
+from mooring.advisor.simulate.traces.events import Complaints, TraceError
 
 Line = tuple[str, Mapping[str, str]]
 """Its position (`file:line`) and its fields by column; missing columns are empty."""

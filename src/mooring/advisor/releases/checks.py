@@ -1,0 +1,371 @@
+"""API versions: those that objects are written in, those that clients use, and those in which objects are stored.
+
+Called by ``auditor.py`` for every object.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from mooring.advisor.audit import admission_checks
+from mooring.advisor.releases.options import Crossing
+from mooring.advisor.releases.results import Effect, Finding
+from mooring.advisor.releases.subjects import Subject, items, mapping
+from mooring.api import codec
+from mooring.api.admissionregistration_v1 import (
+    MutatingAdmissionPolicy,
+    MutatingWebhookConfiguration,
+    ValidatingAdmissionPolicy,
+    ValidatingWebhookConfiguration,
+)
+from mooring.api.apiextensions_v1 import CustomResourceDefinition
+from mooring.api.codec import DecodeError, FieldValidation
+from mooring.api.history import Served
+from mooring.api.kinds import GroupVersion
+from mooring.api.meta_v1 import Resource
+
+
+def version_findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+    """Yield findings about API versions."""
+    served = subject.served
+    if served is None:
+        yield from _long_gone(subject, crossing)
+        return
+    if not subject.reference.stored:
+        yield from _written(subject, served, crossing)
+        return
+    yield from _stored(subject, served, crossing)
+    yield from _by_clients(subject, crossing)
+
+
+def _long_gone(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+    removal = crossing.removed(subject.raw.api_version, subject.raw.kind)
+    if removal is not None:
+        release, use = removal
+        text = f"{subject.raw.api_version} {subject.raw.kind} was removed in {release}" + (
+            f"; use {use}" if use else ""
+        )
+        yield _finding(subject, Effect.NOT_SERVED, text)
+
+
+def _written(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Finding]:
+    if crossing.serves(served, end=True):
+        if crossing.deprecated(served):
+            yield _finding(subject, Effect.DEPRECATED, f"{_name(served)} is deprecated{_instead(served, crossing)}")
+        return
+    if not crossing.knows(served, end=True):
+        until = served.releases.until if crossing.goes_up else None
+        when = f"was removed in {until}" if until else f"does not exist in {crossing.end}"
+        yield _finding(subject, Effect.NOT_SERVED, f"{_name(served)} {when}{_instead(served, crossing)}")
+    elif crossing.serves(served, end=False):
+        text = f"{_name(served)} is served in {crossing.end} only with --runtime-config{_instead(served, crossing)}"
+        yield _finding(subject, Effect.NOT_SERVED, text)
+    else:
+        where = "both releases" if crossing.knows(served, end=False) else crossing.end
+        text = f"{_name(served)} is served only with --runtime-config={served.api_version}=true in {where}"
+        yield _finding(subject, Effect.NEEDS_GATE, text)
+
+
+def _stored(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Finding]:
+    versions = crossing.history.versions(served.group, served.plural)
+    known = [each for each in versions if crossing.knows(each, end=True)]
+    if not any(crossing.serves(each, end=True) for each in versions):
+        text = f"{crossing.end} does not serve {served.kind} of {served.group or 'core'} in any version"
+        if known:
+            text += f" unless --runtime-config={known[-1].api_version}=true is set"
+        if _is_the_servers(subject):
+            yield _finding(subject, Effect.HARMLESS, f"{text}; the server made it for itself, and leaves it in etcd")
+            return
+        text += "; what is stored stays in etcd, and nobody can reach it or clean it up: delete it before"
+        yield _finding(subject, Effect.UNREACHABLE, text)
+        return
+    stored = crossing.stored_as(served, end=False)
+    storing = next((each for each in versions if each.version == stored), None)
+    if storing is not None and not crossing.goes_up and not crossing.knows(storing, end=True):
+        text = (
+            f"{crossing.start} stores it as {storing.api_version}, which {crossing.end} cannot read: lists of "
+            f"{served.plural} fail as a whole; let a server with --emulated-version={crossing.end} write it again first"
+        )
+        yield _finding(subject, Effect.UNREADABLE, text)
+
+
+def _is_the_servers(subject: Subject) -> bool:
+    labels = mapping(subject.metadata.get("labels"))
+    return "ipaddress.kubernetes.io/managed-by" in labels or (
+        (subject.reference.kind, subject.reference.name) == ("ServiceCIDR", "kubernetes")
+    )
+
+
+def _by_clients(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+    seen = {subject.raw.api_version}
+    written = [(subject.applied_version, "kubectl apply")] if subject.applied_version else []
+    for version, who in (*written, *((version, manager) for manager, version in subject.managers)):
+        if version in seen or not version:
+            continue
+        seen.add(version)
+        used = crossing.history.kind(*GroupVersion.parse(version), subject.raw.kind)
+        lost = used is not None and crossing.knows(used, end=False) and not crossing.knows(used, end=True)
+        if used is not None and lost:
+            text = f"{who} writes it as {version}, which {crossing.end} does not serve{_instead(used, crossing)}"
+            yield _finding(subject, Effect.CLIENT, text)
+
+
+def _instead(served: Served, crossing: Crossing) -> str:
+    others = [each for each in crossing.history.versions(served.group, served.plural) if each is not served]
+    usable = [each.api_version for each in others if crossing.serves(each, end=True)]
+    if served.replacement in usable:
+        return f"; use {served.replacement}"
+    return f"; use {usable[0]}" if usable else ""
+
+
+def _name(served: Served) -> str:
+    return f"{served.api_version} {served.kind}"
+
+
+def _finding(subject: Subject, effect: Effect, text: str) -> Finding:
+    return Finding(
+        object=subject.reference, field="apiVersion", value=subject.raw.api_version, effect=effect, message=text
+    )
+
+
+class Deprecated(NamedTuple):
+    """An annotation, or how all of a family begin."""
+
+    key: str
+    since: str
+    use: str
+    """The field to use, with words before it."""
+    does_nothing: bool = False
+    """Since that release it is not read any more."""
+
+
+_POD = (
+    Deprecated("container.apparmor.security.beta.kubernetes.io/", "1.30", "securityContext.appArmorProfile"),
+    Deprecated("container.seccomp.security.alpha.kubernetes.io/", "1.27", "securityContext.seccompProfile", True),
+    Deprecated("seccomp.security.alpha.kubernetes.io/pod", "1.27", "securityContext.seccompProfile", True),
+    Deprecated("scheduler.alpha.kubernetes.io/critical-pod", "1.16", "spec.priorityClassName", True),
+    Deprecated("security.alpha.kubernetes.io/sysctls", "1.11", "securityContext.sysctls", True),
+    Deprecated("security.alpha.kubernetes.io/unsafe-sysctls", "1.11", "securityContext.sysctls", True),
+)
+_CLASS = Deprecated("volume.beta.kubernetes.io/storage-class", "1.8", "spec.storageClassName")
+_BY_KIND = {
+    "Ingress": (Deprecated("kubernetes.io/ingress.class", "1.18", "spec.ingressClassName"),),
+    "PersistentVolume": (
+        _CLASS,
+        Deprecated("volume.beta.kubernetes.io/mount-options", "1.31", "spec.mountOptions"),
+    ),
+    "PersistentVolumeClaim": (_CLASS,),
+    "Pod": _POD,
+    "Service": (
+        Deprecated(
+            "service.kubernetes.io/topology-aware-hints", "1.27", "the annotation service.kubernetes.io/topology-mode"
+        ),
+    ),
+}
+
+
+def annotation_findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+    """Yield the deprecated annotations of an object and of its pod template."""
+    if subject.served is None:
+        return
+    known = _BY_KIND.get(subject.reference.kind, ())
+    yield from _in(subject, subject.tree, "metadata.annotations", known, crossing)
+    if subject.template_path:
+        template: Any = subject.tree
+        for step in subject.template_path.split("."):
+            template = mapping(template).get(step)
+        yield from _in(subject, template, f"{subject.template_path}.metadata.annotations", _POD, crossing)
+
+
+def _in(subject: Subject, tree: Any, path: str, known: tuple[Deprecated, ...], crossing: Crossing) -> Iterator[Finding]:
+    annotations = mapping(mapping(mapping(tree).get("metadata")).get("annotations"))
+    for key in annotations if known else ():
+        found = next((each for each in known if _names(each, key)), None)
+        if found is None or not crossing.has_begun(found.since) or _is_replaced(found, mapping(tree)):
+            continue
+        what = "does nothing from" if found.does_nothing else "is deprecated from"
+        yield Finding(
+            object=subject.reference,
+            field=f"{path}[{key}]",
+            value=str(annotations[key])[:60],
+            effect=Effect.DEPRECATED,
+            severity="" if crossing.begins(found.since) else "info",
+            message=f"the annotation {what} {found.since} on; use {found.use}",
+        )
+
+
+def _names(deprecated: Deprecated, key: str) -> bool:
+    return key.startswith(deprecated.key) if deprecated.key.endswith("/") else key == deprecated.key
+
+
+def _is_replaced(deprecated: Deprecated, tree: Mapping[str, Any]) -> bool:
+    return f"'{deprecated.use.rpartition('.')[2]}'" in str(tree.get("spec"))
+
+
+_WEBHOOKS = frozenset({"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"})
+_VITAL = frozenset({("", "pods"), ("", "nodes"), ("coordination.k8s.io", "leases"), ("", "*"), ("*", "*")})
+"""What a control plane must be able to write while it is restarted and nodes are drained."""
+
+
+def bystander_findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+    """Yield findings about webhooks, APIServices and kubelets."""
+    kind, group = subject.reference.kind, subject.group
+    if kind in _WEBHOOKS and group == "admissionregistration.k8s.io":
+        yield from _webhooks(subject, crossing)
+    elif kind == "APIService" and group == "apiregistration.k8s.io":
+        yield from _api_service(subject)
+    elif kind == "Node" and not group:
+        yield from _node(subject, crossing)
+
+
+def _webhooks(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+    for index, each in enumerate(items(subject.tree.get("webhooks"))):
+        webhook = mapping(each)
+        rules = [mapping(rule) for rule in items(webhook.get("rules"))]
+        if subject.reference.stored and _is_strict(webhook) and any(_VITAL & set(_pairs(rule)) for rule in rules):
+            text = (
+                "it is asked about pods, nodes or leases everywhere, and what it does not answer is refused: where its"
+                " own pods are down, nothing starts; let it spare kube-system and its own namespace, or set"
+                " failurePolicy to Ignore"
+            )
+            yield _in_the_way(subject, f"webhooks[{index}].failurePolicy", str(webhook.get("name")), text)
+        for position, rule in enumerate(rules):
+            yield from _versions(subject, crossing, rule, f"webhooks[{index}].rules[{position}].apiVersions")
+
+
+def _is_strict(webhook: Mapping[str, Any]) -> bool:
+    spares = webhook.get("namespaceSelector") or webhook.get("objectSelector") or webhook.get("matchConditions")
+    return (
+        webhook.get("failurePolicy", "Fail") == "Fail"
+        and not spares
+        and "service" in mapping(webhook.get("clientConfig"))
+    )
+
+
+def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for group in items(rule.get("apiGroups")):
+        for resource in items(rule.get("resources")):
+            yield str(group), str(resource)
+
+
+def _versions(subject: Subject, crossing: Crossing, rule: Mapping[str, Any], field: str) -> Iterator[Finding]:
+    for group, resource in _pairs(rule):
+        versions = {each.version: each for each in crossing.history.versions(group, resource.partition("/")[0])}
+        named = [versions[name] for name in map(str, items(rule.get("apiVersions"))) if name in versions]
+        here = any(crossing.serves(each, end=False) for each in named)
+        there = any(crossing.serves(each, end=True) for each in versions.values())
+        if here and not there:
+            text = f"{crossing.end} does not serve {resource} of {group or 'core'}: the webhook is not asked any more"
+            yield _in_the_way(subject, field, resource, text)
+
+
+def _api_service(subject: Subject) -> Iterator[Finding]:
+    conditions = [mapping(each) for each in items(mapping(subject.tree.get("status")).get("conditions"))]
+    available = next((each for each in conditions if each.get("type") == "Available"), None)
+    if available is not None and available.get("status") != "True":
+        why = available.get("reason") or "unknown"
+        text = (
+            f"it is not available ({why}): namespaces cannot be deleted and discovery is incomplete while that is so;"
+            " mend it or delete it before"
+        )
+        yield _in_the_way(subject, "status.conditions", "Available", text)
+
+
+def _node(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+    info = mapping(mapping(subject.tree.get("status")).get("nodeInfo"))
+    version = str(info.get("kubeletVersion") or "")
+    wrong = crossing.kubelet_skew(version)
+    if wrong:
+        yield Finding(
+            object=subject.reference,
+            field="status.nodeInfo.kubeletVersion",
+            value=version,
+            effect=Effect.SKEW,
+            message=wrong,
+        )
+
+
+def _in_the_way(subject: Subject, field: str, value: str, text: str) -> Finding:
+    return Finding(object=subject.reference, field=field, value=value, effect=Effect.IN_THE_WAY, message=text)
+
+
+class _Expressive(NamedTuple):
+    """A kind whose objects have expressions."""
+
+    type: type[Resource]
+    word: str
+    """Objects without this field have none."""
+    stored: str
+    """What a server that does not understand one makes of an object that is there."""
+
+
+_POLICY = "all that the policy is asked about is refused, unless its failurePolicy is Ignore"
+_WEBHOOK = "all that the webhook would be asked about is refused, unless its failurePolicy is Ignore"
+_KINDS = {
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _Expressive(
+        CustomResourceDefinition, "x-kubernetes-validations", "every write of its objects is refused"
+    ),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _Expressive(
+        ValidatingAdmissionPolicy, "expression", _POLICY
+    ),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _Expressive(
+        MutatingAdmissionPolicy, "expression", _POLICY
+    ),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _Expressive(
+        ValidatingWebhookConfiguration, "matchConditions", _WEBHOOK
+    ),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _Expressive(
+        MutatingWebhookConfiguration, "matchConditions", _WEBHOOK
+    ),
+}
+
+
+def definition_findings(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
+    """Yield findings about an object with expressions."""
+    found = _KINDS.get((subject.group, subject.reference.kind))
+    if found is None:
+        return
+    if found.type is CustomResourceDefinition:
+        yield from _stored_versions(subject)
+    if f"'{found.word}'" not in str(subject.tree):
+        return
+    try:
+        results = codec.decode_tree(subject.tree, found.type, FieldValidation.IGNORE).object
+    except DecodeError:
+        return
+    there = admission_checks.create(results, crossing.expression_options(end=True), now)
+    if not there.refused:
+        return
+    here = admission_checks.create(results, crossing.expression_options(end=False), now)
+    for field, refusal in there.beyond(here).refused.items():
+        after = f"until it is changed, {found.stored}" if subject.reference.stored else "it cannot be created"
+        yield Finding(
+            object=subject.reference,
+            field=field,
+            effect=Effect.RULE_REFUSED,
+            message=f"{crossing.end} does not understand it ({_why(refusal)}): {after}",
+        )
+
+
+def _why(refusal: str) -> str:
+    words = refusal.partition("compilation failed: ")[2] or refusal.partition(": ")[2]
+    return words.partition("\n")[0]
+
+
+def _stored_versions(subject: Subject) -> Iterator[Finding]:
+    versions = [mapping(each) for each in items(mapping(subject.tree.get("spec")).get("versions"))]
+    storage = next((each.get("name") for each in versions if each.get("storage")), None)
+    names = {each.get("name") for each in versions}
+    for stored in items(mapping(subject.tree.get("status")).get("storedVersions")):
+        if stored == storage:
+            continue
+        text = f"objects may still be stored as {stored}, and the definition stores {storage}"
+        if stored not in names:
+            text += f"; it has no version {stored} any more, so that they cannot be read"
+        yield Finding(
+            object=subject.reference,
+            field="status.storedVersions",
+            value=str(stored),
+            effect=Effect.MIGRATE_FIRST,
+            message=f"{text}: write them again, then take it out of status.storedVersions",
+        )
