@@ -46,6 +46,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The same of one user; administrators are exempt."""
     waiting_bytes: int = 256 * 1024 * 1024
     """Bytes of bodies that were received and whose requests are not done."""
+    unsent_bytes: int = 1024 * 1024 * 1024
+    """Bytes of large responses that clients have not received yet."""
     client_rate: float = 2000.0
     """Requests a second of one client, in the long run. Administrators and the control plane's own are exempt."""
     client_burst: int = 4000
@@ -71,6 +73,7 @@ class RequestLimiter:
         self._watches = Slots(limits.watches)
         self._bodies = Slots(limits.waiting_bytes)
         self._streams = Slots(limits.streams, limits.user_streams)
+        self._unsent = Slots(limits.unsent_bytes)
 
     @property
     def reading(self) -> int:
@@ -91,6 +94,10 @@ class RequestLimiter:
     @property
     def waiting_bytes(self) -> int:
         return self._bodies.taken
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._unsent.taken
 
     def check_rate(self, user: UserInfo) -> None:
         """Raise TooManyRequests when a client is above its rate."""
@@ -131,6 +138,13 @@ class RequestLimiter:
             raise _too_many(1)
         return place
 
+    def hold_response(self, user: UserInfo, size: int) -> "Place | None":
+        """Count the bytes of a large response until it is sent; return None when too many wait for this user.
+
+        A response that is larger than a user's share counts as the share, so that it is sent when no other waits.
+        """
+        return self._unsent.take(user, min(size, self._unsent.most_of_user))
+
     def grow_body(self, body: "Place", size: int) -> None:
         """Count bytes that were received; raise TooManyRequests when the user has too many waiting."""
         if not body.grow(size):
@@ -140,12 +154,12 @@ class RequestLimiter:
 class Slots:
     """A number of slots of one kind, of which every user may take a share, and some are reserved."""
 
-    __slots__ = ("_most", "_most_by_rank", "_most_of_user", "_taken_by_rank", "_taken_by_user", "taken")
+    __slots__ = ("_most", "_most_by_rank", "_taken_by_rank", "_taken_by_user", "most_of_user", "taken")
 
     def __init__(self, most: int, most_of_user: int = 0) -> None:
         self._most = most
         self._most_by_rank = (max(1, most * 3 // 4), max(1, most * 9 // 10), most)
-        self._most_of_user = most_of_user or -(-most // 4)
+        self.most_of_user = most_of_user or -(-most // 4)
         self._taken_by_rank = [0, 0, 0]
         self._taken_by_user: dict[str, int] = {}
         self.taken = 0
@@ -158,7 +172,7 @@ class Slots:
     def add(self, rank: int, holder: str, count: int) -> bool:
         """Count slots that are taken; return False, without counting, when there are too few."""
         ranks, held = self._taken_by_rank, self._taken_by_user.get(holder, 0) + count
-        is_over_share = rank != _EXEMPT and held > self._most_of_user
+        is_over_share = rank != _EXEMPT and held > self.most_of_user
         is_reserved = rank != _EXEMPT and sum(ranks[: rank + 1]) + count > self._most_by_rank[rank]
         if is_over_share or is_reserved or self.taken + count > self._most:
             return False

@@ -43,10 +43,10 @@ def head_of(exchange: Exchange, response: Response, length: int) -> bytes:
 
 
 def lines_of(headers: Iterable[Header]) -> bytes:
-    """Serialise headers; raise ValueError for a line break in one."""
+    """Serialise headers; raise ValueError for a line break or a NUL in one."""
     lines = [b"%b: %b\r\n" % header for header in headers]
     joined = b"".join(lines)
-    if joined.count(b"\n") != len(lines):
+    if not joined.count(b"\n") == joined.count(b"\r") == len(lines) or b"\0" in joined:
         raise ValueError("a header of a response has a line break in it")
     return joined
 
@@ -157,10 +157,16 @@ async def send_whole(body: bytes, send: Send) -> None:
     if len(body) <= _CHUNK:
         await send({"type": "http.response.body", "body": body, "more_body": False})
         return
+    async for piece in pieces_of(body):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def pieces_of(body: bytes) -> AsyncIterator[bytes]:
+    """Yield a large body in pieces, with turns of the event loop between them."""
     whole = memoryview(body)  # whose slices are no copies
     for begin in range(0, len(body), _CHUNK):
-        more = begin + _CHUNK < len(body)
-        await send({"type": "http.response.body", "body": whole[begin : begin + _CHUNK], "more_body": more})
+        yield whole[begin : begin + _CHUNK]
         await asyncio.sleep(0)
 
 

@@ -37,6 +37,7 @@ from mooring.apiserver.access.impersonation import impersonated
 from mooring.apiserver.access.issuer import CONFIGURATION, KEYS, IssuerPages
 from mooring.apiserver.access.reviews import Reviews
 from mooring.apiserver.edge.client import Client
+from mooring.apiserver.edge.exchanges import JOINED_BYTES
 from mooring.apiserver.edge.limits import Place, RequestLimiter
 from mooring.apiserver.edge.sending import (
     BROKEN,
@@ -50,6 +51,7 @@ from mooring.apiserver.edge.sending import (
     Stream,
     headers_of,
     nothing,
+    pieces_of,
     receive_body,
     send_stream,
     send_whole,
@@ -166,10 +168,26 @@ class Application:
             user = client.user or await self.authenticator.authenticate(request.path, request.headers)
             exchange.user = request.user = user
             request.user = impersonated(user, request.headers, self.authorizer) or user
-            response = await self._respond(exchange, receive, by_network=True)
+            response = self._held(exchange, await self._respond(exchange, receive, by_network=True))
         except Exception as error:
             response = self._failed(exchange, error)
         return exchange, response
+
+    def _held(self, exchange: Exchange, response: Response) -> Response:
+        """Count the bytes of a large response until it is sent; raise an error when too many wait for its user."""
+        body, request = response.body, exchange.request
+        if not isinstance(body, bytes) or len(body) <= JOINED_BYTES:
+            return response
+        place = self.limiter.hold_response(request.user, len(body))
+        if place is None and request.method in _WITH_BODY:
+            raise errors.timeout("the request was executed, but this user has too many responses that were not read")
+        if place is None:
+            raise errors.too_many_requests("this user has too many responses that were not read", 5)
+        if self.audit and exchange.verb == "create":
+            exchange.created = created_by(response)
+        response.headers = {**response.headers, "content-length": str(len(body))}
+        response.body = Stream(pieces_of(body), exchange, place)
+        return response
 
     async def respond(self, request: Request) -> Response:
         """Answer a request of a client in this process, whose `user` is taken at its word. Never raises."""
@@ -472,10 +490,10 @@ class Application:
     def count(self, exchange: Exchange, response: Response) -> None:
         """Count and log a response, a stream when it has ended."""
         exchange.code = response.status
-        if self.audit and exchange.verb == "create":
-            exchange.created = created_by(response)
         body = response.body
         if isinstance(body, bytes):
+            if self.audit and exchange.verb == "create":
+                exchange.created = created_by(response)
             exchange.bytes_sent = len(body)
             self._ended(exchange)
         elif isinstance(body, Stream):

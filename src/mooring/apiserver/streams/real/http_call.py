@@ -115,22 +115,28 @@ async def _open_first(hosts: Sequence[str], port: int) -> tuple[asyncio.StreamRe
 
 
 class _Received(msgspec.Struct):
-    headers: list[tuple[str, str]] = msgspec.field(default_factory=list)
-    parts: list[bytes] = msgspec.field(default_factory=list)
-    has_head: bool = False
+    headers: list[tuple[str, str]] = []
+    parts: list[bytes] = []
+    status: int = 0
+    """0 until the headers are complete."""
     is_complete: bool = False
+    parser: httptools.HttpResponseParser | None = None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
-        self.has_head = True
+        code = self.parser.get_status_code() if self.parser else 0
+        if code < 200 and code != 101:  # announces the real response
+            self.headers.clear()
+        else:
+            self.status = code
 
     def on_body(self, body: bytes) -> None:
         self.parts.append(body)
 
     def on_message_complete(self) -> None:
-        self.is_complete = True
+        self.is_complete = bool(self.status)
 
 
 class Answer:
@@ -140,24 +146,20 @@ class Answer:
         self._connection = connection
         self._is_head = is_head
         self._received = _Received()
-        self._parser = httptools.HttpResponseParser(self._received)
+        self._parser = self._received.parser = httptools.HttpResponseParser(self._received)
         self._rest = b""
         self.status = 0
 
     async def read_head(self) -> None:
-        """Raises ConnectionLostError when what comes is no HTTP."""
+        """Read to the end of the headers; raise ConnectionLostError for anything else than HTTP."""
         received, size = self._received, 0
-        while not received.has_head:
+        while not received.status:
             data = await self._connection.read()
             size += len(data)
             if not data or size > _HEAD_BYTES + CHUNK:
                 raise ConnectionLostError("the connection ended before the answer" if not data else "endless headers")
             self._feed(data)
-        self.status = self._parser.get_status_code()
-        if 100 <= self.status < 200 and self.status != 101:  # announces the real answer
-            received.headers.clear()
-            received.has_head = received.is_complete = False
-            await self.read_head()
+        self.status = received.status
 
     @property
     def headers(self) -> Sequence[tuple[str, str]]:

@@ -275,6 +275,9 @@ async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
         raise errors.service_unavailable(f"error trying to reach {go_quote(name)}: {error}") from None
     if request.upgrade:
         return await _upgraded(answer)
+    if answer.status == 101:  # a proxy before this server would take the connection for a tunnel
+        await answer.aclose()
+        raise errors.service_unavailable(f"error trying to reach {go_quote(name)}: it changes the protocol unasked")
     return await _shown(answer, proxied, address)
 
 
