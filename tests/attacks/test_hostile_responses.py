@@ -20,7 +20,7 @@ HINT = b"HTTP/1.1 103 Early Hints\r\nx-hint: 1\r\n\r\n"
 
 @asynccontextmanager
 async def pod(answer: bytes) -> AsyncIterator[Address]:
-    """A pod that sends the same bytes whatever it is asked."""
+    """Run a pod that sends the same bytes whatever it is asked."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -72,8 +72,7 @@ from mooring.apiserver.registry.quota.recount import Recount
 from mooring.apiserver.registry.services import Repair, ServiceAllocation
 from mooring.apiserver.registry.services.kubernetes_service import KubernetesService, advertised
 from mooring.apiserver.requests.app import Application, PathHandler
-from mooring.apiserver.requests.flow_control.classification import Classification
-from mooring.apiserver.requests.flow_control.keeping import FlowControl
+from mooring.apiserver.requests.flow_control import FlowControl
 from mooring.apiserver.requests.health import Check, Health, store_answers
 from mooring.apiserver.requests.metrics import ServerMetrics
 from mooring.apiserver.requests.skew import SkewWatch
@@ -223,7 +222,6 @@ class ApiServer:
             policies=self._policies,
             webhooks=self._webhook_step,
             api_services=ApiServices(LoopbackClient(resources), self.scheme, clock),
-            classification=Classification(),
             audit=self._audit,
             paths=self._status_pages(versions.status_pages),
         )
@@ -278,7 +276,7 @@ class ApiServer:
         await self._webhook_step.wait_for_sync()
         self._run(self._repair.run(), "addresses of Services")
         self._run(Recount(self.app.resources.context).run(), "usage of quotas")
-        flow_control = FlowControl(self.store, self.scheme, calls, self._clock, self.app.classification)
+        flow_control = FlowControl(self.store, self.scheme, calls, self._clock)
         self._run(flow_control.run(), "priorities of requests")
         self._started = True
 

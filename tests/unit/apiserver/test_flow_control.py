@@ -1,4 +1,4 @@
-"""Priorities of requests: what responses say about theirs, and that mandatory objects stay.
+"""FlowSchemas and priority levels: mandatory objects stay, and the last beta has its own rules.
 
 The objects themselves are recorded in ``tests/conformance/test_flow_control.py``.
 """
@@ -16,7 +16,6 @@ from mooring.testing.clock import MockClock
 
 pytestmark = pytest.mark.req("N.10")
 ROOT = "/apis/flowcontrol.apiserver.k8s.io/v1"
-SCHEMA, LEVEL = "x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid"
 
 
 @pytest.fixture
@@ -39,83 +38,6 @@ async def named(
             return found
         await asyncio.sleep(0.01)
     raise AssertionError(f"no {resource} {name}")
-
-
-@dataclass(frozen=True)
-class Case:
-    id: str
-    user: str
-    groups: tuple[str, ...]
-    path: str
-    schema: str
-    level: str
-
-
-CASES = [
-    Case("an administrator is exempt", "root", ("system:masters",), "/api/v1/pods", "exempt", "exempt"),
-    Case("a probe is exempt whoever sends it", "somebody", (), "/readyz", "probes", "exempt"),
-    Case(
-        "a node that looks after itself",
-        "system:node:n",
-        ("system:nodes",),
-        "/api/v1/nodes/n",
-        "system-node-high",
-        "node-high",
-    ),
-    Case("a node otherwise", "system:node:n", ("system:nodes",), "/api/v1/namespaces/a/pods", "system-nodes", "system"),
-    Case(
-        "an account of the system",
-        "system:serviceaccount:kube-system:dns",
-        ("system:serviceaccounts",),
-        "/api/v1/services",
-        "kube-system-service-accounts",
-        "workload-high",
-    ),
-    Case(
-        "an account elsewhere",
-        "system:serviceaccount:default:web",
-        ("system:serviceaccounts",),
-        "/api/v1/services",
-        "service-accounts",
-        "workload-low",
-    ),
-    Case(
-        "the lease of a scheduler",
-        "system:kube-scheduler",
-        (),
-        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x",
-        "system-leader-election",
-        "leader-election",
-    ),
-    Case("everybody else, refused or not", "somebody", (), "/api/v1/secrets", "global-default", "global-default"),
-]
-
-
-async def test_answers_name_the_flow_schema_and_the_priority_level(call: Caller) -> None:
-    for case in CASES:
-        answer = await call.as_user(case.user, *case.groups)("GET", case.path)
-        schema, level = answer.headers.get(SCHEMA), answer.headers.get(LEVEL)
-        wanted = (await named(call, "flowschemas", case.schema))["metadata"]["uid"]
-        assert schema == wanted, case.id
-        assert level == (await named(call, "prioritylevelconfigurations", case.level))["metadata"]["uid"], case.id
-
-
-async def test_a_schema_of_somebodys_counts_by_its_precedence_and_only_with_a_level(call: Caller) -> None:
-    rule = {"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps"], "namespaces": ["default"]}
-    rules = [{"subjects": [{"kind": "User", "user": {"name": "u"}}], "resourceRules": [rule]}]
-    spec = {"priorityLevelConfiguration": {"name": "mine"}, "matchingPrecedence": 50, "rules": rules}
-    made = (await call("POST", f"{ROOT}/flowschemas", {"metadata": {"name": "mine"}, "spec": spec})).json
-    path = "/api/v1/namespaces/default/configmaps"
-    user = call.as_user("u")
-    assert (await user("GET", path)).headers.get(SCHEMA) != made["metadata"]["uid"]
-    level = {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}
-    await call("POST", f"{ROOT}/prioritylevelconfigurations", {"metadata": {"name": "mine"}, "spec": level})
-    for _ in range(500):
-        if (await user("GET", path)).headers.get(SCHEMA) == made["metadata"]["uid"]:
-            break
-        await asyncio.sleep(0.01)
-    assert (await user("GET", path)).headers.get(SCHEMA) == made["metadata"]["uid"]
-    assert (await user("GET", "/api/v1/namespaces/other/configmaps")).headers.get(SCHEMA) != made["metadata"]["uid"]
 
 
 async def test_mandatory_objects_come_back_at_once_and_suggested_ones_within_a_minute(tmp_path: Path) -> None:

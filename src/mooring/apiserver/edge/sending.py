@@ -34,11 +34,10 @@ def head_of(exchange: Exchange, response: Response, length: int) -> bytes:
     """Serialise `headers_of` for a body of a length."""
     if response.headers or response.warnings:
         return lines_of(headers_of(exchange, response))
-    return b"content-type: %b\r\naudit-id: %b\r\ncache-control: no-cache, private\r\ncontent-length: %d\r\n%b" % (
+    return b"content-type: %b\r\naudit-id: %b\r\ncache-control: no-cache, private\r\ncontent-length: %d\r\n" % (
         _encoded(response.content_type),
         exchange.request.request_id.encode(),
         length,
-        known_lines(exchange.classified),
     )
 
 
@@ -209,7 +208,6 @@ def headers_of(exchange: Exchange, response: Response) -> list[Header]:
     ]
     if isinstance(response.body, bytes):
         headers.append((b"content-length", str(len(response.body)).encode()))
-    headers += exchange.classified
     headers += ((name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items())
     headers += ((b"warning", warning_header(text).encode("utf-8")) for text in limited_warnings(response.warnings))
     return headers

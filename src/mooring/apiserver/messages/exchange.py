@@ -23,8 +23,6 @@ class Exchange(msgspec.Struct):
     """Who is asking really; the request's own user is whom they speak for."""
     address: str = ""
     """Where the request came from; empty within the process."""
-    classified: tuple[tuple[bytes, bytes], ...] = ()
-    """The headers that tell the client its FlowSchema and priority level."""
     created: tuple[str, str] = ("", "")
     """Name and uid of the object that was created, for the audit log."""
     code: int = 0

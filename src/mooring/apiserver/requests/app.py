@@ -77,7 +77,6 @@ from mooring.apiserver.registry.handler import Batch
 from mooring.apiserver.registry.store_errors import status_of
 from mooring.apiserver.registry.writes import Followed, Outcome
 from mooring.apiserver.requests.batch import WriteBatches
-from mooring.apiserver.requests.flow_control.classification import Classification
 from mooring.apiserver.requests.health import Health
 from mooring.apiserver.requests.metrics import ServerMetrics
 from mooring.apiserver.requests.skew import SkewWatch
@@ -128,7 +127,6 @@ class Application:
     policies: PolicyStep
     webhooks: WebhookStep
     api_services: ApiServices
-    classification: Classification
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
@@ -168,7 +166,7 @@ class Application:
             user = client.user or await self.authenticator.authenticate(request.path, request.headers)
             exchange.user = request.user = user
             request.user = impersonated(user, request.headers, self.authorizer) or user
-            response = self._held(exchange, await self._respond(exchange, receive, by_network=True))
+            response = self._held(exchange, await self._respond(exchange, receive))
         except Exception as error:
             response = self._failed(exchange, error)
         return exchange, response
@@ -310,10 +308,10 @@ class Application:
         request.request_id = given if given and _REQUEST_ID.fullmatch(given) else new_uid()
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
-    async def _respond(self, exchange: Exchange, receive: Receive | None, *, by_network: bool = False) -> Response:
+    async def _respond(self, exchange: Exchange, receive: Receive | None) -> Response:
         """Respond to a request whose user is known. A slot is taken only when the whole body is there."""
         request = exchange.request
-        await self._admit(exchange, by_network=by_network)
+        await self._admit(exchange)
         if receive is None or request.method not in _WITH_BODY or (request.upgrade and exchange.is_stream):
             return await self._respond_to_whole(exchange)
         with self.limiter.receive_body(request.user) as waiting:
@@ -339,7 +337,7 @@ class Application:
                 response.body = Stream(response.body, exchange, place.keep() if exchange.streaming else None)
             return response
 
-    async def _admit(self, exchange: Exchange, *, by_network: bool = False) -> None:
+    async def _admit(self, exchange: Exchange) -> None:
         """Find out what a request asks for; raises when its sender may not, or comes too often."""
         request = exchange.request
         self.skew.see_agent(request.user_agent)
@@ -350,8 +348,6 @@ class Application:
             raise errors.method_not_allowed(request.method.lower(), request.path)
         attributes = attributes_of(request, route)
         exchange.verb = attributes.verb
-        if by_network and not (proxied or exchange.is_stream):
-            exchange.classified = self.classification.headers(request.user, attributes)
         if users.MASTERS in request.user.groups and users.NODES not in request.user.groups:
             exchange.allowed_by = "RBAC"  # which allows them everything
             return

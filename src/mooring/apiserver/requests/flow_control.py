@@ -1,7 +1,7 @@
-"""Creates the FlowSchemas and priority levels that every cluster has, keeps them, and writes the status of all.
+"""Create the FlowSchemas and priority levels that every cluster has, restore them, and write the status of all.
 
-`FlowControl.run` is a task of ``server.py``. Mandatory objects come back at once when they are deleted, suggested ones
-within a minute. Both are kept as Kubernetes has them, the latter as long as their annotation says so.
+`FlowControl.run` is a task of ``server.py``. Deleted mandatory objects are created again at once, suggested
+ones within a minute. Nothing is limited by them: what limits requests is ``edge/limits.py``.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from mooring.api.flowcontrol_v1 import FlowSchema, FlowSchemaCondition, Priority
 from mooring.api.scheme import Scheme
 from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.objects import Follower
-from mooring.apiserver.requests.flow_control.classification import Classification
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.store.errors import StoreError
@@ -30,27 +29,20 @@ _DANGLING = "Dangling"
 
 
 class FlowControl:
-    """What a cluster says about priorities, kept in order."""
+    """Keeps the FlowSchemas and priority levels of a cluster as Kubernetes has them."""
 
-    def __init__(
-        self, store: Store, scheme: Scheme, calls: LoopbackClient, clock: Clock, classification: Classification
-    ) -> None:
+    def __init__(self, store: Store, scheme: Scheme, calls: LoopbackClient, clock: Clock) -> None:
         self._calls = calls
         self._clock = clock
-        self._classification = classification
         self._news = asyncio.Event()
         schema, level = scheme.kind(_API, "FlowSchema"), scheme.kind(_API, "PriorityLevelConfiguration")
         assert schema is not None, "the scheme always has FlowSchemas"  # noqa: S101 - api/kinds.py lists them
         assert level is not None, "the scheme always has priority levels"  # noqa: S101 - as above
-        self._schemas: Follower[FlowSchema] = Follower(store, scheme, schema, self._changed)
-        self._levels: Follower[PriorityLevelConfiguration] = Follower(store, scheme, level, self._changed)
-
-    def _changed(self) -> None:
-        self._classification.replace(self._schemas.objects.values(), self._levels.objects.values())
-        self._news.set()
+        self._schemas: Follower[FlowSchema] = Follower(store, scheme, schema, self._news.set)
+        self._levels: Follower[PriorityLevelConfiguration] = Follower(store, scheme, level, self._news.set)
 
     async def run(self) -> None:
-        """Keep order until the store is closed."""
+        """Create, restore and write statuses until the store is closed."""
         await asyncio.gather(self._schemas.run(), self._levels.run(), self._keep())
 
     async def _keep(self) -> None:
@@ -65,13 +57,13 @@ class FlowControl:
                 due = now + _AGAIN_SECONDS if now >= due else due
                 await self._write_statuses()
             except (errors.StatusError, StoreError) as error:
-                log.warning("Priorities of requests cannot be kept in order", extra={"fields": {"why": str(error)}})
+                log.warning("FlowSchemas and priority levels cannot be restored", extra={"fields": {"why": str(error)}})
                 await self._clock.sleep(_RETRY_SECONDS)
                 continue
             await self._wait(due - now)
 
     async def _wait(self, seconds: float) -> None:
-        """For news, or until it is time to look again."""
+        """Wait for a change of an object, or for so long."""
         news, clock = asyncio.create_task(self._news.wait()), asyncio.create_task(self._clock.sleep(seconds))
         try:
             await asyncio.wait([news, clock], return_when=asyncio.FIRST_COMPLETED)
@@ -88,7 +80,7 @@ class FlowControl:
         )
 
     async def _ensure_one(self, wanted: T, there: T | None) -> None:
-        """Create an object that is missing, or put right one that wants to be as it is suggested."""
+        """Create an object that is missing, or restore one whose annotation asks for that."""
         try:
             if there is None:
                 await self._calls.create(copy_of(wanted))
@@ -97,7 +89,7 @@ class FlowControl:
                 updated.spec = copy_of(wanted.spec)
                 await self._calls.update(updated)
         except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
-            pass  # another server is at it, and its work is looked at next
+            pass  # another server was faster, and its write is seen next
 
     async def _write_statuses(self) -> None:
         for schema in [*self._schemas.objects.values()]:
@@ -109,10 +101,10 @@ class FlowControl:
                 try:
                     await self._calls.update_status(updated)
                 except (errors.Conflict, errors.NotFound):
-                    continue  # what has become of it is looked at next
+                    continue  # its new state is seen next
 
     def _condition(self, schema: FlowSchema) -> FlowSchemaCondition | None:
-        """Whether the level of a schema is missing; None if the schema says so already."""
+        """Return whether the level of a schema is missing; None if the schema has this condition already."""
         level = schema.spec.priority_level_configuration.name
         if level in self._levels.objects:
             status, reason, what = "False", "Found", "and it exists"
