@@ -110,6 +110,33 @@ EXPLAINED: tuple[Explained, ...] = (
         "choice: the API server recounts quotas itself; Kubernetes leaves it to a controller, which does not run here",
     ),
     Explained(
+        "DeviceTaintRule|ResourceSlice",
+        r"managedFields.*f:timeAdded: \{\}, ours null$",
+        "choice: a time that the server sets has no manager, as for taints of nodes",
+    ),
+    Explained(
+        "^Namespace ",
+        r"^at metadata\.managedFields",
+        "upstream defect: managed fields name spec.finalizers as the client sent them, though an update of a Namespace "
+        "does not change them",
+    ),
+    Explained(
+        "^FlowSchema ",
+        r"f:status\.f:conditions|ours N \(Operation cannot be fulfilled",
+        "choice: the server updates the condition Dangling when it sees a FlowSchema; Kubernetes applies it, at "
+        "another moment",
+    ),
+    Explained(
+        "^ValidatingAdmissionPolicyBinding ",
+        r"managedFields.*f:validationActions\.\.: \{\}, ours null$",
+        "choice: an empty list in a required field stays a list, so that its first item does not create it",
+    ),
+    Explained(
+        "",
+        r"managedFields.*(f:requests: \{\}, ours null|f:(endpoints|selector): null, ours \{\})$",
+        "choice: null and an empty list are the same value; Kubernetes records a new manager for an explicit one",
+    ),
+    Explained(
         "scheduling",
         r"^Node Action\.UPDATE_NODE_LABEL does not retry a pod that \[.*InterPodAffinity.*and now fits",
         "upstream defect: a pod that the anti-affinity of an existing pod rejected is not retried when a node loses "

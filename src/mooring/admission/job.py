@@ -40,7 +40,7 @@ class JobStrategy(TemplateStrategy[Job]):
             spec.parallelism = 1
         if spec.backoff_limit is None:
             spec.backoff_limit = 6 if spec.backoff_limit_per_index is None else _MAX_INT32
-        obj.metadata.labels = obj.metadata.labels or dict(spec.template.metadata.labels)
+        obj.metadata.labels = obj.metadata.labels or spec.template.metadata.labels
         spec.completion_mode = spec.completion_mode or "NonIndexed"
         spec.suspend = bool(spec.suspend)
         spec.manual_selector = bool(spec.manual_selector)
@@ -54,10 +54,10 @@ class JobStrategy(TemplateStrategy[Job]):
     def prepare_for_create(self, obj: Job, request: Request) -> None:
         super().prepare_for_create(obj, request)
         template = obj.spec.template.metadata
-        has_template_labels = bool(template.labels) and obj.metadata.labels == template.labels
+        is_defaulted = obj.metadata.labels is template.labels  # as in Kubernetes, it gets the generated labels too
         if not obj.spec.manual_selector:
             _generate_selector(obj)
-        if has_template_labels:
+        if is_defaulted:
             obj.metadata.labels = dict(template.labels)
 
     def renamed(self, obj: Job, taken: str) -> None:

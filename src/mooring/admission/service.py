@@ -68,10 +68,10 @@ class ServiceStrategy(RuleStrategy[Service]):
             spec.internal_traffic_policy = "Cluster"
         if spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is None:
             spec.allocate_load_balancer_node_ports = True
-        if spec.cluster_ip and not spec.cluster_ips:
-            spec.cluster_ips = [spec.cluster_ip]
 
     def prepare_for_create(self, obj: Service, request: Request) -> None:
+        if obj.spec.cluster_ip and not obj.spec.cluster_ips:
+            obj.spec.cluster_ips = [obj.spec.cluster_ip]
         super().prepare_for_create(obj, request)
         service_families.choose(obj, None, request.options.service_families)
 

@@ -14,9 +14,11 @@ from msgspec.structs import replace
 from mooring.api import codec, errors, times
 from mooring.api.admissionregistration_v1 import DELETE
 from mooring.api.apiextensions_v1 import CustomResourceDefinition
+from mooring.api.batch_v1 import Job
 from mooring.api.core_v1 import Namespace, Pod
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import DeleteOptions, ListMeta, Resource, Status, StatusDetails
+from mooring.api.response_limits import add_warning
 from mooring.api.states import has_ended
 from mooring.apiserver.messages.http import Accepted, Request, Response
 from mooring.apiserver.registry.context import Call, HandlerContext
@@ -58,6 +60,10 @@ _SHOWN_WHEN_DELETED = frozenset(
 
 _ORPHANS_BY_DEFAULT = frozenset({("", "ReplicationController"), ("batch", "Job")})
 """Kinds that are older than garbage collection: their dependents stay unless the client says otherwise."""
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 
 
 class Deletion(msgspec.Struct, eq=False):
@@ -112,6 +118,8 @@ class Deletion(msgspec.Struct, eq=False):
         obj = stored.decode(kv.value, kv.mod_revision)
         context.guard(call.request.user, None, obj, call.subresource)
         _check_preconditions(call, obj, options)
+        if isinstance(obj, Job) and options.propagation_policy is None and options.orphan_dependents is None:
+            add_warning(call.warnings, _PODS_STAY)
         if not self.is_admitted and not _is_pending(obj, options):
             await deleting.admit(call, obj, options)
         before = replace(obj, metadata=replace(obj.metadata))
@@ -125,11 +133,12 @@ class Deletion(msgspec.Struct, eq=False):
         charge = context.accounting.change(stored.hub, None, before, "") if isinstance(write, Delete) else None
         if self.template is not None and charge is None and not call.warnings and not _names_version(options):
             self.template.keep(kv, value, None, is_gone=isinstance(write, Delete))
-        if not isinstance(write, Delete) or options.dry_run:
-            is_gone = isinstance(write, Delete)
-            return self.drafted(kv, None if options.dry_run else write, obj.metadata.uid, is_gone=is_gone, last=value)
-        shows_mark = isinstance(obj, Pod) and not call.request.omit_body
+        is_gone = isinstance(write, Delete)
+        shows_mark = is_gone and isinstance(obj, Pod) and not call.request.omit_body
         last = await stored.encoded(obj) if shows_mark else b""
+        if not isinstance(write, Delete) or options.dry_run:
+            write = None if options.dry_run else write
+            return self.drafted(kv, write, obj.metadata.uid, is_gone=is_gone, last=last or value)
         draft = self.drafted(kv, write, obj.metadata.uid, is_gone=True, last=last)
         return replace(draft, charge=charge, settle=partial(deleting.released, obj))
 

@@ -5,6 +5,7 @@ to the fields of structs, the keys of maps, the items of keyed lists and the val
 field however large it is.
 """
 
+import json
 from typing import Any
 
 import msgspec
@@ -37,7 +38,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class MissingKeyError(ValueError):
-    """An item of a keyed list lacks one of its keys."""
+    """An item of a keyed list has none of its keys."""
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], node: Node) -> Comparison:
@@ -121,21 +122,19 @@ def _by_element(items: list[Any], node: Node) -> dict[str, list[Any]]:
     return found
 
 
-def element_of(each: Any, node: Node, *, strict: bool = False) -> str:
-    """The path element of an item of a keyed list or of a set. With `strict`, a missing key is an error."""
+def element_of(each: Any, node: Node) -> str:
+    """Return the path element of an item of a keyed list or of a set. Raise MissingKeyError."""
     names = node.keys
     if not names:
         return field_set.value(each)
     found = each if isinstance(each, dict) else {}
-    keys = []
-    for name in names:
-        key = found.get(name)
-        if key is None:
-            key = _KEY_DEFAULTS.get(name)
-        if key is None and strict:
-            raise MissingKeyError(f'an item of a list with keys omits the key field "{name}"')
-        keys.append(key)
-    return field_set.item(names, tuple(keys))
+    keys = tuple(_KEY_DEFAULTS.get(name) if (key := found.get(name)) is None else key for name in names)
+    if None in keys:  # seldom
+        names = tuple(name for name, key in zip(names, keys, strict=True) if key is not None)
+        keys = tuple(key for key in keys if key is not None)
+    if not keys:
+        raise MissingKeyError(f"an item of a list with keys omits all key fields {json.dumps(node.keys)}")
+    return field_set.item(names, keys)
 
 
 def whole(value: Any, node: Node | None) -> Fields:
@@ -145,9 +144,8 @@ def whole(value: Any, node: Node | None) -> Fields:
     result: Fields = {SELF: {}}
     if isinstance(value, dict):
         for name, child in value.items():
-            if child is not None:
-                below = node.child(name) if child.__class__ in _HOLDERS else None  # spare a call for every leaf
-                result[f"f:{name}"] = whole(child, below) if below else {}
+            below = node.child(name) if child.__class__ in _HOLDERS else None  # spare a call for every leaf
+            result[f"f:{name}"] = whole(child, below) if below else {}
     else:
         for each in value:
             result[element_of(each, node)] = whole(each, node.item)
@@ -166,5 +164,5 @@ def named(value: Any, node: Node | None) -> Fields:
         return result
     for each in value:
         found = named(each, node.item)
-        result[element_of(each, node, strict=True)] = {SELF: {}, **found} if found else {}
+        result[element_of(each, node)] = {SELF: {}, **found} if found else {}
     return result

@@ -66,8 +66,14 @@ class FieldManagers:
         self._empty: BoundedCache[Kind, Tree] = BoundedCache(_REMEMBERED)
 
     def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
-        """Let the creator own what the object has (still without what admission adds)."""
-        fields = self._fields_of_new(kind, self._scheme.convert(obj, kind))
+        """Record that the creator owns the object's fields (still without those that admission adds).
+
+        As in Kubernetes, no manager owns an object in which an item of a keyed list has no keys.
+        """
+        try:
+            fields = self._fields_of_new(kind, self._scheme.convert(obj, kind))
+        except MissingKeyError:
+            fields = {}
         mine = _entry(manager, UPDATE, kind, fields)
         if not obj.metadata.managed_fields:
             obj.metadata.managed_fields = [mine] if fields else []
@@ -84,11 +90,20 @@ class FieldManagers:
         return True
 
     def update(self, kind: Kind, old: Resource, new: Resource, manager: Manager) -> None:
-        """Let whoever changed fields own them, and nobody else."""
+        """Record that the manager owns the fields that it changed, and no other manager does.
+
+        As in Kubernetes, an object that no manager owns stays so, and owners stay as they are where an item of a keyed
+        list lacks a key.
+        """
         given = new.metadata.managed_fields or old.metadata.managed_fields
         new.metadata.managed_fields = list(given)
+        if not given:
+            return
         trees = _Trees(self, kind, old, new, manager.subresource)
-        change = trees.comparison(kind)
+        try:
+            change = trees.comparison(kind)
+        except MissingKeyError:
+            return
         if not (change.changed or change.removed):
             return
         mine = _entry(manager, UPDATE, kind, {})
@@ -200,7 +215,13 @@ class Applier:
         return obj
 
     def change(self, old: Resource) -> Resource:
-        """The old object with the configuration applied; raises Conflict."""
+        """Return the old object with the configuration applied. Raise Conflict or BadRequest."""
+        try:
+            return self._change(old)
+        except MissingKeyError as error:
+            raise errors.bad_request(f"failed to create typed live object: {error}") from None
+
+    def _change(self, old: Resource) -> Resource:
         kind, mine = self._kind, self._entry()
         entries = list(old.metadata.managed_fields)
         if not entries and _fields(first := self._before_first_apply(old)):
