@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import field
 
-from mooring.api.base import Int32, Int64, Object, always, list_map, required
+from mooring.api.base import Int32, Int64, Object, StateCondition, always, list_map, required
 from mooring.api.meta_v1 import Resource
 
 Number = int | float
@@ -291,19 +291,11 @@ class CustomResourceDefinitionSpec(Object):
     """Not supported any more; x-kubernetes-preserve-unknown-fields in the schema takes its place."""
 
 
-class CustomResourceDefinitionCondition(Object):
-    """One aspect of a definition's state."""
+class CustomResourceDefinitionCondition(StateCondition):
+    """One aspect of a definition's state: NamesAccepted, Established, NonStructuralSchema or Terminating."""
 
-    type: str = required(str)
-    """NamesAccepted, Established, NonStructuralSchema or Terminating."""
-    status: str = required(str)
-    """True, False or Unknown."""
     last_transition_time: str | None = None
     """When the status last changed."""
-    reason: str = ""
-    """The reason for the last transition, in CamelCase."""
-    message: str = ""
-    """A sentence for people."""
     observed_generation: Int64 = 0
     """The generation for which the condition was set."""
 

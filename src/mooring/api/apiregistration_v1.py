@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from mooring.api.base import Int32, Object, always, list_map, required
+from mooring.api.base import Int32, Object, StateCondition, always, list_map, required
 from mooring.api.meta_v1 import Resource
 
 AVAILABLE = "Available"
@@ -40,19 +40,11 @@ class APIServiceSpec(Object):
     """Which version of the group clients prefer: the highest number first."""
 
 
-class APIServiceCondition(Object):
-    """One aspect of the state of an APIService."""
+class APIServiceCondition(StateCondition):
+    """One aspect of an APIService's state; Available is the only one."""
 
-    type: str = required(str)
-    """Available."""
-    status: str = required(str)
-    """True, False or Unknown."""
     last_transition_time: str | None = None
     """When the status last changed."""
-    reason: str = ""
-    """The reason for the last transition, in CamelCase."""
-    message: str = ""
-    """A sentence for people."""
 
 
 class APIServiceStatus(Object):

@@ -5,9 +5,29 @@ The workload controllers act on these; their pods come from `core_v1.PodTemplate
 
 from typing import Annotated, Any
 
-from mooring.api.base import Int32, Int64, IntOrString, Merge, Object, always, atomic, list_map, required
+from mooring.api.base import (
+    Int32,
+    Int64,
+    IntOrString,
+    Merge,
+    Object,
+    StateCondition,
+    always,
+    atomic,
+    list_map,
+    required,
+)
 from mooring.api.core_v1 import PersistentVolumeClaim, PodTemplateSpec
 from mooring.api.meta_v1 import LabelSelector, Resource
+
+
+class _WorkloadCondition(StateCondition):
+    """One aspect of a workload's state."""
+
+    type: str = always(str)
+    """What the condition is about."""
+    status: str = always(str)
+    """True, False or Unknown."""
 
 
 class RollingUpdateDeployment(Object):
@@ -51,21 +71,11 @@ class DeploymentSpec(Object):
     """After how many seconds without progress the Deployment counts as failed; 600 when not given."""
 
 
-class DeploymentCondition(Object):
-    """One thing that is known about a Deployment."""
+class DeploymentCondition(_WorkloadCondition):
+    """One aspect of a Deployment's state: Available, Progressing or ReplicaFailure."""
 
-    type: str = always(str)
-    """Available, Progressing or ReplicaFailure."""
-    status: str = always(str)
-    """True, False or Unknown."""
     last_update_time: str | None = always(lambda: None)
     """When the condition was last looked at."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the condition's last transition, in CamelCase."""
-    message: str = ""
-    """The same for people."""
 
 
 class DeploymentStatus(Object):
@@ -113,19 +123,8 @@ class ReplicaSetSpec(Object):
     """The pods that are made."""
 
 
-class ReplicaSetCondition(Object):
-    """One thing that is known about a ReplicaSet."""
-
-    type: str = always(str)
-    """ReplicaFailure is the only one."""
-    status: str = always(str)
-    """True, False or Unknown."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the condition's last transition, in CamelCase."""
-    message: str = ""
-    """The same for people."""
+class ReplicaSetCondition(_WorkloadCondition):
+    """One aspect of a ReplicaSet's state; ReplicaFailure is the only one."""
 
 
 class ReplicaSetStatus(Object):
@@ -217,19 +216,8 @@ class StatefulSetSpec(Object):
     """How the pods are numbered; from 0 when not given."""
 
 
-class StatefulSetCondition(Object):
-    """One thing that is known about a StatefulSet."""
-
-    type: str = always(str)
-    """The name of the condition."""
-    status: str = always(str)
-    """True, False or Unknown."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the condition's last transition, in CamelCase."""
-    message: str = ""
-    """The same for people."""
+class StatefulSetCondition(_WorkloadCondition):
+    """One aspect of a StatefulSet's state."""
 
 
 class StatefulSetStatus(Object):
@@ -299,19 +287,8 @@ class DaemonSetSpec(Object):
     """How many old ControllerRevisions are kept for a rollback; 10 when not given."""
 
 
-class DaemonSetCondition(Object):
-    """One thing that is known about a DaemonSet."""
-
-    type: str = always(str)
-    """The name of the condition."""
-    status: str = always(str)
-    """True, False or Unknown."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the condition's last transition, in CamelCase."""
-    message: str = ""
-    """The same for people."""
+class DaemonSetCondition(_WorkloadCondition):
+    """One aspect of a DaemonSet's state."""
 
 
 class DaemonSetStatus(Object):

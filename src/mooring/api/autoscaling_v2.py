@@ -5,7 +5,7 @@
 
 from typing import Annotated
 
-from mooring.api.base import Int32, Int64, Object, always, list_map, required
+from mooring.api.base import Int32, Int64, Object, StateCondition, always, list_map, required
 from mooring.api.meta_v1 import LabelSelector, Resource
 from mooring.api.quantity import Quantity
 
@@ -234,19 +234,9 @@ class MetricStatus(Object):
     """A metric of something outside."""
 
 
-class HorizontalPodAutoscalerCondition(Object):
-    """One aspect of an autoscaler's state."""
+class HorizontalPodAutoscalerCondition(StateCondition):
+    """One aspect of an autoscaler's state: AbleToScale, ScalingActive, ScalingLimited or ScaledToZero."""
 
-    type: str = required(str)
-    """AbleToScale, ScalingActive, ScalingLimited or ScaledToZero."""
-    status: str = required(str)
-    """True, False or Unknown."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the last transition, in CamelCase."""
-    message: str = ""
-    """A sentence for people."""
     observed_generation: Int64 | None = None
     """The generation for which it was set."""
 

@@ -77,6 +77,21 @@ def is_required(field: msgspec.structs.FieldInfo) -> bool:
     return isinstance(field.default_factory, _Required)
 
 
+class StateCondition(Object):
+    """One aspect of an object's state. Base of the conditions that kinds define themselves."""
+
+    type: str = required(str)
+    """What the condition is about."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_transition_time: str | None = always(lambda: None)
+    """When the status last changed."""
+    reason: str = ""
+    """The reason for the condition's last transition, in CamelCase."""
+    message: str = ""
+    """A sentence for people."""
+
+
 def list_map(
     *keys: str, patch_key: str | None = None, strategies: tuple[Literal["merge", "retainKeys"], ...] = ("merge",)
 ) -> Merge:

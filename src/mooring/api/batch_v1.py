@@ -5,7 +5,7 @@ The parts named `WorkloadPodGroup…` belong to a Job's gang scheduling. Read ne
 
 from typing import Annotated, Any
 
-from mooring.api.base import Int32, Int64, Object, always, list_map, list_set, patched_by, required
+from mooring.api.base import Int32, Int64, Object, StateCondition, always, list_map, list_set, patched_by, required
 from mooring.api.core_v1 import ObjectReference, PodTemplateSpec
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta, Resource
 
@@ -166,21 +166,11 @@ class JobSpec(Object):
     """How the pods are scheduled as a group."""
 
 
-class JobCondition(Object):
-    """One thing that is known about a Job."""
+class JobCondition(StateCondition):
+    """One aspect of a Job's state: Complete, Failed, Suspended, FailureTarget or SuccessCriteriaMet."""
 
-    type: str = required(str)
-    """Complete, Failed, Suspended, FailureTarget or SuccessCriteriaMet."""
-    status: str = required(str)
-    """True, False or Unknown."""
     last_probe_time: str | None = always(lambda: None)
     """When the condition was last looked at."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the condition's last transition, in CamelCase."""
-    message: str = ""
-    """The same for people."""
 
 
 class UncountedTerminatedPods(Object):

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from mooring.api.base import Int32, Object, always, list_map, list_set, required
+from mooring.api.base import Int32, Object, StateCondition, always, list_map, list_set, required
 from mooring.api.meta_v1 import Resource
 
 
@@ -104,19 +104,11 @@ class FlowSchemaSpec(Object):
     """The requests; one of the rules must suit."""
 
 
-class FlowSchemaCondition(Object):
-    """One aspect of a FlowSchema's state."""
+class FlowSchemaCondition(StateCondition):
+    """One aspect of a FlowSchema's state, such as Dangling."""
 
-    type: str = required(str)
-    """What the condition is about, such as Dangling."""
     status: str = ""
     """True, False or Unknown."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the last transition, in CamelCase."""
-    message: str = ""
-    """A sentence for people."""
 
 
 class FlowSchemaStatus(Object):

@@ -137,11 +137,9 @@ class DeviceTaint(Object):
     """When the taint was added; the server sets it."""
 
 
-class Device(Object):
-    """One device of a pool."""
+class DeviceProperties(Object):
+    """The properties of a device."""
 
-    name: str = required(str)
-    """The name, unique in the pool of the driver."""
     attributes: dict[str, DeviceAttribute] = {}
     """What the device is like, by qualified name."""
     capacity: dict[str, DeviceCapacity] = {}
@@ -168,6 +166,13 @@ class Device(Object):
     """What the device means for the resources of the node, such as cpu and memory."""
 
 
+class Device(DeviceProperties):
+    """One device of a pool."""
+
+    name: str = required(str)
+    """The name, unique in the pool of the driver."""
+
+
 class ResourcePool(Object):
     """The pool that a slice belongs to."""
 
@@ -179,8 +184,8 @@ class ResourcePool(Object):
     """How many slices the pool has in this generation."""
 
 
-class ResourceSliceSpec(Object):
-    """What a driver publishes in one slice."""
+class SliceProperties(Object):
+    """What a slice says about its driver, its pool and the nodes that have its devices."""
 
     driver: str = required(str)
     """The name of the driver."""
@@ -192,8 +197,6 @@ class ResourceSliceSpec(Object):
     """The nodes that have the devices; exactly one term."""
     all_nodes: bool | None = None
     """Whether all nodes have the devices."""
-    devices: list[Device] = []
-    """The devices; at most 128, or 64 where they use taints or counters."""
     per_device_node_selection: bool | None = None
     """Whether each device says itself which nodes have it."""
     shared_counters: list[CounterSet] = []
@@ -202,6 +205,13 @@ class ResourceSliceSpec(Object):
     """The attribute whose value says what sort of partition a device is."""
     skip_node_operations: Annotated[list[str], list_set(patch_merge=False)] = []
     """Calls to the driver on the node that are not needed for these devices."""
+
+
+class ResourceSliceSpec(SliceProperties):
+    """What a driver publishes in one slice."""
+
+    devices: list[Device] = []
+    """The devices; at most 128, or 64 where they use taints or counters."""
 
 
 class ResourceSlice(Resource):
@@ -256,8 +266,8 @@ class DeviceDerivedAttribute(Object):
     """A CEL expression over `device` that gives the value."""
 
 
-class ExactDeviceRequest(Object):
-    """Asks for devices of one class."""
+class RequestedDevices(Object):
+    """The devices that a request or sub-request asks for."""
 
     device_class_name: str = required(str)
     """The DeviceClass."""
@@ -267,8 +277,6 @@ class ExactDeviceRequest(Object):
     """ExactCount for a number of devices, All for every device that matches."""
     count: Int64 = 0
     """How many devices; 1 when not given. Only with ExactCount."""
-    admin_access: bool | None = None
-    """Whether access is for administration, also to devices in use."""
     tolerations: list[DeviceToleration] = []
     """The taints that do not matter."""
     capacity: CapacityRequirements | None = None
@@ -277,25 +285,18 @@ class ExactDeviceRequest(Object):
     """Computed attributes, for use in constraints."""
 
 
-class DeviceSubRequest(Object):
+class ExactDeviceRequest(RequestedDevices):
+    """Asks for devices of one class."""
+
+    admin_access: bool | None = None
+    """Whether access is for administration, also to devices in use."""
+
+
+class DeviceSubRequest(RequestedDevices):
     """One of several ways to fulfil a request."""
 
     name: str = required(str)
     """The name of this way, by which constraints and configuration refer to it."""
-    device_class_name: str = required(str)
-    """The DeviceClass."""
-    selectors: list[DeviceSelector] = []
-    """What the devices must be like besides; all must hold."""
-    allocation_mode: str = ""
-    """ExactCount for a number of devices, All for every device that matches."""
-    count: Int64 = 0
-    """How many devices; 1 when not given. Only with ExactCount."""
-    tolerations: list[DeviceToleration] = []
-    """The taints that do not matter."""
-    capacity: CapacityRequirements | None = None
-    """How much of each device is needed."""
-    derived_attributes: Annotated[list[DeviceDerivedAttribute], list_map("name", patch_key="")] = []
-    """Computed attributes, for use in constraints."""
 
 
 class DeviceRequest(Object):

@@ -31,6 +31,8 @@ OURS_ALONE = {
     "meta_v1.VersionInfo.binaryMinor",  # KEP-4330
 }
 
+BASES = {"DeviceProperties", "RequestedDevices", "SliceProperties"}
+"""What the versions of resource.k8s.io share."""
 WITHOUT_MODEL = {  # bases, Table, what is no kind and the kinds of our own
     "advisor_v1.Audit",
     "core_v1.RangeAllocation",
@@ -66,6 +68,7 @@ def classes_of(name: str, module: types.ModuleType) -> dict[str, type[Object]]:
         and issubclass(value, Object)
         and value.__module__.startswith(f"mooring.api.{group}_")
         and not key.startswith("_")
+        and key not in BASES
     }
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from mooring.api.base import Merge, Object, always, atomic, list_map, required
+from mooring.api.base import Merge, Object, StateCondition, always, atomic, list_map, required
 from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity
 
@@ -14,19 +14,8 @@ class NamespaceSpec(Object):
     """Names that must all be removed before the namespace disappears."""
 
 
-class NamespaceCondition(Object):
-    """One aspect of a namespace's state."""
-
-    type: str = required(str)
-    """What the condition is about, such as NamespaceContentRemaining."""
-    status: str = required(str)
-    """True, False or Unknown."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the last transition, in CamelCase."""
-    message: str = ""
-    """A sentence for people."""
+class NamespaceCondition(StateCondition):
+    """One aspect of a namespace's state, such as NamespaceContentRemaining."""
 
 
 class NamespaceStatus(Object):

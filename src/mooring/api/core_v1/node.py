@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import field
 
-from mooring.api.base import Int32, Int64, Object, always, list_map, list_set, required
+from mooring.api.base import Int32, Int64, Object, StateCondition, always, list_map, list_set, required
 from mooring.api.core_v1.placement import Taint
 from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity
@@ -60,21 +60,11 @@ class NodeSpec(Object):
     """When pods of the node may be displaced."""
 
 
-class NodeCondition(Object):
-    """One aspect of a node's state."""
+class NodeCondition(StateCondition):
+    """One aspect of a node's state, such as Ready."""
 
-    type: str = required(str)
-    """What the condition is about, such as Ready."""
-    status: str = required(str)
-    """True, False or Unknown."""
     last_heartbeat_time: str | None = always(lambda: None)
     """When the node last reported it."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the last transition, in CamelCase."""
-    message: str = ""
-    """A sentence for people."""
 
 
 class NodeAddress(Object):

@@ -4,29 +4,19 @@ from typing import Annotated
 
 from msgspec import field
 
-from mooring.api.base import Int32, Int64, Object, always, list_map, list_set, patched_by, required
+from mooring.api.base import Int32, Int64, Object, StateCondition, always, list_map, list_set, patched_by, required
 from mooring.api.core_v1.container import ResourceRequirements
 from mooring.api.core_v1.volume import VolumeHealthCondition
 from mooring.api.quantity import Quantity
 
 
-class PodCondition(Object):
-    """One aspect of a pod's state."""
+class PodCondition(StateCondition):
+    """One aspect of a pod's state, such as PodScheduled or Ready."""
 
-    type: str = required(str)
-    """What the condition is about, such as PodScheduled or Ready."""
     observed_generation: Int64 = 0
     """The generation of the pod for which the condition was set."""
-    status: str = required(str)
-    """True, False or Unknown."""
     last_probe_time: str | None = always(lambda: None)
     """When the condition was last looked at."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the last transition, in CamelCase."""
-    message: str = ""
-    """A sentence for people."""
 
 
 class ContainerStateWaiting(Object):

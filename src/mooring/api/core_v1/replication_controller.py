@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from mooring.api.base import Int32, Int64, Object, always, atomic, list_map, required
+from mooring.api.base import Int32, Int64, Object, StateCondition, always, atomic, list_map, required
 from mooring.api.core_v1.pod import PodTemplateSpec
 from mooring.api.meta_v1 import Resource
 
@@ -20,19 +20,8 @@ class ReplicationControllerSpec(Object):
     """From which pods are made."""
 
 
-class ReplicationControllerCondition(Object):
-    """One aspect of a ReplicationController's state."""
-
-    type: str = required(str)
-    """What the condition is about, such as ReplicaFailure."""
-    status: str = required(str)
-    """True, False or Unknown."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the last transition, in CamelCase."""
-    message: str = ""
-    """A sentence for people."""
+class ReplicationControllerCondition(StateCondition):
+    """One aspect of a ReplicationController's state, such as ReplicaFailure."""
 
 
 class ReplicationControllerStatus(Object):

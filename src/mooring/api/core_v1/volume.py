@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import field
 
-from mooring.api.base import Object, always, granular, list_map, required
+from mooring.api.base import Object, StateCondition, always, granular, list_map, required
 from mooring.api.core_v1.placement import NodeSelector
 from mooring.api.core_v1.references import ObjectReference, TypedLocalObjectReference, TypedObjectReference
 from mooring.api.core_v1.volume_source import (
@@ -163,21 +163,11 @@ class PersistentVolumeClaimSpec(Object):
     """The VolumeAttributesClass that the volume should have."""
 
 
-class PersistentVolumeClaimCondition(Object):
-    """One aspect of a claim's state."""
+class PersistentVolumeClaimCondition(StateCondition):
+    """One aspect of a claim's state, such as Resizing."""
 
-    type: str = required(str)
-    """What the condition is about, such as Resizing."""
-    status: str = required(str)
-    """True, False or Unknown."""
     last_probe_time: str | None = always(lambda: None)
     """When the condition was last looked at."""
-    last_transition_time: str | None = always(lambda: None)
-    """When the status last changed."""
-    reason: str = ""
-    """The reason for the last transition, in CamelCase."""
-    message: str = ""
-    """A sentence for people."""
 
 
 class ModifyVolumeStatus(Object):

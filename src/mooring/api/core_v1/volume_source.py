@@ -94,21 +94,15 @@ class AzureFileVolumeSource(Object):
     """Whether it is mounted read-only."""
 
 
-class AzureFilePersistentVolumeSource(Object):
+class AzureFilePersistentVolumeSource(AzureFileVolumeSource):
     """A file share of Azure. Deprecated: CSI serves it."""
 
-    secret_name: str = required(str)
-    """The Secret with the account's name and key."""
-    share_name: str = required(str)
-    """The name of the share."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
     secret_namespace: str | None = None
     """The namespace of the Secret; the pod's when absent."""
 
 
-class ISCSIVolumeSource(Object):
-    """An iSCSI disk."""
+class _ISCSIVolume(Object):
+    """An iSCSI disk, without its Secret."""
 
     target_portal: str = required(str)
     """The address of the portal."""
@@ -128,37 +122,22 @@ class ISCSIVolumeSource(Object):
     """Whether discovery authenticates by CHAP."""
     chap_auth_session: bool = False
     """Whether the session authenticates by CHAP."""
+    initiator_name: str | None = None
+    """The name of the initiator."""
+
+
+class ISCSIVolumeSource(_ISCSIVolume):
+    """An iSCSI disk."""
+
     secret_ref: LocalObjectReference | None = None
     """The Secret for CHAP."""
-    initiator_name: str | None = None
-    """The name of the initiator."""
 
 
-class ISCSIPersistentVolumeSource(Object):
+class ISCSIPersistentVolumeSource(_ISCSIVolume):
     """An iSCSI disk."""
 
-    target_portal: str = required(str)
-    """The address of the portal."""
-    iqn: str = required(str)
-    """The qualified name of the target."""
-    lun: Int32 = required(int)
-    """The number of the logical unit."""
-    iscsi_interface: str = ""
-    """The interface that is used; default when absent."""
-    fs_type: str = ""
-    """The file system of the disk."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
-    portals: list[str] = []
-    """Addresses of further portals."""
-    chap_auth_discovery: bool = False
-    """Whether discovery authenticates by CHAP."""
-    chap_auth_session: bool = False
-    """Whether the session authenticates by CHAP."""
     secret_ref: SecretReference | None = None
     """The Secret for CHAP."""
-    initiator_name: str | None = None
-    """The name of the initiator."""
 
 
 class GlusterfsVolumeSource(Object):
@@ -172,21 +151,15 @@ class GlusterfsVolumeSource(Object):
     """Whether it is mounted read-only."""
 
 
-class GlusterfsPersistentVolumeSource(Object):
+class GlusterfsPersistentVolumeSource(GlusterfsVolumeSource):
     """A Glusterfs volume. Deprecated."""
 
-    endpoints: str = required(str)
-    """The Endpoints object that lists the servers."""
-    path: str = required(str)
-    """The name of the volume."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
     endpoints_namespace: str | None = None
     """The namespace of the Endpoints object; the claim's when absent."""
 
 
-class RBDVolumeSource(Object):
-    """A block device of Ceph. Deprecated."""
+class _RBDVolume(Object):
+    """A block device of Ceph, without its Secret."""
 
     monitors: list[str] = required(list)
     """The addresses of the monitors."""
@@ -200,35 +173,26 @@ class RBDVolumeSource(Object):
     """The Ceph user; admin when absent."""
     keyring: str = ""
     """The path of the user's key ring."""
-    secret_ref: LocalObjectReference | None = None
-    """The Secret with the user's key; it wins over the key ring."""
     read_only: bool = False
     """Whether it is mounted read-only."""
 
 
-class RBDPersistentVolumeSource(Object):
+class RBDVolumeSource(_RBDVolume):
     """A block device of Ceph. Deprecated."""
 
-    monitors: list[str] = required(list)
-    """The addresses of the monitors."""
-    image: str = required(str)
-    """The name of the image."""
-    fs_type: str = ""
-    """The file system of the device."""
-    pool: str = ""
-    """The pool of the image; rbd when absent."""
-    user: str = ""
-    """The Ceph user; admin when absent."""
-    keyring: str = ""
-    """The path of the user's key ring."""
+    secret_ref: LocalObjectReference | None = None
+    """The Secret with the user's key; it wins over the key ring."""
+
+
+class RBDPersistentVolumeSource(_RBDVolume):
+    """A block device of Ceph. Deprecated."""
+
     secret_ref: SecretReference | None = None
     """The Secret with the user's key; it wins over the key ring."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
-class CephFSVolumeSource(Object):
-    """A file system of Ceph. Deprecated."""
+class _CephFSVolume(Object):
+    """A file system of Ceph, without its Secret."""
 
     monitors: list[str] = required(list)
     """The addresses of the monitors."""
@@ -238,61 +202,53 @@ class CephFSVolumeSource(Object):
     """The Ceph user; admin when absent."""
     secret_file: str = ""
     """The path of the user's key ring."""
-    secret_ref: LocalObjectReference | None = None
-    """The Secret with the user's key; it wins over the key ring."""
     read_only: bool = False
     """Whether it is mounted read-only."""
 
 
-class CephFSPersistentVolumeSource(Object):
+class CephFSVolumeSource(_CephFSVolume):
     """A file system of Ceph. Deprecated."""
 
-    monitors: list[str] = required(list)
-    """The addresses of the monitors."""
-    path: str = ""
-    """The directory to mount; / when absent."""
-    user: str = ""
-    """The Ceph user; admin when absent."""
-    secret_file: str = ""
-    """The path of the user's key ring."""
+    secret_ref: LocalObjectReference | None = None
+    """The Secret with the user's key; it wins over the key ring."""
+
+
+class CephFSPersistentVolumeSource(_CephFSVolume):
+    """A file system of Ceph. Deprecated."""
+
     secret_ref: SecretReference | None = None
     """The Secret with the user's key; it wins over the key ring."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
-class FlexVolumeSource(Object):
-    """A volume of an executable driver. Deprecated: use CSI."""
+class _FlexVolume(Object):
+    """A volume of an executable driver, without its Secret."""
 
     driver: str = required(str)
     """The name of the driver."""
     fs_type: str = ""
     """The file system of the volume."""
+    read_only: bool = False
+    """Whether it is mounted read-only."""
+    options: dict[str, str] = {}
+    """Further options of the driver."""
+
+
+class FlexVolumeSource(_FlexVolume):
+    """A volume of an executable driver. Deprecated: use CSI."""
+
     secret_ref: LocalObjectReference | None = None
     """The Secret that the driver gets."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
-    options: dict[str, str] = {}
-    """Further options of the driver."""
 
 
-class FlexPersistentVolumeSource(Object):
+class FlexPersistentVolumeSource(_FlexVolume):
     """A volume of an executable driver. Deprecated: use CSI."""
 
-    driver: str = required(str)
-    """The name of the driver."""
-    fs_type: str = ""
-    """The file system of the volume."""
     secret_ref: SecretReference | None = None
     """The Secret that the driver gets."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
-    options: dict[str, str] = {}
-    """Further options of the driver."""
 
 
-class CinderVolumeSource(Object):
-    """A disk of OpenStack. Deprecated: CSI serves it."""
+class _CinderVolume(Object):
+    """A disk of OpenStack, without its Secret."""
 
     volume_id: str = required(str, name="volumeID")
     """The id of the disk."""
@@ -300,19 +256,18 @@ class CinderVolumeSource(Object):
     """The file system of the disk."""
     read_only: bool = False
     """Whether it is mounted read-only."""
+
+
+class CinderVolumeSource(_CinderVolume):
+    """A disk of OpenStack. Deprecated: CSI serves it."""
+
     secret_ref: LocalObjectReference | None = None
     """The Secret with the OpenStack credentials."""
 
 
-class CinderPersistentVolumeSource(Object):
+class CinderPersistentVolumeSource(_CinderVolume):
     """A disk of OpenStack. Deprecated: CSI serves it."""
 
-    volume_id: str = required(str, name="volumeID")
-    """The id of the disk."""
-    fs_type: str = ""
-    """The file system of the disk."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
     secret_ref: SecretReference | None = None
     """The Secret with the OpenStack credentials."""
 
@@ -391,58 +346,45 @@ class PortworxVolumeSource(Object):
     """Whether it is mounted read-only."""
 
 
-class ScaleIOVolumeSource(Object):
-    """A volume of ScaleIO. Deprecated."""
+class _ScaleIOVolume(Object):
+    """A volume of ScaleIO, without its Secret."""
 
     gateway: str = required(str)
     """The address of the gateway."""
     system: str = required(str)
     """The name of the storage system."""
+    ssl_enabled: bool = False
+    """Whether the gateway is reached by TLS."""
+    protection_domain: str = ""
+    """The protection domain."""
+    storage_pool: str = ""
+    """The storage pool."""
+    storage_mode: str = ""
+    """ThickProvisioned or ThinProvisioned."""
+    volume_name: str = ""
+    """The name of the volume."""
+    fs_type: str = ""
+    """The file system of the volume."""
+    read_only: bool = False
+    """Whether it is mounted read-only."""
+
+
+class ScaleIOVolumeSource(_ScaleIOVolume):
+    """A volume of ScaleIO. Deprecated."""
+
     secret_ref: LocalObjectReference | None = required(lambda: None)
     """The Secret with which to log in."""
-    ssl_enabled: bool = False
-    """Whether the gateway is reached by TLS."""
-    protection_domain: str = ""
-    """The protection domain."""
-    storage_pool: str = ""
-    """The storage pool."""
-    storage_mode: str = ""
-    """ThickProvisioned or ThinProvisioned."""
-    volume_name: str = ""
-    """The name of the volume."""
-    fs_type: str = ""
-    """The file system of the volume."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
-class ScaleIOPersistentVolumeSource(Object):
+class ScaleIOPersistentVolumeSource(_ScaleIOVolume):
     """A volume of ScaleIO. Deprecated."""
 
-    gateway: str = required(str)
-    """The address of the gateway."""
-    system: str = required(str)
-    """The name of the storage system."""
     secret_ref: SecretReference | None = required(lambda: None)
     """The Secret with which to log in."""
-    ssl_enabled: bool = False
-    """Whether the gateway is reached by TLS."""
-    protection_domain: str = ""
-    """The protection domain."""
-    storage_pool: str = ""
-    """The storage pool."""
-    storage_mode: str = ""
-    """ThickProvisioned or ThinProvisioned."""
-    volume_name: str = ""
-    """The name of the volume."""
-    fs_type: str = ""
-    """The file system of the volume."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
-class StorageOSVolumeSource(Object):
-    """A volume of StorageOS. Deprecated."""
+class _StorageOSVolume(Object):
+    """A volume of StorageOS, without its Secret."""
 
     volume_name: str = ""
     """The name of the volume."""
@@ -452,21 +394,18 @@ class StorageOSVolumeSource(Object):
     """The file system of the volume."""
     read_only: bool = False
     """Whether it is mounted read-only."""
+
+
+class StorageOSVolumeSource(_StorageOSVolume):
+    """A volume of StorageOS. Deprecated."""
+
     secret_ref: LocalObjectReference | None = None
     """The Secret with which to log in."""
 
 
-class StorageOSPersistentVolumeSource(Object):
+class StorageOSPersistentVolumeSource(_StorageOSVolume):
     """A volume of StorageOS. Deprecated."""
 
-    volume_name: str = ""
-    """The name of the volume."""
-    volume_namespace: str = ""
-    """The scope of the volume within StorageOS."""
-    fs_type: str = ""
-    """The file system of the volume."""
-    read_only: bool = False
-    """Whether it is mounted read-only."""
     secret_ref: ObjectReference | None = None
     """The Secret with which to log in."""
 
