@@ -74,6 +74,11 @@ class Function(NamedTuple):
     overloads: tuple[Overload, ...]
 
 
+def function(name: str, *overloads: Overload) -> Function:
+    """Declare a function with its overloads."""
+    return Function(name, overloads)
+
+
 class Constant(NamedTuple):
     """A named value, such as an enum's."""
 

@@ -15,7 +15,7 @@ from . import operators as op
 from .costs import REGEX, Argument, CallCost, CallEstimate, Range, arg, fixed, saturate, scaled, smaller
 from .costs import STRING as PER_CHARACTER
 from .errors import EvaluationError
-from .library import Constant, Function, Library, Overload
+from .library import Constant, Function, Library, Overload, function
 from .macros import STANDARD_MACROS
 from .regex import compile_pattern, matches
 from .types import (
@@ -79,11 +79,11 @@ def _evaluated_inline(*_args: Value) -> Value:
 
 
 _LOGIC: Final = (
-    Function(op.CONDITIONAL, (Overload("conditional", (BOOL, _A, _A), _A, _evaluated_inline),)),
-    Function(op.AND, (Overload("logical_and", (BOOL, BOOL), BOOL, _evaluated_inline),)),
-    Function(op.OR, (Overload("logical_or", (BOOL, BOOL), BOOL, _evaluated_inline),)),
-    Function(op.NOT_STRICTLY_FALSE, (Overload("not_strictly_false", (BOOL,), BOOL, lambda value: value),)),
-    Function(op.NOT, (Overload("logical_not", (BOOL,), BOOL, lambda value: not value, inline="(not {0})"),)),
+    function(op.CONDITIONAL, Overload("conditional", (BOOL, _A, _A), _A, _evaluated_inline)),
+    function(op.AND, Overload("logical_and", (BOOL, BOOL), BOOL, _evaluated_inline)),
+    function(op.OR, Overload("logical_or", (BOOL, BOOL), BOOL, _evaluated_inline)),
+    function(op.NOT_STRICTLY_FALSE, Overload("not_strictly_false", (BOOL,), BOOL, lambda value: value)),
+    function(op.NOT, Overload("logical_not", (BOOL,), BOOL, lambda value: not value, inline="(not {0})")),
 )
 
 # Equality and order
@@ -94,8 +94,8 @@ def _different(a: Value, b: Value) -> bool:
 
 
 _EQUALITY: Final = (
-    Function(op.EQUALS, (Overload("equals", (_A, _A), BOOL, values.equal, cost=COMPARE),)),
-    Function(op.NOT_EQUALS, (Overload("not_equals", (_A, _A), BOOL, _different, cost=COMPARE),)),
+    function(op.EQUALS, Overload("equals", (_A, _A), BOOL, values.equal, cost=COMPARE)),
+    function(op.NOT_EQUALS, Overload("not_equals", (_A, _A), BOOL, _different, cost=COMPARE)),
 )
 
 _ORDERS: Final[Mapping[str, tuple[str, str, Callable[[Any, Any], bool]]]] = {
@@ -160,68 +160,54 @@ def _double(a: float, b: float) -> float:
 
 
 _ARITHMETIC: Final = (
-    Function(
+    function(
         op.ADD,
-        (
-            Overload("add_bytes", (BYTES, BYTES), BYTES, _concatenate, cost=_CONCATENATE, inline="({0} + {1})"),
-            Overload("add_double", (DOUBLE, DOUBLE), DOUBLE, _concatenate, inline="({0} + {1})"),
-            Overload("add_duration_duration", (DURATION, DURATION), DURATION, arithmetic.add_durations),
-            Overload(
-                "add_duration_timestamp",
-                (DURATION, TIMESTAMP),
-                TIMESTAMP,
-                lambda a, b: arithmetic.add_to_timestamp(b, a),
-            ),
-            Overload("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.add_to_timestamp),
-            Overload("add_int64", (INT, INT), INT, arithmetic.add_int),
-            Overload("add_list", (_LIST, _LIST), _LIST, _concatenate, cost=_CONCATENATE_LISTS),
-            Overload("add_string", (STRING, STRING), STRING, _concatenate, cost=_CONCATENATE, inline="({0} + {1})"),
-            Overload("add_uint64", (UINT, UINT), UINT, arithmetic.add_uint),
+        Overload("add_bytes", (BYTES, BYTES), BYTES, _concatenate, cost=_CONCATENATE, inline="({0} + {1})"),
+        Overload("add_double", (DOUBLE, DOUBLE), DOUBLE, _concatenate, inline="({0} + {1})"),
+        Overload("add_duration_duration", (DURATION, DURATION), DURATION, arithmetic.add_durations),
+        Overload(
+            "add_duration_timestamp",
+            (DURATION, TIMESTAMP),
+            TIMESTAMP,
+            lambda a, b: arithmetic.add_to_timestamp(b, a),
         ),
+        Overload("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.add_to_timestamp),
+        Overload("add_int64", (INT, INT), INT, arithmetic.add_int),
+        Overload("add_list", (_LIST, _LIST), _LIST, _concatenate, cost=_CONCATENATE_LISTS),
+        Overload("add_string", (STRING, STRING), STRING, _concatenate, cost=_CONCATENATE, inline="({0} + {1})"),
+        Overload("add_uint64", (UINT, UINT), UINT, arithmetic.add_uint),
     ),
-    Function(
+    function(
         op.SUBTRACT,
-        (
-            Overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, _double, inline="({0} - {1})"),
-            Overload("subtract_duration_duration", (DURATION, DURATION), DURATION, arithmetic.subtract_durations),
-            Overload("subtract_int64", (INT, INT), INT, arithmetic.subtract_int),
-            Overload(
-                "subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.subtract_from_timestamp
-            ),
-            Overload("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, arithmetic.subtract_timestamps),
-            Overload("subtract_uint64", (UINT, UINT), UINT, arithmetic.subtract_uint),
-        ),
+        Overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, _double, inline="({0} - {1})"),
+        Overload("subtract_duration_duration", (DURATION, DURATION), DURATION, arithmetic.subtract_durations),
+        Overload("subtract_int64", (INT, INT), INT, arithmetic.subtract_int),
+        Overload("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.subtract_from_timestamp),
+        Overload("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, arithmetic.subtract_timestamps),
+        Overload("subtract_uint64", (UINT, UINT), UINT, arithmetic.subtract_uint),
     ),
-    Function(
+    function(
         op.MULTIPLY,
-        (
-            Overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, arithmetic.multiply_double, inline="({0} * {1})"),
-            Overload("multiply_int64", (INT, INT), INT, arithmetic.multiply_int),
-            Overload("multiply_uint64", (UINT, UINT), UINT, arithmetic.multiply_uint),
-        ),
+        Overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, arithmetic.multiply_double, inline="({0} * {1})"),
+        Overload("multiply_int64", (INT, INT), INT, arithmetic.multiply_int),
+        Overload("multiply_uint64", (UINT, UINT), UINT, arithmetic.multiply_uint),
     ),
-    Function(
+    function(
         op.DIVIDE,
-        (
-            Overload("divide_double", (DOUBLE, DOUBLE), DOUBLE, arithmetic.divide_double),
-            Overload("divide_int64", (INT, INT), INT, arithmetic.divide_int),
-            Overload("divide_uint64", (UINT, UINT), UINT, arithmetic.divide_uint),
-        ),
+        Overload("divide_double", (DOUBLE, DOUBLE), DOUBLE, arithmetic.divide_double),
+        Overload("divide_int64", (INT, INT), INT, arithmetic.divide_int),
+        Overload("divide_uint64", (UINT, UINT), UINT, arithmetic.divide_uint),
     ),
-    Function(
+    function(
         op.MODULO,
-        (
-            Overload("modulo_int64", (INT, INT), INT, arithmetic.modulo_int),
-            Overload("modulo_uint64", (UINT, UINT), UINT, arithmetic.modulo_uint),
-        ),
+        Overload("modulo_int64", (INT, INT), INT, arithmetic.modulo_int),
+        Overload("modulo_uint64", (UINT, UINT), UINT, arithmetic.modulo_uint),
     ),
-    Function(
+    function(
         op.NEGATE,
-        (
-            Overload("negate_double", (DOUBLE,), DOUBLE, lambda a: -a, inline="(-{0})"),
-            Overload("negate_int64", (INT,), INT, arithmetic.negate_int),
-            Overload("negate_duration", (DURATION,), DURATION, arithmetic.negate_duration),
-        ),
+        Overload("negate_double", (DOUBLE,), DOUBLE, lambda a: -a, inline="(-{0})"),
+        Overload("negate_int64", (INT,), INT, arithmetic.negate_int),
+        Overload("negate_duration", (DURATION,), DURATION, arithmetic.negate_duration),
     ),
 )
 
@@ -277,33 +263,25 @@ def _in(value: Value, container: Any) -> bool:
 
 
 _COLLECTIONS: Final = (
-    Function(
+    function(
         op.INDEX,
-        (
-            Overload("index_list", (_LIST, INT), _A, index_list),
-            Overload("index_map", (_MAP, _A), _B, index_map),
-            Overload("optional_list_index_int", (_OPTIONAL_LIST, INT), optional_of(_A), optional_index),
-            Overload("optional_map_index_value", (_OPTIONAL_MAP, _A), optional_of(_B), optional_index),
-        ),
+        Overload("index_list", (_LIST, INT), _A, index_list),
+        Overload("index_map", (_MAP, _A), _B, index_map),
+        Overload("optional_list_index_int", (_OPTIONAL_LIST, INT), optional_of(_A), optional_index),
+        Overload("optional_map_index_value", (_OPTIONAL_MAP, _A), optional_of(_B), optional_index),
     ),
-    Function(
+    function(
         op.OPTIONAL_INDEX,
-        (
-            Overload("list_optindex_optional_int", (_LIST, INT), optional_of(_A), optional_index),
-            Overload("optional_list_optindex_optional_int", (_OPTIONAL_LIST, INT), optional_of(_A), optional_index),
-            Overload("map_optindex_optional_value", (_MAP, _A), optional_of(_B), optional_index),
-            Overload("optional_map_optindex_optional_value", (_OPTIONAL_MAP, _A), optional_of(_B), optional_index),
-        ),
+        Overload("list_optindex_optional_int", (_LIST, INT), optional_of(_A), optional_index),
+        Overload("optional_list_optindex_optional_int", (_OPTIONAL_LIST, INT), optional_of(_A), optional_index),
+        Overload("map_optindex_optional_value", (_MAP, _A), optional_of(_B), optional_index),
+        Overload("optional_map_optindex_optional_value", (_OPTIONAL_MAP, _A), optional_of(_B), optional_index),
     ),
-    Function(
-        op.OPTIONAL_SELECT, (Overload("select_optional_field", (DYN, STRING), optional_of(_A), _evaluated_inline),)
-    ),
-    Function(
+    function(op.OPTIONAL_SELECT, Overload("select_optional_field", (DYN, STRING), optional_of(_A), _evaluated_inline)),
+    function(
         op.IN,
-        (
-            Overload("in_list", (_A, _LIST), BOOL, _in, cost=_IN_LIST),
-            Overload("in_map", (_A, _MAP), BOOL, _in),
-        ),
+        Overload("in_list", (_A, _LIST), BOOL, _in, cost=_IN_LIST),
+        Overload("in_map", (_A, _MAP), BOOL, _in),
     ),
     Function(
         "size",
@@ -318,55 +296,19 @@ _COLLECTIONS: Final = (
 # Texts
 
 
+def _text_test(name: str, overload: str, test: Callable[[str, str], bool], cost: CallCost, inline: str) -> Function:
+    signature = (STRING, STRING)
+    return function(name, Overload(overload, signature, BOOL, test, member=True, cost=cost, inline=inline))
+
+
 _TEXTS: Final = (
-    Function(
-        "contains",
-        (
-            Overload(
-                "contains_string",
-                (STRING, STRING),
-                BOOL,
-                lambda text, part: part in text,
-                member=True,
-                cost=_CONTAINS,
-                inline="({1} in {0})",
-            ),
-        ),
-    ),
-    Function(
-        "endsWith",
-        (
-            Overload(
-                "ends_with_string",
-                (STRING, STRING),
-                BOOL,
-                str.endswith,
-                member=True,
-                cost=_AFFIX,
-                inline="{0}.endswith({1})",
-            ),
-        ),
-    ),
-    Function(
-        "startsWith",
-        (
-            Overload(
-                "starts_with_string",
-                (STRING, STRING),
-                BOOL,
-                str.startswith,
-                member=True,
-                cost=_AFFIX,
-                inline="{0}.startswith({1})",
-            ),
-        ),
-    ),
-    Function(
+    _text_test("contains", "contains_string", lambda text, part: part in text, _CONTAINS, "({1} in {0})"),
+    _text_test("endsWith", "ends_with_string", str.endswith, _AFFIX, "{0}.endswith({1})"),
+    _text_test("startsWith", "starts_with_string", str.startswith, _AFFIX, "{0}.startswith({1})"),
+    function(
         "matches",
-        (
-            Overload("matches", (STRING, STRING), BOOL, matches, cost=MATCHES, pattern=1),
-            Overload("matches_string", (STRING, STRING), BOOL, matches, member=True, cost=MATCHES, pattern=1),
-        ),
+        Overload("matches", (STRING, STRING), BOOL, matches, cost=MATCHES, pattern=1),
+        Overload("matches_string", (STRING, STRING), BOOL, matches, member=True, cost=MATCHES, pattern=1),
     ),
 )
 
@@ -379,22 +321,21 @@ def _same(value: Value) -> Value:
 
 def _conversion(target: str, result: Type, *overloads: tuple[str, Type, Callable[[Any], Any]]) -> Function:
     own = Overload(f"{target}_to_{target}", (result,), result, _same)
-    return Function(
+    return function(
         str(result.name),
-        (own, *(Overload(f"{source}_to_{target}", (type_,), result, impl) for source, type_, impl in overloads)),
+        own,
+        *(Overload(f"{source}_to_{target}", (type_,), result, impl) for source, type_, impl in overloads),
     )
 
 
 _CONVERSIONS: Final = (
-    Function("type", (Overload("type", (_A,), type_of(_A), values.runtime_type),)),
-    Function("dyn", (Overload("to_dyn", (_A,), DYN, _same),)),
+    function("type", Overload("type", (_A,), type_of(_A), values.runtime_type)),
+    function("dyn", Overload("to_dyn", (_A,), DYN, _same)),
     _conversion("bool", BOOL, ("string", STRING, conversions.string_to_bool)),
-    Function(
+    function(
         "bytes",
-        (
-            Overload("bytes_to_bytes", (BYTES,), BYTES, _same),
-            Overload("string_to_bytes", (STRING,), BYTES, conversions.string_to_bytes, cost=_STRING_TO_BYTES),
-        ),
+        Overload("bytes_to_bytes", (BYTES,), BYTES, _same),
+        Overload("string_to_bytes", (STRING,), BYTES, conversions.string_to_bytes, cost=_STRING_TO_BYTES),
     ),
     _conversion(
         "double",
@@ -418,16 +359,14 @@ _CONVERSIONS: Final = (
         ("timestamp", TIMESTAMP, conversions.timestamp_to_int),
         ("uint64", UINT, conversions.uint_to_int),
     ),
-    Function(
+    function(
         "string",
-        (
-            Overload("string_to_string", (STRING,), STRING, _same),
-            Overload("bytes_to_string", (BYTES,), STRING, values.to_string, cost=_BYTES_TO_STRING),
-            *(
-                Overload(f"{source}_to_string", (type_,), STRING, values.to_string)
-                for source, type_ in _ORDERED.items()
-                if type_ not in (STRING, BYTES)
-            ),
+        Overload("string_to_string", (STRING,), STRING, _same),
+        Overload("bytes_to_string", (BYTES,), STRING, values.to_string, cost=_BYTES_TO_STRING),
+        *(
+            Overload(f"{source}_to_string", (type_,), STRING, values.to_string)
+            for source, type_ in _ORDERED.items()
+            if type_ not in (STRING, BYTES)
         ),
     ),
     _conversion(

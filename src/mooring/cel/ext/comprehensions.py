@@ -9,7 +9,7 @@ from typing import Final
 
 from mooring.cel import operators as op
 from mooring.cel.errors import EvaluationError
-from mooring.cel.library import Function, Library, Macro, Overload
+from mooring.cel.library import Library, Macro, Overload, function
 from mooring.cel.macros import Expander
 from mooring.cel.syntax import Expr
 from mooring.cel.types import map_of, param
@@ -93,12 +93,10 @@ def _where(new: Expander, args: Sequence[Expr], step: Expr) -> Expr:
 TWO_VARIABLES: Final = Library(
     "comprehensions",
     functions=(
-        Function(
+        function(
             MAP_INSERT,
-            (
-                Overload("@mapInsert_map_map", (_MAP, _MAP), _MAP, insert_all),
-                Overload("@mapInsert_map_key_value", (_MAP, _KEY, _VALUE), _MAP, insert),
-            ),
+            Overload("@mapInsert_map_map", (_MAP, _MAP), _MAP, insert_all),
+            Overload("@mapInsert_map_key_value", (_MAP, _KEY, _VALUE), _MAP, insert),
         ),
     ),
     macros=(

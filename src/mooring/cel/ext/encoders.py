@@ -6,7 +6,7 @@ from typing import Final
 
 from mooring.cel.costs import STRING, CallCost, arg, scaled
 from mooring.cel.errors import EvaluationError
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Library, Overload, function
 from mooring.cel.types import BYTES
 from mooring.cel.types import STRING as TEXT
 
@@ -27,7 +27,7 @@ _READ: Final = CallCost(scaled(arg(0), STRING))
 ENCODERS: Final = Library(
     "encoders",
     functions=(
-        Function("base64.encode", (Overload("base64_encode_bytes", (BYTES,), TEXT, encode, cost=_READ),)),
-        Function("base64.decode", (Overload("base64_decode_string", (TEXT,), BYTES, decode, cost=_READ),)),
+        function("base64.encode", Overload("base64_encode_bytes", (BYTES,), TEXT, encode, cost=_READ)),
+        function("base64.decode", Overload("base64_decode_string", (TEXT,), BYTES, decode, cost=_READ)),
     ),
 )

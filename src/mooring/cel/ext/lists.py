@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mooring.cel.costs import LIST, MAX, NOMINAL, STRING, Argument, CallCost, CallEstimate, Range, exactly
 from mooring.cel.errors import EvaluationError
-from mooring.cel.library import Function, Library, Macro, Overload
+from mooring.cel.library import Function, Library, Macro, Overload, function
 from mooring.cel.macros import Expander
 from mooring.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Select
 from mooring.cel.types import (
@@ -206,7 +206,7 @@ def lists(version: int = LATEST) -> Library:
 
     def member(name: str, signature: _Signature, impl: Callable[..., Any], cost: CallCost) -> Function:
         overload, args, result = signature
-        return Function(name, (Overload(overload, args, result, impl, True, cost if version >= 3 else NOMINAL),))
+        return function(name, Overload(overload, args, result, impl, True, cost if version >= 3 else NOMINAL))
 
     functions = [member("slice", ("list_slice", (items, INT, INT), items), slice_, _SLICE)]
     if version >= 1:
@@ -222,6 +222,6 @@ def lists(version: int = LATEST) -> Library:
     functions.append(member("reverse", ("list_reverse", (items,), items), reverse, _REVERSE))
     functions.append(member("distinct", ("list_distinct", (items,), items), distinct, _squared(0, 2)))
     range_overload = Overload("lists_range", (INT,), list_of(INT), range_, cost=_RANGE if version >= 3 else NOMINAL)
-    functions.append(Function("lists.range", (range_overload,)))
+    functions.append(function("lists.range", range_overload))
     macro = Macro("sortBy", 2, receiver=True, expand=_expand_sort_by)
     return Library(f"lists.v{version}", functions=tuple(functions), macros=(macro,))

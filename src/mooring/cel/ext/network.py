@@ -12,7 +12,7 @@ from mooring.cel.costs import NOMINAL, STRING, CallCost, Range, Term, arg, fixed
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.network_values import CIDR, IP, is_canonical, parse_cidr, parse_ip
 from mooring.cel.ext.traversal import READ
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import BOOL, INT, Type
 from mooring.cel.types import STRING as TEXT
 
@@ -42,11 +42,11 @@ _CIDR: Final = CIDR.cel_type
 def _global(
     name: str, overload: str, types: tuple[Type, Type], impl: Callable[..., Any], cost: CallCost = READ
 ) -> Function:
-    return Function(name, (Overload(overload, (types[0],), types[1], impl, cost=cost),))
+    return function(name, Overload(overload, (types[0],), types[1], impl, cost=cost))
 
 
 def _accessor(name: str, overload: str, receiver: Type, result: Type, impl: Callable[..., Any]) -> Function:
-    return Function(name, (Overload(overload, (receiver,), result, impl, member=True),))
+    return function(name, Overload(overload, (receiver,), result, impl, member=True))
 
 
 def ip_library(*, unmap: bool) -> Library:
@@ -82,46 +82,42 @@ def cidr_library(*, unmap: bool) -> Library:
             _accessor("ip", "cidr_ip", _CIDR, _IP, CIDR.ip),
             _accessor("prefixLength", "cidr_prefix_length", _CIDR, INT, lambda cidr: cidr.prefix_length),
             _accessor("masked", "cidr_masked", _CIDR, _CIDR, CIDR.masked),
-            Function(
+            function(
                 "containsIP",
-                (
-                    Overload(
-                        "cidr_contains_ip_string",
-                        (_CIDR, TEXT),
-                        BOOL,
-                        lambda cidr, text: cidr.contains_ip(parse_ip(text, unmap=unmap)),
-                        member=True,
-                        cost=CallCost(_COMPARED + _PARSED),
-                    ),
-                    Overload(
-                        "cidr_contains_ip_ip",
-                        (_CIDR, _IP),
-                        BOOL,
-                        CIDR.contains_ip,
-                        member=True,
-                        cost=CallCost(_COMPARED),
-                    ),
+                Overload(
+                    "cidr_contains_ip_string",
+                    (_CIDR, TEXT),
+                    BOOL,
+                    lambda cidr, text: cidr.contains_ip(parse_ip(text, unmap=unmap)),
+                    member=True,
+                    cost=CallCost(_COMPARED + _PARSED),
+                ),
+                Overload(
+                    "cidr_contains_ip_ip",
+                    (_CIDR, _IP),
+                    BOOL,
+                    CIDR.contains_ip,
+                    member=True,
+                    cost=CallCost(_COMPARED),
                 ),
             ),
-            Function(
+            function(
                 "containsCIDR",
-                (
-                    Overload(
-                        "cidr_contains_cidr_string",
-                        (_CIDR, TEXT),
-                        BOOL,
-                        lambda cidr, text: cidr.contains_cidr(parse_cidr(text)),
-                        member=True,
-                        cost=CallCost(_ALSO_MASKED + _PARSED),
-                    ),
-                    Overload(
-                        "cidr_contains_cidr",
-                        (_CIDR, _CIDR),
-                        BOOL,
-                        CIDR.contains_cidr,
-                        member=True,
-                        cost=CallCost(_ALSO_MASKED),
-                    ),
+                Overload(
+                    "cidr_contains_cidr_string",
+                    (_CIDR, TEXT),
+                    BOOL,
+                    lambda cidr, text: cidr.contains_cidr(parse_cidr(text)),
+                    member=True,
+                    cost=CallCost(_ALSO_MASKED + _PARSED),
+                ),
+                Overload(
+                    "cidr_contains_cidr",
+                    (_CIDR, _CIDR),
+                    BOOL,
+                    CIDR.contains_cidr,
+                    member=True,
+                    cost=CallCost(_ALSO_MASKED),
                 ),
             ),
         ),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mooring.cel import operators as op
-from mooring.cel.library import Function, Library, Macro, Overload
+from mooring.cel.library import Library, Macro, Overload, function
 from mooring.cel.macros import Expander
 from mooring.cel.syntax import Expr
 from mooring.cel.types import BOOL, list_of, optional_of, param
@@ -63,51 +63,47 @@ _LIST: Final = list_of(_VALUE)
 OPTIONALS: Final = Library(
     "optionals",
     functions=(
-        Function(_OF, (Overload("optional_of", (_VALUE,), _OPTIONAL, Optional.of),)),
-        Function(
+        function(_OF, Overload("optional_of", (_VALUE,), _OPTIONAL, Optional.of)),
+        function(
             "optional.ofNonZeroValue",
-            (Overload("optional_ofNonZeroValue", (_VALUE,), _OPTIONAL, of_non_zero_value),),
+            Overload("optional_ofNonZeroValue", (_VALUE,), _OPTIONAL, of_non_zero_value),
         ),
-        Function(_NONE, (Overload("optional_none", (), _OPTIONAL, lambda: NONE),)),
-        Function(
-            "value", (Overload("optional_value", (_OPTIONAL,), _VALUE, lambda optional: optional.value, member=True),)
+        function(_NONE, Overload("optional_none", (), _OPTIONAL, lambda: NONE)),
+        function(
+            "value", Overload("optional_value", (_OPTIONAL,), _VALUE, lambda optional: optional.value, member=True)
         ),
-        Function(
+        function(
             "hasValue",
-            (Overload("optional_hasValue", (_OPTIONAL,), BOOL, lambda optional: optional.present, member=True),),
+            Overload("optional_hasValue", (_OPTIONAL,), BOOL, lambda optional: optional.present, member=True),
         ),
-        Function(
+        function(
             "or",
-            (
-                Overload(
-                    "optional_or_optional",
-                    (_OPTIONAL, _OPTIONAL),
-                    _OPTIONAL,
-                    lambda optional, other: optional if optional.present else other(),
-                    member=True,
-                    uncounted=True,
-                    lazy=True,
-                ),
+            Overload(
+                "optional_or_optional",
+                (_OPTIONAL, _OPTIONAL),
+                _OPTIONAL,
+                lambda optional, other: optional if optional.present else other(),
+                member=True,
+                uncounted=True,
+                lazy=True,
             ),
         ),
-        Function(
+        function(
             "orValue",
-            (
-                Overload(
-                    "optional_orValue_value",
-                    (_OPTIONAL, _VALUE),
-                    _VALUE,
-                    lambda optional, default: optional.value if optional.present else default(),
-                    member=True,
-                    uncounted=True,
-                    lazy=True,
-                ),
+            Overload(
+                "optional_orValue_value",
+                (_OPTIONAL, _VALUE),
+                _VALUE,
+                lambda optional, default: optional.value if optional.present else default(),
+                member=True,
+                uncounted=True,
+                lazy=True,
             ),
         ),
-        Function("first", (Overload("list_first", (_LIST,), _OPTIONAL, first, member=True),)),
-        Function("last", (Overload("list_last", (_LIST,), _OPTIONAL, last, member=True),)),
-        Function("optional.unwrap", (Overload("optional_unwrap", (list_of(_OPTIONAL),), _LIST, unwrap),)),
-        Function("unwrapOpt", (Overload("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, unwrap, member=True),)),
+        function("first", Overload("list_first", (_LIST,), _OPTIONAL, first, member=True)),
+        function("last", Overload("list_last", (_LIST,), _OPTIONAL, last, member=True)),
+        function("optional.unwrap", Overload("optional_unwrap", (list_of(_OPTIONAL),), _LIST, unwrap)),
+        function("unwrapOpt", Overload("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, unwrap, member=True)),
     ),
     macros=(
         Macro("optMap", 2, receiver=True, expand=_expand_opt_map),

@@ -3,7 +3,7 @@
 from typing import Final
 
 from mooring.cel.costs import CallCost, arg, fixed, scaled
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Library, Overload, function
 from mooring.cel.types import BOOL, list_of, param
 from mooring.cel.values import Value, contains
 
@@ -27,12 +27,12 @@ _BOTH_WAYS: Final = CallCost(scaled(arg(0) * arg(1), 2) + fixed(1))
 SETS: Final = Library(
     "sets",
     functions=(
-        Function("sets.contains", (Overload("list_sets_contains_list", _LISTS, BOOL, sets_contains, cost=_ONE_WAY),)),
-        Function(
-            "sets.intersects", (Overload("list_sets_intersects_list", _LISTS, BOOL, sets_intersects, cost=_ONE_WAY),)
+        function("sets.contains", Overload("list_sets_contains_list", _LISTS, BOOL, sets_contains, cost=_ONE_WAY)),
+        function(
+            "sets.intersects", Overload("list_sets_intersects_list", _LISTS, BOOL, sets_intersects, cost=_ONE_WAY)
         ),
-        Function(
-            "sets.equivalent", (Overload("list_sets_equivalent_list", _LISTS, BOOL, sets_equivalent, cost=_BOTH_WAYS),)
+        function(
+            "sets.equivalent", Overload("list_sets_equivalent_list", _LISTS, BOOL, sets_equivalent, cost=_BOTH_WAYS)
         ),
     ),
 )

@@ -25,7 +25,7 @@ from mooring.cel.costs import (
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext import formatting
 from mooring.cel.ext.traversal import READ_AND_KEEP_SIZE, traversal_cost
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.syntax import Call, Expr, ListExpr, Literal, MapExpr
 from mooring.cel.types import DYN, INT, list_of
 from mooring.cel.types import STRING as TEXT
@@ -267,7 +267,7 @@ def strings(version: int = LATEST) -> Library:
         render = plain_format if exact else literal_format
         functions += [
             _member("format", Overload("string_format", (TEXT, list_of(DYN)), TEXT, render, member=True)),
-            Function("strings.quote", (Overload("strings_quote", (TEXT,), TEXT, formatting.quote, cost=_QUOTE),)),
+            function("strings.quote", Overload("strings_quote", (TEXT,), TEXT, formatting.quote, cost=_QUOTE)),
         ]
     if version >= 3:
         functions.append(_member("reverse", Overload("string_reverse", (TEXT,), TEXT, reverse, member=True)))

@@ -15,7 +15,7 @@ from typing import Final
 
 from mooring.base.version import Version
 from mooring.cel.environment import Environment
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Library, Overload, function
 from mooring.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Field, ObjectType, Type, list_of, map_of
 from mooring.constraints.celenv.authorizer import (
     AUTHORIZER_LIBRARY,
@@ -96,7 +96,7 @@ def _escaped_key(key: str) -> str:
 
 
 _ESCAPE: Final = Overload("string_jsonpatch_escapeKey_string", (STRING,), STRING, _escaped_key)
-_PATCH_LIBRARY: Final = Library("kubernetes.jsonpatch", functions=(Function("jsonpatch.escapeKey", (_ESCAPE,)),))
+_PATCH_LIBRARY: Final = Library("kubernetes.jsonpatch", functions=(function("jsonpatch.escapeKey", _ESCAPE),))
 _VARIABLES: Final = "kubernetes.variables"
 
 

@@ -15,7 +15,7 @@ from mooring.api.authentication_v1 import UserInfo
 from mooring.cel.costs import STRING as PER_CHARACTER
 from mooring.cel.costs import CallCost, arg, fixed, scaled
 from mooring.cel.errors import EvaluationError
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import BOOL, STRING, Type, object_type
 
 
@@ -136,7 +136,7 @@ def _member(
         Overload(id_, (*args,), result, impl, member=True, cost=cost or CallCost())
         for id_, args, result, impl in overloads
     )
-    return Function(name, (*made,))
+    return function(name, *made)
 
 
 AUTHORIZER_LIBRARY: Final = Library(

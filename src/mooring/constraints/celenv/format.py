@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from mooring.api import names
 from mooring.cel.costs import REGEX, STRING, CallCost, CallEstimate, between, rounded_up, scaled
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import STRING as TEXT
 from mooring.cel.types import Type, list_of, object_type, optional_of
 from mooring.cel.values import NONE, Optional
@@ -121,21 +121,17 @@ _EQUALITY: Final = CallCost(scaled(between(1, _MAX_NAME, counted=1), STRING))
 
 
 def _constant(name: str, named_format: NamedFormat) -> Function:
-    return Function(f"format.{name}", (Overload(f"format.{name}", (), _F, lambda: named_format),))
+    return function(f"format.{name}", Overload(f"format.{name}", (), _F, lambda: named_format))
 
 
 FORMAT_LIBRARY: Final = Library(
     "kubernetes.format",
     functions=(
         *(_constant(name, each) for name, each in FORMATS.items()),
-        Function("format.named", (Overload("format-named", (TEXT,), optional_of(_F), find_format),)),
-        Function(
+        function("format.named", Overload("format-named", (TEXT,), optional_of(_F), find_format)),
+        function(
             "validate",
-            (
-                Overload(
-                    "format-validate", (_F, TEXT), optional_of(list_of(TEXT)), validate, member=True, cost=_VALIDATE
-                ),
-            ),
+            Overload("format-validate", (_F, TEXT), optional_of(list_of(TEXT)), validate, member=True, cost=_VALIDATE),
         ),
     ),
     equality={_F: _EQUALITY},

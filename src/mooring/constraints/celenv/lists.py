@@ -10,7 +10,7 @@ from mooring.cel.costs import STRING, Argument, CallCost, CallEstimate, exactly
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.lists import COMPARABLE
 from mooring.cel.ext.traversal import traversal_cost
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import BOOL, DOUBLE, DURATION, DYN, INT, UINT, Kind, Type, list_of, param
 from mooring.cel.values import Duration, UInt, Value, compare, equal
 
@@ -95,9 +95,9 @@ def lists_library(version: int) -> Library:
         for_each("min", "list_{0}_min_{0}", min_),
         for_each("max", "list_{0}_max_{0}", max_),
         Function("sum", tuple(map(sum_of, _SUMS))),
-        Function("indexOf", (_member("list_a_index_of_int", (list_of(item), item), INT, index_of),)),
-        Function("lastIndexOf", (_member("list_a_last_index_of_int", (list_of(item), item), INT, last_index_of),)),
+        function("indexOf", _member("list_a_index_of_int", (list_of(item), item), INT, index_of)),
+        function("lastIndexOf", _member("list_a_last_index_of_int", (list_of(item), item), INT, last_index_of)),
     ]
     if version >= 1:
-        functions.append(Function("includes", (_member("list_includes_dyn_dyn", (DYN, DYN), BOOL, includes),)))
+        functions.append(function("includes", _member("list_includes_dyn_dyn", (DYN, DYN), BOOL, includes)))
     return Library(f"kubernetes.lists.v{version}", functions=tuple(functions))

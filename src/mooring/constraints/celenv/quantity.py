@@ -10,7 +10,7 @@ from mooring.base.short_string_cache import cache_short
 from mooring.cel.costs import NOMINAL
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.traversal import READ
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import BOOL, DOUBLE, INT, Type, object_type
 from mooring.cel.types import STRING as TEXT
 
@@ -57,16 +57,16 @@ _Q: Final = QuantityValue.cel_type
 
 
 def _member(name: str, overload: str, others: tuple[Type, ...], result: Type, impl: Callable[..., Any]) -> Function:
-    return Function(name, (Overload(overload, (_Q, *others), result, impl, member=True),))
+    return function(name, Overload(overload, (_Q, *others), result, impl, member=True))
 
 
 QUANTITY_LIBRARY: Final = Library(
     "kubernetes.quantity",
     functions=(
-        Function("quantity", (Overload("string_to_quantity", (TEXT,), _Q, quantity, cost=READ),)),
-        Function("isQuantity", (Overload("is_quantity_string", (TEXT,), BOOL, is_quantity, cost=READ),)),
+        function("quantity", Overload("string_to_quantity", (TEXT,), _Q, quantity, cost=READ)),
+        function("isQuantity", Overload("is_quantity_string", (TEXT,), BOOL, is_quantity, cost=READ)),
         # Kubernetes declares it as a function of a quantity, not as a member.
-        Function("sign", (Overload("quantity_sign", (_Q,), INT, lambda value: value.quantity.sign()),)),
+        function("sign", Overload("quantity_sign", (_Q,), INT, lambda value: value.quantity.sign())),
         _member("isGreaterThan", "quantity_is_greater_than", (_Q,), BOOL, lambda a, b: a.quantity > b.quantity),
         _member("isLessThan", "quantity_is_less_than", (_Q,), BOOL, lambda a, b: a.quantity < b.quantity),
         _member("compareTo", "quantity_compare_to", (_Q,), INT, lambda a, b: a.quantity.compare(b.quantity)),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mooring.cel.costs import REGEX, STRING, CallCost, arg, fixed, scaled, up_to
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Library, Overload, function
 from mooring.cel.regex import compile_pattern
 from mooring.cel.types import INT, Type, list_of
 from mooring.cel.types import STRING as TEXT
@@ -40,13 +40,11 @@ def _member(overload: str, args: tuple[Type, ...], result: Type, impl: Callable[
 REGEX_LIBRARY: Final = Library(
     "kubernetes.regex",
     functions=(
-        Function("find", (_member("string_find_string", (TEXT, TEXT), TEXT, find),)),
-        Function(
+        function("find", _member("string_find_string", (TEXT, TEXT), TEXT, find)),
+        function(
             "findAll",
-            (
-                _member("string_find_all_string", (TEXT, TEXT), list_of(TEXT), find_all),
-                _member("string_find_all_string_int", (TEXT, TEXT, INT), list_of(TEXT), find_all),
-            ),
+            _member("string_find_all_string", (TEXT, TEXT), list_of(TEXT), find_all),
+            _member("string_find_all_string_int", (TEXT, TEXT, INT), list_of(TEXT), find_all),
         ),
     ),
 )

@@ -12,7 +12,7 @@ from mooring.base.short_string_cache import MAX_CACHED_LENGTH
 from mooring.cel.costs import NOMINAL, STRING, CallCost, arg, fixed, scaled
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.traversal import READ
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import BOOL, INT, Type
 from mooring.cel.types import STRING as TEXT
 from mooring.constraints.semver import SemverError, Version, parse, parse_range, parse_tolerant
@@ -71,25 +71,21 @@ _S: Final = Semver.cel_type
 
 
 def _member(name: str, overload: str, others: tuple[Type, ...], result: Type, impl: Callable[..., Any]) -> Function:
-    return Function(name, (Overload(overload, (_S, *others), result, impl, member=True),))
+    return function(name, Overload(overload, (_S, *others), result, impl, member=True))
 
 
 SEMVER_LIBRARY: Final = Library(
     "kubernetes.semver",
     functions=(
-        Function(
+        function(
             "semver",
-            (
-                Overload("string_to_semver", (TEXT,), _S, semver, cost=READ),
-                Overload("string_bool_to_semver", (TEXT, BOOL), _S, semver, cost=READ),
-            ),
+            Overload("string_to_semver", (TEXT,), _S, semver, cost=READ),
+            Overload("string_bool_to_semver", (TEXT, BOOL), _S, semver, cost=READ),
         ),
-        Function(
+        function(
             "isSemver",
-            (
-                Overload("is_semver_string", (TEXT,), BOOL, is_semver, cost=READ),
-                Overload("is_semver_string_bool", (TEXT, BOOL), BOOL, is_semver, cost=READ),
-            ),
+            Overload("is_semver_string", (TEXT,), BOOL, is_semver, cost=READ),
+            Overload("is_semver_string_bool", (TEXT, BOOL), BOOL, is_semver, cost=READ),
         ),
         _member("major", "semver_major", (), INT, lambda version: version.precedence[0]),
         _member("minor", "semver_minor", (), INT, lambda version: version.precedence[1]),
@@ -104,4 +100,4 @@ SEMVER_LIBRARY: Final = Library(
 # The cost of `semver()` on both arguments, plus one.
 _COMPARE_COST: Final = CallCost(scaled(arg(0), STRING) + scaled(arg(1), STRING) + fixed(1))
 _COMPARE: Final = Overload("semver_compare_string_string", (TEXT, TEXT), BOOL, compare, cost=_COMPARE_COST)
-COMPARE_LIBRARY: Final = Library("kubernetes.semver.compare", functions=(Function("semver.compare", (_COMPARE,)),))
+COMPARE_LIBRARY: Final = Library("kubernetes.semver.compare", functions=(function("semver.compare", _COMPARE),))

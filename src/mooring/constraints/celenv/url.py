@@ -6,7 +6,7 @@ from typing import Any, Final
 from mooring.cel.costs import MAX, STRING, Argument, CallCost, CallEstimate, Range
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.traversal import READ_AND_KEEP_SIZE
-from mooring.cel.library import Function, Library, Overload
+from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import BOOL, Type, list_of, map_of
 from mooring.cel.types import STRING as TEXT
 from mooring.constraints.celenv.url_values import URL, URLError, parse
@@ -34,14 +34,14 @@ def _estimate_equality(args: Sequence[Argument]) -> CallEstimate:
 
 
 def _part(name: str, overload: str, result: Type, impl: Callable[[URL], Any]) -> Function:
-    return Function(name, (Overload(overload, (URL.cel_type,), result, impl, member=True),))
+    return function(name, Overload(overload, (URL.cel_type,), result, impl, member=True))
 
 
 URL_LIBRARY: Final = Library(
     "kubernetes.urls",
     functions=(
-        Function("url", (Overload("string_to_url", (TEXT,), URL.cel_type, url, cost=READ_AND_KEEP_SIZE),)),
-        Function("isURL", (Overload("is_url_string", (TEXT,), BOOL, is_url),)),
+        function("url", Overload("string_to_url", (TEXT,), URL.cel_type, url, cost=READ_AND_KEEP_SIZE)),
+        function("isURL", Overload("is_url_string", (TEXT,), BOOL, is_url)),
         _part("getScheme", "url_get_scheme", TEXT, lambda value: value.scheme),
         _part("getHost", "url_get_host", TEXT, lambda value: value.host),
         _part("getHostname", "url_get_hostname", TEXT, URL.hostname),
