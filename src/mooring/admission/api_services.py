@@ -105,6 +105,3 @@ def _server(spec: APIServiceSpec) -> list[FieldError]:
     if spec.insecure_skip_tls_verify and spec.ca_bundle:
         errors.append(field_errors.invalid(skips, True, "may not be true if caBundle is present"))
     return errors
-
-
-STRATEGIES = (APIServiceStrategy(),)

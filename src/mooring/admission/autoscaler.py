@@ -7,22 +7,9 @@ from mooring.admission.checks import non_negative, non_negative_quantity, one_of
 from mooring.admission.pod.resources import container_resource_problems
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
+from mooring.api import autoscaling_v2 as v2
 from mooring.api import field_errors, names
 from mooring.api.autoscaler_conversion import DEFAULT_CPU_UTILIZATION, cpu_metric
-from mooring.api.autoscaling_v2 import (
-    ContainerResourceMetricSource,
-    CrossVersionObjectReference,
-    ExternalMetricSource,
-    HorizontalPodAutoscaler,
-    HPAScalingPolicy,
-    HPAScalingRules,
-    MetricIdentifier,
-    MetricSpec,
-    MetricTarget,
-    ObjectMetricSource,
-    PodsMetricSource,
-    ResourceMetricSource,
-)
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
@@ -41,23 +28,23 @@ _METRIC_TYPES = sorted(_METRICS)
 _TARGETS = ("Utilization", "Value", "AverageValue")
 
 
-class HorizontalPodAutoscalerStrategy(RuleStrategy[HorizontalPodAutoscaler]):
-    def default(self, obj: HorizontalPodAutoscaler) -> None:
+class HorizontalPodAutoscalerStrategy(RuleStrategy[v2.HorizontalPodAutoscaler]):
+    def default(self, obj: v2.HorizontalPodAutoscaler) -> None:
         spec = obj.spec
         if spec.min_replicas is None:
             spec.min_replicas = 1
         spec.metrics = spec.metrics or [cpu_metric(DEFAULT_CPU_UTILIZATION)]
         if spec.behavior is not None:
             growing = [
-                HPAScalingPolicy(type="Pods", value=4, period_seconds=15),
-                HPAScalingPolicy(type="Percent", value=100, period_seconds=15),
+                v2.HPAScalingPolicy(type="Pods", value=4, period_seconds=15),
+                v2.HPAScalingPolicy(type="Percent", value=100, period_seconds=15),
             ]
-            shrinking = [HPAScalingPolicy(type="Percent", value=100, period_seconds=15)]
+            shrinking = [v2.HPAScalingPolicy(type="Percent", value=100, period_seconds=15)]
             spec.behavior.scale_up = _filled(spec.behavior.scale_up, growing, window=0)
             spec.behavior.scale_down = _filled(spec.behavior.scale_down, shrinking, window=None)
 
     def rules(
-        self, obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None, request: Request
+        self, obj: v2.HorizontalPodAutoscaler, old: v2.HorizontalPodAutoscaler | None, request: Request
     ) -> list[FieldError]:
         spec = obj.spec
         lowest = 0 if request.options.scale_to_zero or (old is not None and old.spec.min_replicas == 0) else 1
@@ -87,7 +74,7 @@ class HorizontalPodAutoscalerStrategy(RuleStrategy[HorizontalPodAutoscaler]):
         return errors
 
     def status_rules(
-        self, new: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler, request: Request
+        self, new: v2.HorizontalPodAutoscaler, old: v2.HorizontalPodAutoscaler, request: Request
     ) -> list[FieldError]:
         here, status = Path("status"), new.status
         errors: list[FieldError] = []
@@ -98,8 +85,10 @@ class HorizontalPodAutoscalerStrategy(RuleStrategy[HorizontalPodAutoscaler]):
         return errors + non_negative(status.desired_replicas, here.child("desiredReplicas"))
 
 
-def _filled(rules: HPAScalingRules | None, policies: list[HPAScalingPolicy], window: int | None) -> HPAScalingRules:
-    rules = rules or HPAScalingRules()
+def _filled(
+    rules: v2.HPAScalingRules | None, policies: list[v2.HPAScalingPolicy], window: int | None
+) -> v2.HPAScalingRules:
+    rules = rules or v2.HPAScalingRules()
     rules.select_policy = "Max" if rules.select_policy is None else rules.select_policy
     if rules.stabilization_window_seconds is None:
         rules.stabilization_window_seconds = window
@@ -108,7 +97,7 @@ def _filled(rules: HPAScalingRules | None, policies: list[HPAScalingPolicy], win
     return rules
 
 
-def _reference(reference: CrossVersionObjectReference, path: Path, *, needs_group: bool) -> list[FieldError]:
+def _reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_group: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     for field, value in (("kind", reference.kind), ("name", reference.name)):
         here = path.child(field)
@@ -123,7 +112,7 @@ def _reference(reference: CrossVersionObjectReference, path: Path, *, needs_grou
     return errors
 
 
-def _metric(metric: MetricSpec, path: Path) -> list[FieldError]:
+def _metric(metric: v2.MetricSpec, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     here = path.child("type")
     errors += require(metric.type, here, "must specify a metric source type")
@@ -150,7 +139,7 @@ def _metric(metric: MetricSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _object(source: ObjectMetricSource, path: Path) -> list[FieldError]:
+def _object(source: v2.ObjectMetricSource, path: Path) -> list[FieldError]:
     errors = _reference(source.described_object, path.child("describedObject"), needs_group=False)
     errors += _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
     if source.target.value is None and source.target.average_value is None:
@@ -159,7 +148,7 @@ def _object(source: ObjectMetricSource, path: Path) -> list[FieldError]:
     return errors
 
 
-def _external(source: ExternalMetricSource, path: Path) -> list[FieldError]:
+def _external(source: v2.ExternalMetricSource, path: Path) -> list[FieldError]:
     errors = _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
     value, average = source.target.value, source.target.average_value
     if value is None and average is None:
@@ -171,7 +160,7 @@ def _external(source: ExternalMetricSource, path: Path) -> list[FieldError]:
     return errors
 
 
-def _pods(source: PodsMetricSource, path: Path) -> list[FieldError]:
+def _pods(source: v2.PodsMetricSource, path: Path) -> list[FieldError]:
     errors = _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
     if source.target.average_value is None:
         here = path.child("target", "averageValue")
@@ -179,13 +168,13 @@ def _pods(source: PodsMetricSource, path: Path) -> list[FieldError]:
     return errors
 
 
-def _resource(source: ResourceMetricSource, path: Path) -> list[FieldError]:
+def _resource(source: v2.ResourceMetricSource, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     errors += require(source.name, path.child("name"), "must specify a resource name")
     return errors + _use(source.target, path.child("target"))
 
 
-def _container_resource(source: ContainerResourceMetricSource, path: Path) -> list[FieldError]:
+def _container_resource(source: v2.ContainerResourceMetricSource, path: Path) -> list[FieldError]:
     name, container = path.child("name"), path.child("container")
     if not source.name:
         errors = [field_errors.required(name, "must specify a resource name")]
@@ -198,7 +187,7 @@ def _container_resource(source: ContainerResourceMetricSource, path: Path) -> li
     return errors + _use(source.target, path.child("target"))
 
 
-def _use(target: MetricTarget, path: Path) -> list[FieldError]:
+def _use(target: v2.MetricTarget, path: Path) -> list[FieldError]:
     errors = _target(target, path)
     if target.average_utilization is None and target.average_value is None:
         detail = "must set either a target raw value or a target utilization"
@@ -210,22 +199,22 @@ def _use(target: MetricTarget, path: Path) -> list[FieldError]:
 
 
 _SOURCES: dict[type, Callable[[Any, Path], list[FieldError]]] = {
-    ObjectMetricSource: _object,
-    ExternalMetricSource: _external,
-    PodsMetricSource: _pods,
-    ResourceMetricSource: _resource,
-    ContainerResourceMetricSource: _container_resource,
+    v2.ObjectMetricSource: _object,
+    v2.ExternalMetricSource: _external,
+    v2.PodsMetricSource: _pods,
+    v2.ResourceMetricSource: _resource,
+    v2.ContainerResourceMetricSource: _container_resource,
 }
 
 
-def _identifier(metric: MetricIdentifier, path: Path) -> list[FieldError]:
+def _identifier(metric: v2.MetricIdentifier, path: Path) -> list[FieldError]:
     here = path.child("name")
     if not metric.name:
         return [field_errors.required(here, "must specify a metric name")]
     return names.validate(here, metric.name, names.path_segment_name(metric.name))
 
 
-def _target(target: MetricTarget, path: Path) -> list[FieldError]:
+def _target(target: v2.MetricTarget, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     here = path.child("type")
     errors += require(target.type, here, "must specify a metric target type")
@@ -241,7 +230,7 @@ def _target(target: MetricTarget, path: Path) -> list[FieldError]:
     return errors
 
 
-def _behavior(rules: HPAScalingRules | None, path: Path) -> list[FieldError]:
+def _behavior(rules: v2.HPAScalingRules | None, path: Path) -> list[FieldError]:
     if rules is None:
         return []
     errors: list[FieldError] = []
@@ -261,7 +250,7 @@ def _behavior(rules: HPAScalingRules | None, path: Path) -> list[FieldError]:
     return errors
 
 
-def _policy(policy: HPAScalingPolicy, path: Path) -> list[FieldError]:
+def _policy(policy: v2.HPAScalingPolicy, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     errors += one_of(policy.type, _POLICIES, path.child("type"))
     if policy.value <= 0:
@@ -272,6 +261,3 @@ def _policy(policy: HPAScalingPolicy, path: Path) -> list[FieldError]:
     if period > _LONGEST_PERIOD:
         errors.append(field_errors.invalid(here, period, f"must be less than or equal to {_LONGEST_PERIOD}"))
     return errors
-
-
-STRATEGIES = (HorizontalPodAutoscalerStrategy(),)

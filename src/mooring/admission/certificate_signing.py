@@ -203,6 +203,3 @@ def _stamp(new: _Conditions, old: _Conditions, now: str) -> None:
             or earlier.get((condition.type, condition.status))
             or now,
         )
-
-
-STRATEGIES = (CertificateStrategy(),)

@@ -140,6 +140,3 @@ def _answer(new: PodCertificateRequestStatus, old: PodCertificateRequestStatus) 
         )
         if not value
     ]
-
-
-STRATEGIES = (PodCertificateRequestStrategy(),)

@@ -131,6 +131,3 @@ def _json(data: dict[str, bytes], key: str) -> list[FieldError]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return [field_errors.invalid(_DATA.key(key), _REDACTED, str(error))]
     return []
-
-
-STRATEGIES = (ConfigMapStrategy(), SecretStrategy(), ServiceAccountStrategy())

@@ -90,6 +90,3 @@ def _job_template(template: JobTemplateSpec, old: JobTemplateSpec | None, reques
     if template.spec.manual_selector:
         errors.append(field_errors.not_supported(here.child("manualSelector"), True, ["nil", "false"]))
     return errors
-
-
-STRATEGIES = (CronJobStrategy(),)

@@ -87,6 +87,3 @@ def _update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> list[Fiel
             return errors + at_most_all(surge, here.child("maxSurge"))
         case _:
             return [field_errors.not_supported(path, strategy, ["RollingUpdate", "OnDelete"])]
-
-
-STRATEGIES = (DaemonSetStrategy(),)

@@ -109,6 +109,3 @@ def _strategy(strategy: UpdateStrategy, path: Path) -> list[FieldError]:
             return errors + at_most_all(unavailable, here.child("maxUnavailable"))
         case _:
             return [field_errors.not_supported(path, strategy, ["Recreate", "RollingUpdate"])]
-
-
-STRATEGIES = (DeploymentStrategy(),)

@@ -39,6 +39,3 @@ class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
 
 class EvictionStrategy(Strategy[Eviction]):
     has_generation = False
-
-
-STRATEGIES = (PodDisruptionBudgetStrategy(), EvictionStrategy())

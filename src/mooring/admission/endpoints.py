@@ -178,6 +178,3 @@ def _slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> list[Fie
             wrong_name = names.label_key(port.app_protocol)
             errors += names.validate(here.child("appProtocol"), port.app_protocol, wrong_name)
     return errors
-
-
-STRATEGIES = (EndpointsStrategy(), EndpointSliceStrategy())

@@ -46,6 +46,3 @@ def _validate_new_form(event: Event) -> list[FieldError]:
         errors += limit_bytes(value, _MAX_BYTES, Path(name))
     errors += limit_bytes(event.message, _MAX_NOTE_BYTES, Path("message"))
     return errors
-
-
-STRATEGIES = (EventStrategy(),)

@@ -10,21 +10,9 @@ from mooring.admission.checks import Unique, require
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
+from mooring.api import flowcontrol_v1 as v1
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.api.flowcontrol_v1 import (
-    FlowSchema,
-    FlowSchemaCondition,
-    LimitedPriorityLevelConfiguration,
-    LimitResponse,
-    NonResourcePolicyRule,
-    PolicyRulesWithSubjects,
-    PriorityLevelConfiguration,
-    PriorityLevelConfigurationSpec,
-    QueuingConfiguration,
-    ResourcePolicyRule,
-    Subject,
-)
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 ALL = "*"
@@ -36,11 +24,11 @@ _MOST_BITS = 60
 _SPEC = Path("spec")
 
 
-class FlowSchemaStrategy(RuleStrategy[FlowSchema]):
-    def default(self, obj: FlowSchema) -> None:
+class FlowSchemaStrategy(RuleStrategy[v1.FlowSchema]):
+    def default(self, obj: v1.FlowSchema) -> None:
         obj.spec.matching_precedence = obj.spec.matching_precedence or 1000
 
-    def rules(self, obj: FlowSchema, old: FlowSchema | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.FlowSchema, old: v1.FlowSchema | None, request: Request) -> list[FieldError]:
         errors = _flow_schema(obj)
         fixed = defaults.MANDATORY_SCHEMAS.get(obj.metadata.name)
         if fixed is not None and obj.spec != fixed.spec:
@@ -48,11 +36,11 @@ class FlowSchemaStrategy(RuleStrategy[FlowSchema]):
             errors.append(field_errors.invalid(_SPEC, obj.spec, detail))
         return errors + _conditions(obj.status.conditions)
 
-    def status_rules(self, new: FlowSchema, old: FlowSchema, request: Request) -> list[FieldError]:
+    def status_rules(self, new: v1.FlowSchema, old: v1.FlowSchema, request: Request) -> list[FieldError]:
         return _conditions(new.status.conditions)
 
 
-def _flow_schema(obj: FlowSchema) -> list[FieldError]:
+def _flow_schema(obj: v1.FlowSchema) -> list[FieldError]:
     spec, errors = obj.spec, []
     here, precedence = _SPEC.child("matchingPrecedence"), spec.matching_precedence
     if precedence <= 0:
@@ -76,7 +64,7 @@ def _flow_schema(obj: FlowSchema) -> list[FieldError]:
     return errors
 
 
-def _rule(rule: PolicyRulesWithSubjects, path: Path) -> list[FieldError]:
+def _rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, subject in enumerate(rule.subjects):
         errors += _subject(subject, path.child("subjects").index(index))
@@ -91,7 +79,7 @@ def _rule(rule: PolicyRulesWithSubjects, path: Path) -> list[FieldError]:
     return errors
 
 
-def _subject(subject: Subject, path: Path) -> list[FieldError]:
+def _subject(subject: v1.Subject, path: Path) -> list[FieldError]:
     wanted = _SUBJECTS.get(subject.kind)
     if wanted is None:
         return [field_errors.not_supported(path.child("kind"), subject.kind, _SUBJECTS)]
@@ -138,7 +126,7 @@ def _alone(values: list[str], path: Path, what: str) -> list[FieldError]:
     return [field_errors.invalid(path, values, f"if '*' is present, must not specify other {what}")]
 
 
-def _resource_rule(rule: ResourcePolicyRule, path: Path) -> list[FieldError]:
+def _resource_rule(rule: v1.ResourcePolicyRule, path: Path) -> list[FieldError]:
     errors = _verbs(rule.verbs, path.child("verbs"))
     for child, values, one, many in (
         ("apiGroups", rule.api_groups, "api group", "api groups"),
@@ -162,7 +150,7 @@ def _resource_rule(rule: ResourcePolicyRule, path: Path) -> list[FieldError]:
     return errors
 
 
-def _non_resource_rule(rule: NonResourcePolicyRule, path: Path) -> list[FieldError]:
+def _non_resource_rule(rule: v1.NonResourcePolicyRule, path: Path) -> list[FieldError]:
     errors = _verbs(rule.verbs, path.child("verbs"))
     here, urls = path.child("nonResourceURLs"), rule.non_resource_urls
     if not urls:
@@ -189,7 +177,7 @@ def _url_problem(url: str) -> str:
     return "wildcard can only do suffix matching" if stars > 1 or (stars and not url.endswith("/*")) else ""
 
 
-def _conditions(conditions: list[FlowSchemaCondition]) -> list[FieldError]:
+def _conditions(conditions: list[v1.FlowSchemaCondition]) -> list[FieldError]:
     errors: list[FieldError] = []
     seen = Unique()
     for index, condition in enumerate(conditions):
@@ -199,8 +187,8 @@ def _conditions(conditions: list[FlowSchemaCondition]) -> list[FieldError]:
     return errors
 
 
-class PriorityLevelStrategy(RuleStrategy[PriorityLevelConfiguration]):
-    def default(self, obj: PriorityLevelConfiguration) -> None:
+class PriorityLevelStrategy(RuleStrategy[v1.PriorityLevelConfiguration]):
+    def default(self, obj: v1.PriorityLevelConfiguration) -> None:
         exempt, limited = obj.spec.exempt, obj.spec.limited
         if exempt is not None:
             exempt.nominal_concurrency_shares = exempt.nominal_concurrency_shares or 0
@@ -216,17 +204,17 @@ class PriorityLevelStrategy(RuleStrategy[PriorityLevelConfiguration]):
                 queuing.queue_length_limit = queuing.queue_length_limit or 50
 
     def rules(
-        self, obj: PriorityLevelConfiguration, old: PriorityLevelConfiguration | None, request: Request
+        self, obj: v1.PriorityLevelConfiguration, old: v1.PriorityLevelConfiguration | None, request: Request
     ) -> list[FieldError]:
         return _level(obj.spec, obj.metadata.name) + _validate_mandatory(obj) + _conditions([*obj.status.conditions])
 
     def status_rules(
-        self, new: PriorityLevelConfiguration, old: PriorityLevelConfiguration, request: Request
+        self, new: v1.PriorityLevelConfiguration, old: v1.PriorityLevelConfiguration, request: Request
     ) -> list[FieldError]:
         return _conditions([*new.status.conditions])
 
 
-def _validate_mandatory(obj: PriorityLevelConfiguration) -> list[FieldError]:
+def _validate_mandatory(obj: v1.PriorityLevelConfiguration) -> list[FieldError]:
     fixed = defaults.MANDATORY_LEVELS.get(obj.metadata.name)
     if fixed is None:
         return []
@@ -240,7 +228,7 @@ def _validate_mandatory(obj: PriorityLevelConfiguration) -> list[FieldError]:
     return [] if obj.spec == fixed.spec else [field_errors.invalid(_SPEC, obj.spec, detail)]
 
 
-def _level(spec: PriorityLevelConfigurationSpec, name: str) -> list[FieldError]:
+def _level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> list[FieldError]:
     errors: list[FieldError] = []
     here = _SPEC.child("type")
     if (name == defaults.EXEMPT) != (spec.type == "Exempt"):
@@ -276,7 +264,7 @@ def _shares(shares: int | None, lendable: int | None, path: Path) -> list[FieldE
     return errors
 
 
-def _limited(limited: LimitedPriorityLevelConfiguration, path: Path) -> list[FieldError]:
+def _limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> list[FieldError]:
     errors = _shares(limited.nominal_concurrency_shares, None, path)
     errors += _response(limited.limit_response, path.child("limitResponse"))
     errors += _shares(None, limited.lendable_percent, path)
@@ -287,7 +275,7 @@ def _limited(limited: LimitedPriorityLevelConfiguration, path: Path) -> list[Fie
     return errors
 
 
-def _response(response: LimitResponse, path: Path) -> list[FieldError]:
+def _response(response: v1.LimitResponse, path: Path) -> list[FieldError]:
     here, queuing = path.child("queuing"), response.queuing
     if response.type == "Queue":
         return [field_errors.required(here)] if queuing is None else _queues(queuing, here)
@@ -299,7 +287,7 @@ def _response(response: LimitResponse, path: Path) -> list[FieldError]:
     return errors
 
 
-def _queues(queuing: QueuingConfiguration, path: Path) -> list[FieldError]:
+def _queues(queuing: v1.QueuingConfiguration, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     queues, hand = queuing.queues, queuing.hand_size
     if queuing.queue_length_limit <= 0:
@@ -321,6 +309,3 @@ def _queues(queuing: QueuingConfiguration, path: Path) -> list[FieldError]:
         )
         errors.append(field_errors.invalid(here, hand, detail))
     return errors
-
-
-STRATEGIES = (FlowSchemaStrategy(), PriorityLevelStrategy())

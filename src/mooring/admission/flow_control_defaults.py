@@ -4,25 +4,7 @@ Mandatory ones are immutable and recreated after deletion. Suggested ones are up
 ``flow_control.py`` checks the former; ``apiserver/flow_control/`` creates all of them.
 """
 
-from mooring.api.flowcontrol_v1 import (
-    ExemptPriorityLevelConfiguration,
-    FlowDistinguisherMethod,
-    FlowSchema,
-    FlowSchemaSpec,
-    GroupSubject,
-    LimitedPriorityLevelConfiguration,
-    LimitResponse,
-    NonResourcePolicyRule,
-    PolicyRulesWithSubjects,
-    PriorityLevelConfiguration,
-    PriorityLevelConfigurationReference,
-    PriorityLevelConfigurationSpec,
-    QueuingConfiguration,
-    ResourcePolicyRule,
-    ServiceAccountSubject,
-    Subject,
-    UserSubject,
-)
+from mooring.api import flowcontrol_v1 as v1
 from mooring.api.meta_v1 import ObjectMeta
 
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
@@ -35,49 +17,49 @@ def _metadata(name: str) -> ObjectMeta:
     return ObjectMeta(name=name, annotations={AUTO_UPDATE: "true"})
 
 
-def _level(name: str, spec: PriorityLevelConfigurationSpec) -> PriorityLevelConfiguration:
+def _level(name: str, spec: v1.PriorityLevelConfigurationSpec) -> v1.PriorityLevelConfiguration:
     kind = "PriorityLevelConfiguration"
-    return PriorityLevelConfiguration(kind=kind, api_version=_API, metadata=_metadata(name), spec=spec)
+    return v1.PriorityLevelConfiguration(kind=kind, api_version=_API, metadata=_metadata(name), spec=spec)
 
 
-def _queued(name: str, shares: int, lendable: int, queues: int, hand_size: int) -> PriorityLevelConfiguration:
-    queuing = QueuingConfiguration(queues=queues, hand_size=hand_size, queue_length_limit=50)
-    limited = LimitedPriorityLevelConfiguration(
+def _queued(name: str, shares: int, lendable: int, queues: int, hand_size: int) -> v1.PriorityLevelConfiguration:
+    queuing = v1.QueuingConfiguration(queues=queues, hand_size=hand_size, queue_length_limit=50)
+    limited = v1.LimitedPriorityLevelConfiguration(
         nominal_concurrency_shares=shares,
         lendable_percent=lendable,
-        limit_response=LimitResponse(type="Queue", queuing=queuing),
+        limit_response=v1.LimitResponse(type="Queue", queuing=queuing),
     )
-    return _level(name, PriorityLevelConfigurationSpec(type="Limited", limited=limited))
+    return _level(name, v1.PriorityLevelConfigurationSpec(type="Limited", limited=limited))
 
 
-def _schema(name: str, level: str, precedence: int, method: str, rules: PolicyRulesWithSubjects) -> FlowSchema:
-    spec = FlowSchemaSpec(
-        priority_level_configuration=PriorityLevelConfigurationReference(name=level),
+def _schema(name: str, level: str, precedence: int, method: str, rules: v1.PolicyRulesWithSubjects) -> v1.FlowSchema:
+    spec = v1.FlowSchemaSpec(
+        priority_level_configuration=v1.PriorityLevelConfigurationReference(name=level),
         matching_precedence=precedence,
-        distinguisher_method=FlowDistinguisherMethod(type=method) if method else None,
+        distinguisher_method=v1.FlowDistinguisherMethod(type=method) if method else None,
         rules=[rules],
     )
-    return FlowSchema(kind="FlowSchema", api_version=_API, metadata=_metadata(name), spec=spec)
+    return v1.FlowSchema(kind="FlowSchema", api_version=_API, metadata=_metadata(name), spec=spec)
 
 
-def _groups(*names: str) -> list[Subject]:
-    return [Subject(kind="Group", group=GroupSubject(name=name)) for name in names]
+def _groups(*names: str) -> list[v1.Subject]:
+    return [v1.Subject(kind="Group", group=v1.GroupSubject(name=name)) for name in names]
 
 
-def _users(*names: str) -> list[Subject]:
-    return [Subject(kind="User", user=UserSubject(name=name)) for name in names]
+def _users(*names: str) -> list[v1.Subject]:
+    return [v1.Subject(kind="User", user=v1.UserSubject(name=name)) for name in names]
 
 
-def _everything(subjects: list[Subject]) -> PolicyRulesWithSubjects:
-    resources = ResourcePolicyRule(
+def _everything(subjects: list[v1.Subject]) -> v1.PolicyRulesWithSubjects:
+    resources = v1.ResourcePolicyRule(
         verbs=[_ALL], api_groups=[_ALL], resources=[_ALL], namespaces=[_ALL], cluster_scope=True
     )
-    paths = NonResourcePolicyRule(verbs=[_ALL], non_resource_urls=[_ALL])
-    return PolicyRulesWithSubjects(subjects=subjects, resource_rules=[resources], non_resource_rules=[paths])
+    paths = v1.NonResourcePolicyRule(verbs=[_ALL], non_resource_urls=[_ALL])
+    return v1.PolicyRulesWithSubjects(subjects=subjects, resource_rules=[resources], non_resource_rules=[paths])
 
 
-def _leases(*verbs: str) -> ResourcePolicyRule:
-    return ResourcePolicyRule(
+def _leases(*verbs: str) -> v1.ResourcePolicyRule:
+    return v1.ResourcePolicyRule(
         verbs=[*verbs], api_groups=["coordination.k8s.io"], resources=["leases"], namespaces=[_ALL]
     )
 
@@ -85,27 +67,27 @@ def _leases(*verbs: str) -> ResourcePolicyRule:
 _ALL_USERS = _groups("system:unauthenticated", "system:authenticated")
 _NODES = _groups("system:nodes")
 _SYSTEM_ACCOUNTS = [
-    Subject(kind="ServiceAccount", service_account=ServiceAccountSubject(namespace="kube-system", name=_ALL))
+    v1.Subject(kind="ServiceAccount", service_account=v1.ServiceAccountSubject(namespace="kube-system", name=_ALL))
 ]
 _MANAGER, _SCHEDULER = _users("system:kube-controller-manager"), _users("system:kube-scheduler")
-_PROBES = NonResourcePolicyRule(verbs=["get"], non_resource_urls=["/healthz", "/readyz", "/livez"])
-_OWN_NODE = ResourcePolicyRule(
+_PROBES = v1.NonResourcePolicyRule(verbs=["get"], non_resource_urls=["/healthz", "/readyz", "/livez"])
+_OWN_NODE = v1.ResourcePolicyRule(
     verbs=[_ALL], api_groups=[""], resources=["nodes", "nodes/status"], namespaces=[_ALL], cluster_scope=True
 )
 
 MANDATORY_LEVELS = {
     EXEMPT: _level(
         EXEMPT,
-        PriorityLevelConfigurationSpec(
-            type="Exempt", exempt=ExemptPriorityLevelConfiguration(nominal_concurrency_shares=0, lendable_percent=0)
+        v1.PriorityLevelConfigurationSpec(
+            type="Exempt", exempt=v1.ExemptPriorityLevelConfiguration(nominal_concurrency_shares=0, lendable_percent=0)
         ),
     ),
     CATCH_ALL: _level(
         CATCH_ALL,
-        PriorityLevelConfigurationSpec(
+        v1.PriorityLevelConfigurationSpec(
             type="Limited",
-            limited=LimitedPriorityLevelConfiguration(
-                nominal_concurrency_shares=5, lendable_percent=0, limit_response=LimitResponse(type="Reject")
+            limited=v1.LimitedPriorityLevelConfiguration(
+                nominal_concurrency_shares=5, lendable_percent=0, limit_response=v1.LimitResponse(type="Reject")
             ),
         ),
     ),
@@ -123,13 +105,13 @@ SUGGESTED_LEVELS = (
     _queued("global-default", 20, 50, 128, 6),
 )
 SUGGESTED_SCHEMAS = (
-    _schema("probes", EXEMPT, 2, "", PolicyRulesWithSubjects(subjects=_ALL_USERS, non_resource_rules=[_PROBES])),
+    _schema("probes", EXEMPT, 2, "", v1.PolicyRulesWithSubjects(subjects=_ALL_USERS, non_resource_rules=[_PROBES])),
     _schema(
         "system-leader-election",
         "leader-election",
         100,
         "ByUser",
-        PolicyRulesWithSubjects(
+        v1.PolicyRulesWithSubjects(
             subjects=[*_MANAGER, *_SCHEDULER, *_SYSTEM_ACCOUNTS], resource_rules=[_leases("get", "create", "update")]
         ),
     ),
@@ -138,7 +120,7 @@ SUGGESTED_SCHEMAS = (
         "node-high",
         400,
         "ByUser",
-        PolicyRulesWithSubjects(subjects=_NODES, resource_rules=[_OWN_NODE, _leases(_ALL)]),
+        v1.PolicyRulesWithSubjects(subjects=_NODES, resource_rules=[_OWN_NODE, _leases(_ALL)]),
     ),
     _schema("system-nodes", "system", 500, "ByUser", _everything(_NODES)),
     _schema("kube-controller-manager", "workload-high", 800, "ByNamespace", _everything(_MANAGER)),

@@ -195,6 +195,3 @@ def _parameters(parameters: IngressClassParametersReference, path: Path) -> list
     elif scope == "Namespace" and namespace is not None:
         errors += names.validate(here, namespace, names.dns1123_label(namespace))
     return errors
-
-
-STRATEGIES = (IngressStrategy(), IngressClassStrategy())

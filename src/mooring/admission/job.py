@@ -271,6 +271,3 @@ def _with_placement_of(new: PodTemplateSpec, old: PodTemplateSpec) -> PodTemplat
         spec.affinity.node_affinity = None
         spec.affinity = None if spec.affinity == Affinity() else spec.affinity
     return masked
-
-
-STRATEGIES = (JobStrategy(),)

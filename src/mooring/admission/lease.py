@@ -31,6 +31,3 @@ class LeaseStrategy(RuleStrategy[Lease]):
             detail = "can only be set if strategy is not empty"
             errors.append(field_errors.forbidden(_SPEC.child("preferredHolder"), detail))
         return errors
-
-
-STRATEGIES = (LeaseStrategy(),)

@@ -85,6 +85,3 @@ def _finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(field_errors.invalid(path, name, detail))
     return errors
-
-
-STRATEGIES = (NamespaceStrategy(),)

@@ -119,6 +119,3 @@ def _block(block: IPBlock, path: Path) -> list[FieldError]:
         if not inside:
             errors.append(field_errors.invalid(at, text, "must be a strict subset of `cidr`"))
     return errors
-
-
-STRATEGIES = (NetworkPolicyStrategy(),)

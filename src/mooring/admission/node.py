@@ -141,6 +141,3 @@ def _changes(new: Node, old: Node) -> list[FieldError]:
 
 def _only_once(name: str, shown: str) -> FieldError:
     return field_errors.forbidden(Path("spec", name), f'node updates may not change {shown} except from "" to valid')
-
-
-STRATEGIES = (NodeStrategy(),)

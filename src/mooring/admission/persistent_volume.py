@@ -411,5 +411,3 @@ _SOURCES: tuple[tuple[str, str, Callable[[Any, Path], list[FieldError]]], ...] =
     ("csi", "csi", _csi),
 )
 """Attribute, name in paths and rules of each source, in Kubernetes' order."""
-
-STRATEGIES = (PersistentVolumeStrategy(),)

@@ -214,6 +214,3 @@ def _attributes_class(new: PersistentVolumeClaim, old: PersistentVolumeClaim) ->
     value = "nil" if name is None else "empty string"
     detail = f"update to {value} is forbidden when status.currentVolumeAttributesClassName is not nil"
     return [field_errors.forbidden(Path("spec", "volumeAttributesClassName"), detail)]
-
-
-STRATEGIES = (PersistentVolumeClaimStrategy(),)

@@ -64,6 +64,3 @@ def _name_and_value(cls: PriorityClass) -> list[FieldError]:
         return []
     detail = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
     return [field_errors.forbidden(Path("metadata", "name"), detail)]
-
-
-STRATEGIES = (PriorityClassStrategy(),)

@@ -245,6 +245,3 @@ def _ratio(item: LimitRangeItem, name: str, path: Path) -> list[FieldError]:
     if ratio.as_approximate_float() <= limit:
         return []
     return [field_errors.invalid(path, str(ratio), f"ratio {ratio} is greater than max/min = {limit:f}")]
-
-
-STRATEGIES = (ResourceQuotaStrategy(), LimitRangeStrategy())

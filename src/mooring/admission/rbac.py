@@ -138,6 +138,3 @@ def _subject(subject: Subject, path: Path, *, namespaced: bool) -> list[FieldErr
             supported = ["ServiceAccount", "User", "Group"]
             errors.append(field_errors.not_supported(path.child("kind"), kind, supported))
     return errors
-
-
-STRATEGIES = (RoleStrategy(), ClusterRoleStrategy(), RoleBindingStrategy(), ClusterRoleBindingStrategy())

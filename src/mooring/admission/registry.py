@@ -2,47 +2,71 @@
 
 from typing import Any
 
-from mooring.admission import (
-    api_services,
-    autoscaler,
-    certificate_signing,
-    certificates,
-    configuration,
-    cron_job,
-    daemon_set,
-    deployment,
-    disruption,
-    endpoints,
-    event,
-    flow_control,
-    ingress,
-    job,
-    lease,
-    namespace,
-    network_policy,
-    node,
-    persistent_volume,
-    persistent_volume_claim,
-    priority_class,
-    quota,
-    rbac,
-    replica_set,
-    reviews,
-    runtime_class,
-    service,
-    service_cidr,
-    stateful_set,
-    storage,
-    storage_migration,
-    trust_bundles,
-    webhook_configurations,
-)
-from mooring.admission.definitions import strategy as definitions
-from mooring.admission.dra import claim, device_class, taints
-from mooring.admission.dra import slice as slices
+from mooring.admission.api_services import APIServiceStrategy
+from mooring.admission.autoscaler import HorizontalPodAutoscalerStrategy
+from mooring.admission.certificate_signing import CertificateStrategy
+from mooring.admission.certificates import PodCertificateRequestStrategy
+from mooring.admission.configuration import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
+from mooring.admission.cron_job import CronJobStrategy
+from mooring.admission.daemon_set import DaemonSetStrategy
+from mooring.admission.definitions.strategy import DefinitionStrategy
+from mooring.admission.deployment import DeploymentStrategy
+from mooring.admission.disruption import EvictionStrategy, PodDisruptionBudgetStrategy
+from mooring.admission.dra.claim import ResourceClaimStrategy, ResourceClaimTemplateStrategy
+from mooring.admission.dra.device_class import DeviceClassStrategy
+from mooring.admission.dra.slice import ResourceSliceStrategy
+from mooring.admission.dra.taints import DeviceTaintRuleStrategy
+from mooring.admission.endpoints import EndpointSliceStrategy, EndpointsStrategy
+from mooring.admission.event import EventStrategy
+from mooring.admission.flow_control import FlowSchemaStrategy, PriorityLevelStrategy
+from mooring.admission.ingress import IngressClassStrategy, IngressStrategy
+from mooring.admission.job import JobStrategy
+from mooring.admission.lease import LeaseStrategy
+from mooring.admission.namespace import NamespaceStrategy
+from mooring.admission.network_policy import NetworkPolicyStrategy
+from mooring.admission.node import NodeStrategy
+from mooring.admission.persistent_volume import PersistentVolumeStrategy
+from mooring.admission.persistent_volume_claim import PersistentVolumeClaimStrategy
 from mooring.admission.pod.strategy import PodStrategy
-from mooring.admission.policy import strategy as policies
+from mooring.admission.policy.strategy import (
+    MutatingAdmissionPolicyBindingStrategy,
+    MutatingAdmissionPolicyStrategy,
+    ValidatingAdmissionPolicyBindingStrategy,
+    ValidatingAdmissionPolicyStrategy,
+)
+from mooring.admission.priority_class import PriorityClassStrategy
+from mooring.admission.quota import LimitRangeStrategy, ResourceQuotaStrategy
+from mooring.admission.rbac import ClusterRoleBindingStrategy, ClusterRoleStrategy, RoleBindingStrategy, RoleStrategy
+from mooring.admission.replica_set import PodTemplateStrategy, ReplicaSetStrategy, ReplicationControllerStrategy
+from mooring.admission.reviews import (
+    LocalSubjectAccessReviewStrategy,
+    ScaleStrategy,
+    SelfSubjectAccessReviewStrategy,
+    SelfSubjectReviewStrategy,
+    SelfSubjectRulesReviewStrategy,
+    SubjectAccessReviewStrategy,
+    TokenRequestStrategy,
+    TokenReviewStrategy,
+)
+from mooring.admission.runtime_class import RuntimeClassStrategy
+from mooring.admission.service import ServiceStrategy
+from mooring.admission.service_cidr import IPAddressStrategy, ServiceCIDRStrategy
+from mooring.admission.stateful_set import ControllerRevisionStrategy, StatefulSetStrategy
+from mooring.admission.storage import (
+    CSIDriverStrategy,
+    CSINodeStrategy,
+    CSIStorageCapacityStrategy,
+    StorageClassStrategy,
+    VolumeAttachmentStrategy,
+    VolumeAttributesClassStrategy,
+)
+from mooring.admission.storage_migration import StorageVersionMigrationStrategy
 from mooring.admission.strategy import Strategy
+from mooring.admission.trust_bundles import ClusterTrustBundleStrategy
+from mooring.admission.webhook_configurations import (
+    MutatingWebhookConfigurationStrategy,
+    ValidatingWebhookConfigurationStrategy,
+)
 from mooring.api import meta_v1
 
 _BY_TYPE: dict[type[meta_v1.Resource], Strategy[Any]] = {}
@@ -65,43 +89,74 @@ def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
 
 register(
     PodStrategy(),
-    *namespace.STRATEGIES,
-    *node.STRATEGIES,
-    *configuration.STRATEGIES,
-    *service.STRATEGIES,
-    *service_cidr.STRATEGIES,
-    *endpoints.STRATEGIES,
-    *ingress.STRATEGIES,
-    *network_policy.STRATEGIES,
-    *runtime_class.STRATEGIES,
-    *autoscaler.STRATEGIES,
-    *certificate_signing.STRATEGIES,
-    *certificates.STRATEGIES,
-    *trust_bundles.STRATEGIES,
-    *api_services.STRATEGIES,
-    *storage_migration.STRATEGIES,
-    *event.STRATEGIES,
-    *flow_control.STRATEGIES,
-    *quota.STRATEGIES,
-    *persistent_volume.STRATEGIES,
-    *persistent_volume_claim.STRATEGIES,
-    *storage.STRATEGIES,
-    *deployment.STRATEGIES,
-    *replica_set.STRATEGIES,
-    *stateful_set.STRATEGIES,
-    *daemon_set.STRATEGIES,
-    *job.STRATEGIES,
-    *cron_job.STRATEGIES,
-    *disruption.STRATEGIES,
-    *priority_class.STRATEGIES,
-    *claim.STRATEGIES,
-    *slices.STRATEGIES,
-    *device_class.STRATEGIES,
-    *taints.STRATEGIES,
-    *lease.STRATEGIES,
-    *rbac.STRATEGIES,
-    *reviews.STRATEGIES,
-    *definitions.STRATEGIES,
-    *policies.STRATEGIES,
-    *webhook_configurations.STRATEGIES,
+    NamespaceStrategy(),
+    NodeStrategy(),
+    ConfigMapStrategy(),
+    SecretStrategy(),
+    ServiceAccountStrategy(),
+    ServiceStrategy(),
+    IPAddressStrategy(),
+    ServiceCIDRStrategy(),
+    EndpointsStrategy(),
+    EndpointSliceStrategy(),
+    IngressStrategy(),
+    IngressClassStrategy(),
+    NetworkPolicyStrategy(),
+    RuntimeClassStrategy(),
+    HorizontalPodAutoscalerStrategy(),
+    CertificateStrategy(),
+    PodCertificateRequestStrategy(),
+    ClusterTrustBundleStrategy(),
+    APIServiceStrategy(),
+    StorageVersionMigrationStrategy(),
+    EventStrategy(),
+    FlowSchemaStrategy(),
+    PriorityLevelStrategy(),
+    ResourceQuotaStrategy(),
+    LimitRangeStrategy(),
+    PersistentVolumeStrategy(),
+    PersistentVolumeClaimStrategy(),
+    StorageClassStrategy(),
+    VolumeAttributesClassStrategy(),
+    CSIDriverStrategy(),
+    CSINodeStrategy(),
+    CSIStorageCapacityStrategy(),
+    VolumeAttachmentStrategy(),
+    DeploymentStrategy(),
+    ReplicaSetStrategy(),
+    ReplicationControllerStrategy(),
+    PodTemplateStrategy(),
+    StatefulSetStrategy(),
+    ControllerRevisionStrategy(),
+    DaemonSetStrategy(),
+    JobStrategy(),
+    CronJobStrategy(),
+    PodDisruptionBudgetStrategy(),
+    EvictionStrategy(),
+    PriorityClassStrategy(),
+    ResourceClaimStrategy(),
+    ResourceClaimTemplateStrategy(),
+    ResourceSliceStrategy(),
+    DeviceClassStrategy(),
+    DeviceTaintRuleStrategy(),
+    LeaseStrategy(),
+    RoleStrategy(),
+    ClusterRoleStrategy(),
+    RoleBindingStrategy(),
+    ClusterRoleBindingStrategy(),
+    SubjectAccessReviewStrategy(),
+    LocalSubjectAccessReviewStrategy(),
+    SelfSubjectAccessReviewStrategy(),
+    SelfSubjectRulesReviewStrategy(),
+    SelfSubjectReviewStrategy(),
+    TokenReviewStrategy(),
+    TokenRequestStrategy(),
+    ScaleStrategy(),
+    DefinitionStrategy(),
+    ValidatingAdmissionPolicyStrategy(),
+    ValidatingAdmissionPolicyBindingStrategy(),
+    MutatingAdmissionPolicyStrategy(),
+    MutatingAdmissionPolicyBindingStrategy(),
+    ValidatingWebhookConfigurationStrategy(),
+    MutatingWebhookConfigurationStrategy(),
 )

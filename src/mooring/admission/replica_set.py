@@ -108,6 +108,3 @@ def _status(status: ReplicaSetStatus | ReplicationControllerStatus, *more: str) 
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
     errors = non_negative_fields(status, STATUS, "replicas", *parts, "observedGeneration", *more)
     return errors + validate_replica_counts(status, MORE_THAN_READY, *parts)
-
-
-STRATEGIES = (ReplicaSetStrategy(), ReplicationControllerStrategy(), PodTemplateStrategy())

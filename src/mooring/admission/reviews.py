@@ -105,15 +105,3 @@ def _validate_user(spec: SubjectAccessReviewSpec) -> list[FieldError]:
     if spec.user or spec.groups:
         return []
     return [field_errors.invalid(_SPEC.child("user"), "", "at least one of user or group must be specified")]
-
-
-STRATEGIES = (
-    SubjectAccessReviewStrategy(),
-    LocalSubjectAccessReviewStrategy(),
-    SelfSubjectAccessReviewStrategy(),
-    SelfSubjectRulesReviewStrategy(),
-    SelfSubjectReviewStrategy(),
-    TokenReviewStrategy(),
-    TokenRequestStrategy(),
-    ScaleStrategy(),
-)

@@ -112,6 +112,3 @@ def _seconds(each: Toleration) -> float:
 
 def _forbidden(pod: Pod, why: str) -> errors.Forbidden:
     return errors.forbidden("pods", pod.metadata.name, f"pod rejected: {why}")
-
-
-STRATEGIES = (RuntimeClassStrategy(),)

@@ -388,6 +388,3 @@ def _changes(new: ServiceSpec, old: ServiceSpec) -> list[FieldError]:
         if before and address != before:
             errors.append(field_errors.invalid(here.index(index), new.cluster_ips, detail))
     return errors
-
-
-STRATEGIES = (ServiceStrategy(),)

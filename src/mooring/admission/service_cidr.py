@@ -78,6 +78,3 @@ def _networks(cidrs: list[str]) -> list[FieldError]:
     if len(families) == 2 and families[0] == families[1]:
         errors.append(field_errors.invalid(_CIDRS, cidrs, _ONE_OF_EACH))
     return errors
-
-
-STRATEGIES = (IPAddressStrategy(), ServiceCIDRStrategy())

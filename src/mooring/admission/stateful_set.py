@@ -161,6 +161,3 @@ class ControllerRevisionStrategy(RuleStrategy[ControllerRevision]):
         if old is None and obj.data is None:
             errors.append(field_errors.required(Path("data"), "data is mandatory"))
         return errors
-
-
-STRATEGIES = (StatefulSetStrategy(), ControllerRevisionStrategy())

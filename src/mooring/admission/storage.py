@@ -7,20 +7,9 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, label_selector, names
+from mooring.api import storage_v1 as v1
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.api.storage_v1 import (
-    CSIDriver,
-    CSIDriverSpec,
-    CSINode,
-    CSINodeDriver,
-    CSIStorageCapacity,
-    StorageClass,
-    TokenRequest,
-    TopologySelectorTerm,
-    VolumeAttachment,
-    VolumeAttributesClass,
-)
 
 GROUP = "storage.k8s.io"
 MAX_PARAMETERS = 512
@@ -49,14 +38,14 @@ def _unchanged(name: str, new: object, old: object) -> list[FieldError]:
     return [] if new == old else [field_errors.forbidden(Path(name), f"updates to {name} are forbidden.")]
 
 
-class StorageClassStrategy(RuleStrategy[StorageClass]):
+class StorageClassStrategy(RuleStrategy[v1.StorageClass]):
     has_generation = False
 
-    def default(self, obj: StorageClass) -> None:
+    def default(self, obj: v1.StorageClass) -> None:
         obj.reclaim_policy = "Delete" if obj.reclaim_policy is None else obj.reclaim_policy
         obj.volume_binding_mode = "Immediate" if obj.volume_binding_mode is None else obj.volume_binding_mode
 
-    def rules(self, obj: StorageClass, old: StorageClass | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.StorageClass, old: v1.StorageClass | None, request: Request) -> list[FieldError]:
         errors = _provisioner(obj.provisioner, Path("provisioner"))
         errors += _parameters(obj.parameters, Path("parameters"))
         for name, value, supported in (
@@ -76,7 +65,7 @@ def _provisioner(name: str, path: Path) -> list[FieldError]:
     return names.validate(path, name, names.label_key(name.lower())) if name else [field_errors.required(path)]
 
 
-def _topologies(terms: list[TopologySelectorTerm], path: Path) -> list[FieldError]:
+def _topologies(terms: list[v1.TopologySelectorTerm], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[frozenset[tuple[str, frozenset[str]]]] = {frozenset()}  # an empty term is refused as a duplicate
     for index, term in enumerate(terms):
@@ -99,16 +88,16 @@ def _topologies(terms: list[TopologySelectorTerm], path: Path) -> list[FieldErro
     return errors
 
 
-class VolumeAttributesClassStrategy(RuleStrategy[VolumeAttributesClass]):
+class VolumeAttributesClassStrategy(RuleStrategy[v1.VolumeAttributesClass]):
     has_generation = False
 
-    def mutate(self, obj: VolumeAttributesClass, old: VolumeAttributesClass | None, request: Request) -> None:
+    def mutate(self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request) -> None:
         """Protect a new class from deletion while a volume uses it."""
         if old is None and _CLASS_PROTECTION not in obj.metadata.finalizers:
             obj.metadata.finalizers.append(_CLASS_PROTECTION)
 
     def rules(
-        self, obj: VolumeAttributesClass, old: VolumeAttributesClass | None, request: Request
+        self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request
     ) -> list[FieldError]:
         errors = _provisioner(obj.driver_name, Path("driverName"))
         if old is not None:
@@ -118,16 +107,16 @@ class VolumeAttributesClassStrategy(RuleStrategy[VolumeAttributesClass]):
         return errors + _parameters(obj.parameters, Path("parameters"))
 
 
-class CSIDriverStrategy(RuleStrategy[CSIDriver]):
+class CSIDriverStrategy(RuleStrategy[v1.CSIDriver]):
     has_generation = False
     allow_unconditional_update = False
 
-    def prepare_for_update(self, new: CSIDriver, old: CSIDriver, request: Request) -> None:
+    def prepare_for_update(self, new: v1.CSIDriver, old: v1.CSIDriver, request: Request) -> None:
         """Count changes of the spec, from 0 for a new driver."""
         super().prepare_for_update(new, old, request)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
-    def default(self, obj: CSIDriver) -> None:
+    def default(self, obj: v1.CSIDriver) -> None:
         spec = obj.spec
         spec.attach_required = True if spec.attach_required is None else spec.attach_required
         spec.pod_info_on_mount = bool(spec.pod_info_on_mount)
@@ -139,7 +128,7 @@ class CSIDriverStrategy(RuleStrategy[CSIDriver]):
         if spec.fs_group_policy is None:
             spec.fs_group_policy = "ReadWriteOnceWithFSType"
 
-    def warnings(self, new: CSIDriver, old: CSIDriver | None, request: Request) -> list[str]:
+    def warnings(self, new: v1.CSIDriver, old: v1.CSIDriver | None, request: Request) -> list[str]:
         if not new.spec.token_requests or new.spec.service_account_token_in_secrets is not None:
             return []
         if old is not None and new.spec.token_requests == old.spec.token_requests:
@@ -147,7 +136,7 @@ class CSIDriverStrategy(RuleStrategy[CSIDriver]):
         text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true"
         return [f"{text} to prevent possible logging of tokens in volume attributes"]
 
-    def rules(self, obj: CSIDriver, old: CSIDriver | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.CSIDriver, old: v1.CSIDriver | None, request: Request) -> list[FieldError]:
         errors = validate_csi_driver_name(obj.metadata.name, Path("name")) if old is None else []
         errors += _driver_spec(obj.spec)
         if old is not None:
@@ -157,7 +146,7 @@ class CSIDriverStrategy(RuleStrategy[CSIDriver]):
         return errors
 
 
-def _driver_spec(spec: CSIDriverSpec) -> list[FieldError]:
+def _driver_spec(spec: v1.CSIDriverSpec) -> list[FieldError]:
     errors: list[FieldError] = []
     if spec.fs_group_policy not in _FS_GROUP_POLICIES:
         here = _SPEC.child("fsGroupPolicy")
@@ -180,7 +169,7 @@ def _driver_spec(spec: CSIDriverSpec) -> list[FieldError]:
     return errors
 
 
-def _token_requests(requests: list[TokenRequest], path: Path) -> list[FieldError]:
+def _token_requests(requests: list[v1.TokenRequest], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     audiences = Unique()
     for index, request in enumerate(requests):
@@ -194,11 +183,11 @@ def _token_requests(requests: list[TokenRequest], path: Path) -> list[FieldError
     return errors
 
 
-class CSINodeStrategy(RuleStrategy[CSINode]):
+class CSINodeStrategy(RuleStrategy[v1.CSINode]):
     has_generation = False
     allow_unconditional_update = False
 
-    def rules(self, obj: CSINode, old: CSINode | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.CSINode, old: v1.CSINode | None, request: Request) -> list[FieldError]:
         errors: list[FieldError] = []
         seen = Unique()
         before = {driver.name: driver for driver in old.spec.drivers} if old is not None else {}
@@ -213,11 +202,11 @@ class CSINodeStrategy(RuleStrategy[CSINode]):
         return errors
 
 
-def _identity(driver: CSINodeDriver) -> tuple[str, list[str]]:
+def _identity(driver: v1.CSINodeDriver) -> tuple[str, list[str]]:
     return driver.node_id, driver.topology_keys
 
 
-def _node_driver(driver: CSINodeDriver, path: Path) -> list[FieldError]:
+def _node_driver(driver: v1.CSINodeDriver, path: Path) -> list[FieldError]:
     errors = validate_csi_driver_name(driver.name, path.child("name"))
     here = path.child("nodeID")
     errors += require(driver.node_id, here)
@@ -234,11 +223,13 @@ def _node_driver(driver: CSINodeDriver, path: Path) -> list[FieldError]:
     return errors
 
 
-class CSIStorageCapacityStrategy(RuleStrategy[CSIStorageCapacity]):
+class CSIStorageCapacityStrategy(RuleStrategy[v1.CSIStorageCapacity]):
     has_generation = False
     allow_unconditional_update = False
 
-    def rules(self, obj: CSIStorageCapacity, old: CSIStorageCapacity | None, request: Request) -> list[FieldError]:
+    def rules(
+        self, obj: v1.CSIStorageCapacity, old: v1.CSIStorageCapacity | None, request: Request
+    ) -> list[FieldError]:
         name = obj.storage_class_name
         errors = names.validate(Path("storageClassName"), name, names.dns1123_subdomain(name))
         errors += label_selector.validate(obj.node_topology, Path("nodeTopology"))
@@ -247,15 +238,15 @@ class CSIStorageCapacityStrategy(RuleStrategy[CSIStorageCapacity]):
         return errors if old is None else errors + immutable_fields(obj, old, None, "nodeTopology", "storageClassName")
 
 
-class VolumeAttachmentStrategy(RuleStrategy[VolumeAttachment]):
+class VolumeAttachmentStrategy(RuleStrategy[v1.VolumeAttachment]):
     has_generation = False
     allow_unconditional_update = False
 
-    def default(self, obj: VolumeAttachment) -> None:
+    def default(self, obj: v1.VolumeAttachment) -> None:
         if obj.spec.source.inline_volume_spec is not None:
             default_source(obj.spec.source.inline_volume_spec)
 
-    def rules(self, obj: VolumeAttachment, old: VolumeAttachment | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.VolumeAttachment, old: v1.VolumeAttachment | None, request: Request) -> list[FieldError]:
         spec = obj.spec
         errors = validate_csi_driver_name(spec.attacher, _SPEC.child("attacher"))
         source, here = spec.source, _SPEC.child("source")
@@ -276,13 +267,3 @@ class VolumeAttachmentStrategy(RuleStrategy[VolumeAttachment]):
         if old is not None and spec != old.spec:
             errors.append(field_errors.invalid(_SPEC, spec, IMMUTABLE))
         return errors
-
-
-STRATEGIES = (
-    StorageClassStrategy(),
-    VolumeAttributesClassStrategy(),
-    CSIDriverStrategy(),
-    CSINodeStrategy(),
-    CSIStorageCapacityStrategy(),
-    VolumeAttachmentStrategy(),
-)

@@ -54,6 +54,3 @@ class StorageVersionMigrationStrategy(RuleStrategy[StorageVersionMigration]):
 
 def _holds(migration: StorageVersionMigration, kind: str) -> bool:
     return any(each.type == kind and each.status == "True" for each in migration.status.conditions)
-
-
-STRATEGIES = (StorageVersionMigrationStrategy(),)

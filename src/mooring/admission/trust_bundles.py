@@ -94,6 +94,3 @@ def _anchor(kind: str, body: str) -> bytes | str:
     except (ValueError, binascii.Error, UnsupportedAlgorithm):
         return "does not parse as X.509"
     return der if is_authority else "does not have the CA bit set"
-
-
-STRATEGIES = (ClusterTrustBundleStrategy(),)

@@ -14,27 +14,16 @@ from mooring.admission.policy.rules import FAILURE_POLICIES, MATCH_POLICIES
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.webhook_clients import REVIEWS, validate_client_config, validate_review_versions
+from mooring.api import admissionregistration_v1 as v1
 from mooring.api import field_errors, label_selector, names
-from mooring.api.admissionregistration_v1 import (
-    EQUIVALENT,
-    FAIL,
-    IF_NEEDED,
-    NEVER,
-    MutatingWebhook,
-    MutatingWebhookConfiguration,
-    RuleWithOperations,
-    ValidatingWebhookConfiguration,
-    Webhook,
-    WebhookConfiguration,
-)
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector
 
-T = TypeVar("T", MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
+T = TypeVar("T", v1.MutatingWebhookConfiguration, v1.ValidatingWebhookConfiguration)
 GROUP = "admissionregistration.k8s.io"
 STATIC_SUFFIX = ".static.k8s.io"
-_REINVOCATION_POLICIES = (IF_NEEDED, NEVER)
+_REINVOCATION_POLICIES = (v1.IF_NEEDED, v1.NEVER)
 _WITHOUT_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 _LONGEST_TIMEOUT = 30
@@ -110,42 +99,42 @@ _NEVER_INTERCEPTED = {
 """Authentication and authorization reviews: a webhook on them could lock out all users."""
 
 
-def _reviews_named(rule: RuleWithOperations) -> list[str]:
+def _reviews_named(rule: v1.RuleWithOperations) -> list[str]:
     if "*" in rule.api_groups or "*" in rule.resources:
         return []
     named = [(group, name) for group in rule.api_groups for name in rule.resources]
     return [f"{name}.{group}" for group, name in dict.fromkeys(named) if name in _NEVER_INTERCEPTED.get(group, ())]
 
 
-class ValidatingWebhookConfigurationStrategy(_ConfigurationStrategy[ValidatingWebhookConfiguration]):
+class ValidatingWebhookConfigurationStrategy(_ConfigurationStrategy[v1.ValidatingWebhookConfiguration]):
     """The rules of ValidatingWebhookConfiguration."""
 
 
-class MutatingWebhookConfigurationStrategy(_ConfigurationStrategy[MutatingWebhookConfiguration]):
+class MutatingWebhookConfigurationStrategy(_ConfigurationStrategy[v1.MutatingWebhookConfiguration]):
     """The rules of MutatingWebhookConfiguration."""
 
 
-def _default(webhook: Webhook) -> None:
+def _default(webhook: v1.Webhook) -> None:
     if webhook.failure_policy is None:
-        webhook.failure_policy = FAIL
+        webhook.failure_policy = v1.FAIL
     if webhook.match_policy is None:
-        webhook.match_policy = EQUIVALENT
+        webhook.match_policy = v1.EQUIVALENT
     if webhook.namespace_selector is None:
         webhook.namespace_selector = LabelSelector()
     if webhook.object_selector is None:
         webhook.object_selector = LabelSelector()
     if webhook.timeout_seconds is None:
         webhook.timeout_seconds = _USUAL_TIMEOUT
-    if isinstance(webhook, MutatingWebhook) and webhook.reinvocation_policy is None:
-        webhook.reinvocation_policy = NEVER
+    if isinstance(webhook, v1.MutatingWebhook) and webhook.reinvocation_policy is None:
+        webhook.reinvocation_policy = v1.NEVER
     rules.default_rules(webhook.rules)
     service = webhook.client_config.service
     if service is not None and service.port is None:
         service.port = _HTTPS
 
 
-def _relax_for_update(old: WebhookConfiguration, new: WebhookConfiguration) -> _Strictness:
-    webhooks: Sequence[Webhook] = old.webhooks
+def _relax_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _Strictness:
+    webhooks: Sequence[v1.Webhook] = old.webhooks
     all_names = [webhook.name for webhook in webhooks]
     before = [webhook.match_conditions for webhook in webhooks]
     return _Strictness(
@@ -161,7 +150,7 @@ def _relax_for_update(old: WebhookConfiguration, new: WebhookConfiguration) -> _
     )
 
 
-def _webhook_errors(webhook: Webhook, strictness: _Strictness, request: Request, path: Path) -> list[FieldError]:
+def _webhook_errors(webhook: v1.Webhook, strictness: _Strictness, request: Request, path: Path) -> list[FieldError]:
     errors = names.validate_fully_qualified_name(webhook.name, path.child("name"))
     for index, rule in enumerate(webhook.rules):
         errors += rules.rule_with_operations(rule, path.child("rules").index(index))
@@ -176,7 +165,7 @@ def _webhook_errors(webhook: Webhook, strictness: _Strictness, request: Request,
         detail = "the timeout value must be between 1 and 30 seconds"
         errors.append(field_errors.invalid(path.child("timeoutSeconds"), seconds, detail))
     errors += _selector_errors(webhook, path, strict=strictness.good_label_values)
-    if isinstance(webhook, MutatingWebhook):
+    if isinstance(webhook, v1.MutatingWebhook):
         errors += _choice(webhook.reinvocation_policy, _REINVOCATION_POLICIES, path.child("reinvocationPolicy"))
     errors += validate_client_config(webhook.client_config, path.child("clientConfig"))
     if strictness.check_conditions:
@@ -190,7 +179,7 @@ def _choice(value: str | None, choices: Sequence[str], path: Path) -> list[Field
     return [] if value is None or value in choices else [field_errors.not_supported(path, value, choices)]
 
 
-def _selector_errors(webhook: Webhook, path: Path, *, strict: bool) -> list[FieldError]:
+def _selector_errors(webhook: v1.Webhook, path: Path, *, strict: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, selector in (
         ("namespaceSelector", webhook.namespace_selector),
@@ -204,6 +193,3 @@ def _reviews(versions: Sequence[str], strictness: _Strictness, path: Path) -> li
     if not versions:
         return [field_errors.required(path, f"must specify one of {', '.join(REVIEWS)}")]
     return validate_review_versions(versions, path, must_know_one=strictness.known_reviews)
-
-
-STRATEGIES = (ValidatingWebhookConfigurationStrategy(), MutatingWebhookConfigurationStrategy())

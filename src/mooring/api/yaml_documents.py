@@ -14,18 +14,7 @@ import msgspec
 import yaml
 from yaml._yaml import CParser
 
-from mooring.api.json_tree import (
-    MAX_BYTES,
-    MAX_DEPTH,
-    DecodeError,
-    Elements,
-    TooLargeError,
-    check_elements,
-    check_limits,
-    decode_utf8,
-    members,
-    parse_json,
-)
+from mooring.api import json_tree
 
 _ALIAS_LIMIT = 100_000  # total values that aliases may expand to
 _TAG = "tag:yaml.org,2002:"
@@ -47,7 +36,7 @@ NextEvent = Callable[[], Any]
 """Return the parser's next event, which PyYAML does not type."""
 
 
-class YamlError(DecodeError):
+class YamlError(json_tree.DecodeError):
     """The text is not valid YAML for Kubernetes; the message names the line."""
 
     def __init__(self, line: int, message: str) -> None:
@@ -62,23 +51,25 @@ class Document(msgspec.Struct, frozen=True):
     line: int
 
 
-def read(source: str | bytes, max_bytes: int = MAX_BYTES, most: Elements | None = None) -> list[Document]:
+def read(
+    source: str | bytes, max_bytes: int = json_tree.MAX_BYTES, most: json_tree.Elements | None = None
+) -> list[Document]:
     """Return the documents of a file, without the empty ones; read JSON as well. Raise DecodeError.
 
     `most` limits the elements of each document; files that a user reads with the command line have no such limit.
     """
-    text = decode_utf8(source) if isinstance(source, bytes) else source
+    text = json_tree.decode_utf8(source) if isinstance(source, bytes) else source
     if len(text) > max_bytes:
-        raise TooLargeError(f"limit is {max_bytes}")
+        raise json_tree.TooLargeError(f"limit is {max_bytes}")
     if text.lstrip().startswith("{"):
         try:
             encoded = text.encode()
             if most is not None:
-                check_limits(encoded, most)
-            return [Document(parse_json(encoded), 1)]
-        except TooLargeError:
+                json_tree.check_limits(encoded, most)
+            return [Document(json_tree.parse_json(encoded), 1)]
+        except json_tree.TooLargeError:
             raise
-        except (DecodeError, UnicodeEncodeError):
+        except (json_tree.DecodeError, UnicodeEncodeError):
             pass  # braces are YAML too, and several documents may follow each other
     try:
         return [document for document in _documents(text, most) if document.tree is not None]
@@ -87,12 +78,12 @@ def read(source: str | bytes, max_bytes: int = MAX_BYTES, most: Elements | None 
         last = text.count("\n", 0, len(text) - 1) + 1  # the parser counts one more when the text ends too early
         raise YamlError(min(mark.line + 1, last) if mark else 1, error.problem or "invalid YAML") from None
     except yaml.YAMLError as error:
-        raise DecodeError(f"invalid YAML: {str(error).splitlines()[0]}") from None
+        raise json_tree.DecodeError(f"invalid YAML: {str(error).splitlines()[0]}") from None
     except UnicodeEncodeError:
-        raise DecodeError("half of a surrogate pair is not a character") from None
+        raise json_tree.DecodeError("half of a surrogate pair is not a character") from None
 
 
-def _documents(text: str, most: Elements | None) -> Iterator[Document]:
+def _documents(text: str, most: json_tree.Elements | None) -> Iterator[Document]:
     next_event: NextEvent = CParser(text).get_event
     while (event := next_event()).__class__ is not yaml.StreamEndEvent:
         if event.__class__ is yaml.DocumentStartEvent:
@@ -103,7 +94,7 @@ def _documents(text: str, most: Elements | None) -> Iterator[Document]:
 class _Builder:
     """Build the tree of one document from parser events."""
 
-    def __init__(self, next_event: NextEvent, most: Elements | None = None) -> None:
+    def __init__(self, next_event: NextEvent, most: json_tree.Elements | None = None) -> None:
         self._next = next_event
         self._most = most
         self._objects = 0
@@ -116,10 +107,10 @@ class _Builder:
         if kind is yaml.ScalarEvent and not event.anchor:  # nearly all are
             self._size += 1
             if self._most is not None and self._size > self._most.values:
-                check_elements(0, self._size, self._most)
+                json_tree.check_elements(0, self._size, self._most)
             return _scalar(event)
-        if depth > MAX_DEPTH:
-            raise YamlError(_line(event), f"nested more than {MAX_DEPTH} levels deep")
+        if depth > json_tree.MAX_DEPTH:
+            raise YamlError(_line(event), f"nested more than {json_tree.MAX_DEPTH} levels deep")
         if kind is yaml.AliasEvent:
             return self._alias(event)
         if event.anchor:
@@ -129,7 +120,7 @@ class _Builder:
         self._size += 1
         self._objects += 1
         if self._most is not None:
-            check_elements(self._objects, self._size, self._most)
+            json_tree.check_elements(self._objects, self._size, self._most)
         if kind is yaml.MappingStartEvent:
             value = self._mapping(depth)
         elif kind is yaml.SequenceStartEvent:
@@ -173,7 +164,7 @@ class _Builder:
         if merged:
             given = {name for name, _ in pairs}
             pairs = [(name, value) for name, value in merged.items() if name not in given] + pairs
-        return members(pairs)
+        return json_tree.members(pairs)
 
     def _key(self, event: Any) -> Any:
         if event.__class__ is yaml.AliasEvent:
@@ -256,7 +247,7 @@ def _number(text: str) -> Any:
 def find_duplicate_keys(source: bytes) -> list[str]:
     """List the duplicate keys of a valid document, as `line 9: key "foo" already set in map`."""
     found: list[str] = []
-    open_ = [yaml.compose(decode_utf8(source), Loader=yaml.CSafeLoader)]
+    open_ = [yaml.compose(json_tree.decode_utf8(source), Loader=yaml.CSafeLoader)]
     while open_:
         node = open_.pop()
         if isinstance(node, yaml.SequenceNode):

@@ -10,33 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from mooring.shell import programs
+from mooring.shell import programs, syntax
 from mooring.shell.conditions import evaluate_arithmetic
 from mooring.shell.files import Files
 from mooring.shell.parser import parse
-from mooring.shell.syntax import (
-    MAX_TEXT_LENGTH,
-    Arithmetic,
-    Chain,
-    Command,
-    Exits,
-    For,
-    Group,
-    If,
-    LeavesLoop,
-    Loop,
-    NotUnderstood,
-    Part,
-    Pipeline,
-    Redirect,
-    RunsForever,
-    Script,
-    Simple,
-    Substitution,
-    Text,
-    Variable,
-    Word,
-)
 
 SHELLS = frozenset({"sh", "bash", "ash", "dash"})
 _MOST_STEPS, _MOST_OUTPUT = 20_000, 256 * 1024
@@ -63,7 +40,7 @@ class Budget(msgspec.Struct):
     def take(self, steps: int) -> None:
         self.steps -= steps
         if self.steps < 0:
-            raise RunsForever
+            raise syntax.RunsForever
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -114,11 +91,11 @@ def run(
     machine = Machine(dict(variables or {}), files or Files(), began, chance, budget)
     try:
         code = machine.program(list(command), "")
-    except Exits as end:
+    except syntax.Exits as end:
         code = end.code
-    except (RunsForever, RecursionError):
+    except (syntax.RunsForever, RecursionError):
         return Outcome(None, machine.elapsed, tuple(machine.printed))
-    except LeavesLoop:
+    except syntax.LeavesLoop:
         code = 0
     return Outcome(code, machine.elapsed, tuple(machine.printed))
 
@@ -145,14 +122,14 @@ class Machine(msgspec.Struct):
     def print(self, text: str, stream: int = 1) -> None:
         self._length += len(text)
         if self._length > _MOST_OUTPUT:
-            raise RunsForever
+            raise syntax.RunsForever
         if text:
             self.printed.append(Printed(self.elapsed, text, stream))
 
     def sleep(self, seconds: float) -> None:
         self.elapsed += seconds
         if self.elapsed >= FOR_EVER:
-            raise RunsForever
+            raise syntax.RunsForever
 
     def program(self, words: Sequence[str], stdin: str) -> int:
         """Start a program: a shell with a script, or one known by name."""
@@ -161,7 +138,7 @@ class Machine(msgspec.Struct):
             return self._shell(words, stdin)
         known = programs.PROGRAMS.get(name)
         if known is None:
-            raise NotUnderstood(f"the program {name[:60]}")
+            raise syntax.NotUnderstood(f"the program {name[:60]}")
         before = self.files.work
         code = known(self, list(words[1:]), stdin)
         self._step(len(stdin) + self.files.work - before)
@@ -171,7 +148,7 @@ class Machine(msgspec.Struct):
         options = [word for word in words[1:] if word.startswith("-")]
         rest = [word for word in words[1:] if not word.startswith("-")]
         if not options or not all(option.strip("-elux") == "c" for option in options) or not rest:
-            raise NotUnderstood(f"{' '.join(words)[:60]}")
+            raise syntax.NotUnderstood(f"{' '.join(words)[:60]}")
         del stdin
         before, self.arguments = self.arguments, tuple(rest[1:])
         self.budget.take(len(rest[0]))
@@ -181,7 +158,7 @@ class Machine(msgspec.Struct):
 
     # -- commands
 
-    def script(self, script: Script) -> int:
+    def script(self, script: syntax.Script) -> int:
         for command in script:
             self.status = self.command(command, "")
         return self.status
@@ -191,56 +168,56 @@ class Machine(msgspec.Struct):
         self._steps += steps
         self.budget.take(steps)
         if self._steps > _MOST_STEPS:
-            raise RunsForever
+            raise syntax.RunsForever
 
-    def command(self, command: Command, stdin: str) -> int:
+    def command(self, command: syntax.Command, stdin: str) -> int:
         self._step()
         match command:
-            case Simple():
+            case syntax.Simple():
                 return self._simple(command, stdin)
-            case Pipeline():
+            case syntax.Pipeline():
                 return self._pipeline(command, stdin)
-            case Chain(first, rest):
+            case syntax.Chain(first, rest):
                 self.status = self.command(first, stdin)
                 for operator, following in rest:
                     if (self.status == 0) is (operator == "&&"):
                         self.status = self.command(following, stdin)
                 return self.status
-            case If(branches, otherwise):
+            case syntax.If(branches, otherwise):
                 for condition, body in branches:
                     if self.script(condition) == 0:
                         return self.script(body) if body else 0
                 return self.script(otherwise) if otherwise else 0
-            case Loop(condition, body, until):
+            case syntax.Loop(condition, body, until):
                 self._loop(condition, body, until=until)
-            case For(name, words, body):
+            case syntax.For(name, words, body):
                 for value in self._fields(words):
                     self.variables[name] = value
                     if not self._iterate(body):
                         break
-            case Group(body, apart, redirects):
+            case syntax.Group(body, apart, redirects):
                 return self._group(body, redirects, apart=apart)
         return self.status
 
-    def _loop(self, condition: Script, body: Script, *, until: bool) -> None:
+    def _loop(self, condition: syntax.Script, body: syntax.Script, *, until: bool) -> None:
         while (self.script(condition) == 0) is not until:
             if not self._iterate(body):
                 return
         self.status = 0
 
-    def _iterate(self, body: Script) -> bool:
+    def _iterate(self, body: syntax.Script) -> bool:
         try:
             self.script(body)
-        except LeavesLoop as leaving:
+        except syntax.LeavesLoop as leaving:
             return leaving.goes_on
         return True
 
-    def _group(self, body: Script, redirects: Sequence[Redirect], *, apart: bool) -> int:
+    def _group(self, body: syntax.Script, redirects: Sequence[syntax.Redirect], *, apart: bool) -> int:
         kept = dict(self.variables)
         mark = len(self.printed)
         try:
             self.status = self.script(body)
-        except Exits as end:
+        except syntax.Exits as end:
             if not apart:
                 raise
             self.status = end.code
@@ -249,7 +226,7 @@ class Machine(msgspec.Struct):
         self._redirect(redirects, mark)
         return self.status
 
-    def _pipeline(self, pipeline: Pipeline, stdin: str) -> int:
+    def _pipeline(self, pipeline: syntax.Pipeline, stdin: str) -> int:
         for command in pipeline.commands[:-1]:
             stdin = self._capture(command, stdin)
         self.status = self.command(pipeline.commands[-1], stdin)
@@ -257,22 +234,22 @@ class Machine(msgspec.Struct):
             self.status = int(self.status == 0)
         return self.status
 
-    def _capture(self, command: Command | Script, stdin: str = "") -> str:
+    def _capture(self, command: syntax.Command | syntax.Script, stdin: str = "") -> str:
         mark, kept = len(self.printed), dict(self.variables)
         try:
             self.status = self.script(command) if isinstance(command, tuple) else self.command(command, stdin)
-        except Exits as end:
+        except syntax.Exits as end:
             self.status = end.code
         self.variables = kept
         text = "".join(each.text for each in self.printed[mark:] if each.stream == 1)
         self.printed[mark:] = [each for each in self.printed[mark:] if each.stream != 1]
         return text
 
-    def _simple(self, command: Simple, stdin: str) -> int:
+    def _simple(self, command: syntax.Simple, stdin: str) -> int:
         words = self._fields(command.words)
         for name, value in command.assignments:
             if words:
-                raise NotUnderstood("a variable for one command")
+                raise syntax.NotUnderstood("a variable for one command")
             self.variables[name] = self.text(value)
         if not words:
             return self.status if not command.redirects else 0
@@ -287,7 +264,7 @@ class Machine(msgspec.Struct):
         self._redirect(command.redirects, mark)
         return code
 
-    def _redirect(self, redirects: Sequence[Redirect], mark: int) -> None:
+    def _redirect(self, redirects: Sequence[syntax.Redirect], mark: int) -> None:
         """Move what was printed since `mark` to its stream or file."""
         ways: dict[int, int | str] = {1: 1, 2: 2}
         contents: dict[str, str] = {}
@@ -296,7 +273,7 @@ class Machine(msgspec.Struct):
             target = self.text(redirect.target) if redirect.operator != "<" else ""
             if redirect.operator == ">&":
                 if target not in ("1", "2"):
-                    raise NotUnderstood(f">&{target[:40]}")
+                    raise syntax.NotUnderstood(f">&{target[:40]}")
                 ways[redirect.stream] = ways[int(target)]
             elif target:
                 ways[redirect.stream] = target
@@ -315,17 +292,17 @@ class Machine(msgspec.Struct):
 
     # -- words
 
-    def _fields(self, words: Sequence[Word]) -> list[str]:
+    def _fields(self, words: Sequence[syntax.Word]) -> list[str]:
         fields: list[str] = []
         for word in words:
             current: str | None = None
             for part in word:
-                if isinstance(part, Text) and not part.quoted and _GLOB.search(part.text):
-                    raise NotUnderstood(f"the pattern {part.text[:40]}")
+                if isinstance(part, syntax.Text) and not part.quoted and _GLOB.search(part.text):
+                    raise syntax.NotUnderstood(f"the pattern {part.text[:40]}")
                 value = self._value(part)
-                if len(current or "") > MAX_TEXT_LENGTH:
-                    raise NotUnderstood("so long a word")
-                if isinstance(part, Text) or part.quoted:
+                if len(current or "") > syntax.MAX_TEXT_LENGTH:
+                    raise syntax.NotUnderstood("so long a word")
+                if isinstance(part, syntax.Text) or part.quoted:
                     current = (current or "") + value
                     continue
                 pieces = value.split()
@@ -339,35 +316,35 @@ class Machine(msgspec.Struct):
                 fields.append(current)
         return fields
 
-    def text(self, word: Word) -> str:
+    def text(self, word: syntax.Word) -> str:
         text = ""
         for part in word:
             text += self._value(part)
-            if len(text) > MAX_TEXT_LENGTH:
-                raise NotUnderstood("so long a text")
+            if len(text) > syntax.MAX_TEXT_LENGTH:
+                raise syntax.NotUnderstood("so long a text")
         return text
 
-    def _value(self, part: Part) -> str:
+    def _value(self, part: syntax.Part) -> str:
         value = self._expand(part)
         self._step(len(value))
         return value
 
-    def _expand(self, part: Part) -> str:
+    def _expand(self, part: syntax.Part) -> str:
         match part:
-            case Text(text):
+            case syntax.Text(text):
                 return text
-            case Variable(name, default):
+            case syntax.Variable(name, default):
                 found = self._variable(name)
                 return self.text(default) if not found and default is not None else found
-            case Substitution(script):
+            case syntax.Substitution(script):
                 return self._capture(script).rstrip("\n")
-            case Arithmetic(word):
+            case syntax.Arithmetic(word):
                 text = self.text(word)
                 self._step(len(text) * _SUM_EFFORT)
                 try:
                     return str(evaluate_arithmetic(text, self._variable))
                 except ZeroDivisionError:
-                    raise Exits(2) from None
+                    raise syntax.Exits(2) from None
 
     def _variable(self, name: str) -> str:
         if name == "?":
@@ -384,5 +361,5 @@ class Machine(msgspec.Struct):
             return str(self.chance.randrange(32768))
         value = self.variables.get(name, "")
         if value is None:
-            raise NotUnderstood(f"the variable {name}")
+            raise syntax.NotUnderstood(f"the variable {name}")
         return value

@@ -19,19 +19,7 @@ from mooring.admission.definitions.field_paths import FieldPathError, schema_at
 from mooring.admission.options import CustomOptions
 from mooring.admission.webhook_clients import validate_client_config, validate_review_versions
 from mooring.api import advisor_v1, field_errors, names
-from mooring.api.apiextensions_v1 import (
-    ESTABLISHED,
-    CustomResourceColumnDefinition,
-    CustomResourceConversion,
-    CustomResourceDefinition,
-    CustomResourceDefinitionNames,
-    CustomResourceDefinitionSpec,
-    CustomResourceDefinitionVersion,
-    CustomResourceSubresources,
-    JSONSchemaProps,
-    SelectableField,
-    holds,
-)
+from mooring.api import apiextensions_v1 as v1
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.kinds import KINDS
@@ -52,14 +40,14 @@ T = TypeVar("T")
 class _Shared(msgspec.Struct):
     """The parts that all versions share, otherwise None."""
 
-    schema: JSONSchemaProps | None
-    subresources: CustomResourceSubresources | None
-    columns: list[CustomResourceColumnDefinition] | None
-    selectable: list[SelectableField] | None
+    schema: v1.JSONSchemaProps | None
+    subresources: v1.CustomResourceSubresources | None
+    columns: list[v1.CustomResourceColumnDefinition] | None
+    selectable: list[v1.SelectableField] | None
 
 
 def validate(
-    obj: CustomResourceDefinition, old: CustomResourceDefinition | None, options: CustomOptions
+    obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition | None, options: CustomOptions
 ) -> list[FieldError]:
     spec = obj.spec
     shared = _shared(spec.versions)
@@ -78,13 +66,13 @@ def validate(
     errors += validate_names(spec.names, SPEC.child("names"))
     errors += _validate_shared(spec, shared, validator)
     errors += _conversion(
-        spec.conversion, SPEC.child("conversion"), established=old is not None and holds(old, ESTABLISHED)
+        spec.conversion, SPEC.child("conversion"), established=old is not None and v1.holds(old, v1.ESTABLISHED)
     )
     return errors + (_immutable_fields(obj, old) if old else [])
 
 
-def _shared(versions: list[CustomResourceDefinitionVersion]) -> _Shared:
-    def same(get: Callable[[CustomResourceDefinitionVersion], T]) -> T | None:
+def _shared(versions: list[v1.CustomResourceDefinitionVersion]) -> _Shared:
+    def same(get: Callable[[v1.CustomResourceDefinitionVersion], T]) -> T | None:
         if not versions:
             return None
         first = get(versions[0])
@@ -98,7 +86,7 @@ def _shared(versions: list[CustomResourceDefinitionVersion]) -> _Shared:
     )
 
 
-def _schema(version: CustomResourceDefinitionVersion) -> JSONSchemaProps | None:
+def _schema(version: v1.CustomResourceDefinitionVersion) -> v1.JSONSchemaProps | None:
     return version.schema.open_api_v3_schema if version.schema else None
 
 
@@ -121,7 +109,7 @@ def _choice(path: Path, value: str, choices: tuple[str, ...]) -> list[FieldError
     return [] if value in choices else [field_errors.not_supported(path, value, choices)]
 
 
-def _missing_schemas(spec: CustomResourceDefinitionSpec) -> list[FieldError]:
+def _missing_schemas(spec: v1.CustomResourceDefinitionSpec) -> list[FieldError]:
     return [
         field_errors.required(SPEC.child("versions").index(index).child("schema", "openAPIV3Schema"))
         for index, version in enumerate(spec.versions)
@@ -130,7 +118,7 @@ def _missing_schemas(spec: CustomResourceDefinitionSpec) -> list[FieldError]:
 
 
 def _version(
-    version: CustomResourceDefinitionVersion, path: Path, shared: _Shared, validator: schemas.SchemaValidator
+    version: v1.CustomResourceDefinitionVersion, path: Path, shared: _Shared, validator: schemas.SchemaValidator
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     if wrong := names.dns1035_label(version.name):
@@ -153,11 +141,11 @@ def _version(
     return errors
 
 
-def has_status(subresources: CustomResourceSubresources | None) -> bool:
+def has_status(subresources: v1.CustomResourceSubresources | None) -> bool:
     return subresources is not None and subresources.status is not None
 
 
-def _deprecation_problems(version: CustomResourceDefinitionVersion) -> list[str]:
+def _deprecation_problems(version: v1.CustomResourceDefinitionVersion) -> list[str]:
     text = version.deprecation_warning
     if text is None:
         return []
@@ -175,7 +163,7 @@ def _deprecation_problems(version: CustomResourceDefinitionVersion) -> list[str]
     return problems
 
 
-def _versions_together(versions: list[CustomResourceDefinitionVersion], shared: _Shared) -> list[FieldError]:
+def _versions_together(versions: list[v1.CustomResourceDefinitionVersion], shared: _Shared) -> list[FieldError]:
     path = SPEC.child("versions")
     shown = [_without_shared(version, shared) for version in versions]
     errors = []
@@ -189,7 +177,7 @@ def _versions_together(versions: list[CustomResourceDefinitionVersion], shared: 
     return errors
 
 
-def _without_shared(version: CustomResourceDefinitionVersion, shared: _Shared) -> CustomResourceDefinitionVersion:
+def _without_shared(version: v1.CustomResourceDefinitionVersion, shared: _Shared) -> v1.CustomResourceDefinitionVersion:
     return structs.replace(
         version,
         schema=None if shared.schema else version.schema,
@@ -200,7 +188,7 @@ def _without_shared(version: CustomResourceDefinitionVersion, shared: _Shared) -
 
 
 def _validate_shared(
-    spec: CustomResourceDefinitionSpec, shared: _Shared, validator: schemas.SchemaValidator
+    spec: v1.CustomResourceDefinitionSpec, shared: _Shared, validator: schemas.SchemaValidator
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     if shared.schema is not None:
@@ -215,7 +203,7 @@ def _validate_shared(
     return errors
 
 
-def validate_stored_versions(obj: CustomResourceDefinition) -> list[FieldError]:
+def validate_stored_versions(obj: v1.CustomResourceDefinition) -> list[FieldError]:
     path, stored = STATUS.child("storedVersions"), obj.status.stored_versions
     if not stored:
         return [field_errors.invalid(path, None, "must have at least one stored version")]
@@ -236,12 +224,12 @@ def validate_stored_versions(obj: CustomResourceDefinition) -> list[FieldError]:
     return errors
 
 
-def _required_names(named: CustomResourceDefinitionNames) -> list[FieldError]:
+def _required_names(named: v1.CustomResourceDefinitionNames) -> list[FieldError]:
     needed = {"plural": named.plural, "singular": named.singular, "kind": named.kind, "listKind": named.list_kind}
     return [field_errors.required(SPEC.child("names", name)) for name, value in needed.items() if not value]
 
 
-def validate_names(named: CustomResourceDefinitionNames, path: Path) -> list[FieldError]:
+def validate_names(named: v1.CustomResourceDefinitionNames, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, value in (("plural", named.plural), ("singular", named.singular)):
         if value and (wrong := names.dns1035_label(value)):
@@ -265,18 +253,18 @@ def _labels(values: Iterable[str], path: Path) -> list[FieldError]:
     ]
 
 
-def _immutable_fields(obj: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
+def _immutable_fields(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition) -> list[FieldError]:
     new, before = obj.spec, old.spec
     errors: list[FieldError] = []
     named = SPEC.child("names")
-    if holds(old, ESTABLISHED):
+    if v1.holds(old, v1.ESTABLISHED):
         errors += meta.immutable(new.scope, before.scope, SPEC, "scope")
         errors += meta.immutable(new.names.kind, before.names.kind, named, "kind")
     errors += meta.immutable(new.group, before.group, SPEC, "group")
     return errors + meta.immutable(new.names.plural, before.names.plural, named, "plural")
 
 
-def validate_approval(obj: CustomResourceDefinition, old: CustomResourceDefinition | None) -> list[FieldError]:
+def validate_approval(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition | None) -> list[FieldError]:
     if not obj.spec.group.endswith((".k8s.io", ".kubernetes.io")) and obj.spec.group not in {"k8s.io", "kubernetes.io"}:
         return []
     state = _approval(obj)
@@ -291,7 +279,7 @@ def validate_approval(obj: CustomResourceDefinition, old: CustomResourceDefiniti
     return [field_errors.invalid(path, obj.metadata.annotations.get(APPROVED, ""), detail)]
 
 
-def _approval(obj: CustomResourceDefinition) -> str:
+def _approval(obj: v1.CustomResourceDefinition) -> str:
     text = obj.metadata.annotations.get(APPROVED, "")
     if not text:
         return "missing"
@@ -304,7 +292,7 @@ def _approval(obj: CustomResourceDefinition) -> str:
     return "approved" if parts.scheme and parts.netloc else "invalid"
 
 
-def _subresources(subresources: CustomResourceSubresources, path: Path) -> list[FieldError]:
+def _subresources(subresources: v1.CustomResourceSubresources, path: Path) -> list[FieldError]:
     scale = subresources.scale
     if scale is None:
         return []
@@ -330,7 +318,7 @@ def _simple_path(value: str, path: Path) -> list[FieldError]:
     return [field_errors.invalid(path, value, "must be a simple json path starting with .")]
 
 
-def _columns(columns: list[CustomResourceColumnDefinition], path: Path) -> list[FieldError]:
+def _columns(columns: list[v1.CustomResourceColumnDefinition], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, column in enumerate(columns):
         here = path.index(index)
@@ -350,7 +338,7 @@ def _columns(columns: list[CustomResourceColumnDefinition], path: Path) -> list[
     return errors
 
 
-def _selectable(fields: list[SelectableField], schema: JSONSchemaProps, path: Path) -> list[FieldError]:
+def _selectable(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, each in enumerate(fields):
@@ -378,7 +366,7 @@ def _selectable(fields: list[SelectableField], schema: JSONSchemaProps, path: Pa
     return errors
 
 
-def _conversion(conversion: CustomResourceConversion | None, path: Path, *, established: bool) -> list[FieldError]:
+def _conversion(conversion: v1.CustomResourceConversion | None, path: Path, *, established: bool) -> list[FieldError]:
     if conversion is None:
         return []
     errors = _choice(path.child("strategy"), conversion.strategy, ("None", "Webhook"))

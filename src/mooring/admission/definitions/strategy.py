@@ -97,6 +97,3 @@ def _preserving(obj: CustomResourceDefinition, old: CustomResourceDefinition | N
 
     detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
     return [field_errors.invalid(SPEC.child("preserveUnknownFields"), True, detail)]
-
-
-STRATEGIES = (DefinitionStrategy(),)

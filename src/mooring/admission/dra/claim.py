@@ -36,20 +36,9 @@ from mooring.admission.node_selector import validate_node_selector
 from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
+from mooring.api import resource_v1 as v1
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.api.resource_v1 import (
-    AllocatedDeviceStatus,
-    AllocationResult,
-    DeviceAllocationConfiguration,
-    DeviceClaim,
-    DeviceRequestAllocationResult,
-    DeviceToleration,
-    NetworkDeviceData,
-    ResourceClaim,
-    ResourceClaimConsumerReference,
-    ResourceClaimTemplate,
-)
 
 MAX_RESERVED_FOR = 256
 _SPEC = Path("spec")
@@ -64,48 +53,48 @@ _NOT_A_UID = (
 Device = tuple[str, str, str, str | None]
 
 
-class ResourceClaimStrategy(RuleStrategy[ResourceClaim]):
+class ResourceClaimStrategy(RuleStrategy[v1.ResourceClaim]):
     has_generation = False
 
-    def status_strategy(self) -> Strategy[ResourceClaim]:
+    def status_strategy(self) -> Strategy[v1.ResourceClaim]:
         return ResourceClaimStatusStrategy(self)
 
-    def default(self, obj: ResourceClaim) -> None:
+    def default(self, obj: v1.ResourceClaim) -> None:
         default_claim_requests(obj.spec.devices)
 
-    def prepare_for_create(self, obj: ResourceClaim, request: Request) -> None:
+    def prepare_for_create(self, obj: v1.ResourceClaim, request: Request) -> None:
         super().prepare_for_create(obj, request)
         drop_disabled_fields(obj.spec.devices)
 
-    def rules(self, obj: ResourceClaim, old: ResourceClaim | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> list[FieldError]:
         if old is not None:
             return _same_spec(obj.spec, old.spec)
         return validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
 
-    def status_rules(self, new: ResourceClaim, old: ResourceClaim, request: Request) -> list[FieldError]:
+    def status_rules(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> list[FieldError]:
         return _validate_status(new, old, request)
 
 
-class ResourceClaimStatusStrategy(RuleStatusStrategy[ResourceClaim]):
-    def prepare_for_update(self, new: ResourceClaim, old: ResourceClaim, request: Request) -> None:
+class ResourceClaimStatusStrategy(RuleStatusStrategy[v1.ResourceClaim]):
+    def prepare_for_update(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> None:
         super().prepare_for_update(new, old, request)
         if old.status.allocation is not None:  # device statuses are removed with the allocation
             held, had = _devices(new.status.allocation), _devices(old.status.allocation)
             new.status.devices = [each for each in new.status.devices if _id(each) in held or _id(each) not in had]
 
 
-class ResourceClaimTemplateStrategy(RuleStrategy[ResourceClaimTemplate]):
+class ResourceClaimTemplateStrategy(RuleStrategy[v1.ResourceClaimTemplate]):
     has_generation = False
 
-    def default(self, obj: ResourceClaimTemplate) -> None:
+    def default(self, obj: v1.ResourceClaimTemplate) -> None:
         default_claim_requests(obj.spec.spec.devices)
 
-    def prepare_for_create(self, obj: ResourceClaimTemplate, request: Request) -> None:
+    def prepare_for_create(self, obj: v1.ResourceClaimTemplate, request: Request) -> None:
         super().prepare_for_create(obj, request)
         drop_disabled_fields(obj.spec.spec.devices)
 
     def rules(
-        self, obj: ResourceClaimTemplate, old: ResourceClaimTemplate | None, request: Request
+        self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request
     ) -> list[FieldError]:
         if old is not None:
             return _same_spec(obj.spec, old.spec)
@@ -124,7 +113,7 @@ def _same_spec(new: object, old: object) -> list[FieldError]:
     return [] if new == old else [field_errors.invalid(_SPEC, new, meta.IMMUTABLE)]
 
 
-def _validate_status(new: ResourceClaim, old: ResourceClaim, request: Request) -> list[FieldError]:
+def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> list[FieldError]:
     status = new.status
     reserved = _STATUS.child("reservedFor")
     errors = validate_set(status.reserved_for, MAX_RESERVED_FOR, reserved, _consumer, lambda each: each.uid)
@@ -151,21 +140,23 @@ def _validate_status(new: ResourceClaim, old: ResourceClaim, request: Request) -
     return errors + _allocation(status.allocation, here, new.spec.devices, request)
 
 
-def _devices(allocation: AllocationResult | None) -> set[Device]:
+def _devices(allocation: v1.AllocationResult | None) -> set[Device]:
     results = allocation.devices.results if allocation is not None else []
     return {(result.driver, result.pool, result.device, result.share_id) for result in results}
 
 
-def _id(device: AllocatedDeviceStatus) -> Device:
+def _id(device: v1.AllocatedDeviceStatus) -> Device:
     return (device.driver, device.pool, device.device, device.share_id)
 
 
-def _consumer(consumer: ResourceClaimConsumerReference, path: Path) -> list[FieldError]:
+def _consumer(consumer: v1.ResourceClaimConsumerReference, path: Path) -> list[FieldError]:
     given = (("resource", consumer.resource), ("name", consumer.name), ("uid", consumer.uid))
     return [field_errors.required(path.child(name)) for name, value in given if not value]
 
 
-def _allocation(allocation: AllocationResult, path: Path, claim: DeviceClaim, request: Request) -> list[FieldError]:
+def _allocation(
+    allocation: v1.AllocationResult, path: Path, claim: v1.DeviceClaim, request: Request
+) -> list[FieldError]:
     devices, known = path.child("devices"), request_names(claim)
     stored = claim_tolerations(claim)
     errors = validate_list(
@@ -186,10 +177,10 @@ def _allocation(allocation: AllocationResult, path: Path, claim: DeviceClaim, re
 
 
 def _result(
-    result: DeviceRequestAllocationResult,
+    result: v1.DeviceRequestAllocationResult,
     path: Path,
     known: RequestNames,
-    stored: list[DeviceToleration],
+    stored: list[v1.DeviceToleration],
     request: Request,
 ) -> list[FieldError]:
     errors = validate_request_reference(result.request, path.child("request"), known)
@@ -203,7 +194,7 @@ def _result(
     return errors + _share(result.share_id, path)
 
 
-def _configuration(config: DeviceAllocationConfiguration, path: Path, known: RequestNames) -> list[FieldError]:
+def _configuration(config: v1.DeviceAllocationConfiguration, path: Path, known: RequestNames) -> list[FieldError]:
     here = path.child("source")
     errors = [] if config.source else [field_errors.required(here)]
     if config.source and config.source not in ("FromClaim", "FromClass"):
@@ -218,7 +209,7 @@ def _share(share_id: str | None, path: Path) -> list[FieldError]:
     return [field_errors.invalid(path.child("shareID"), share_id, _NOT_A_UID)]
 
 
-def _device_status(device: AllocatedDeviceStatus, path: Path, held: set[Device]) -> list[FieldError]:
+def _device_status(device: v1.AllocatedDeviceStatus, path: Path, held: set[Device]) -> list[FieldError]:
     errors = validate_driver_name(device.driver, path.child("driver"))
     errors += validate_pool_name(device.pool, path.child("pool"))
     errors += validate_label(device.device, path.child("device"))
@@ -234,7 +225,7 @@ def _device_status(device: AllocatedDeviceStatus, path: Path, held: set[Device])
     return errors + (_network(device.network_data, path.child("networkData")) if device.network_data else [])
 
 
-def _network(data: NetworkDeviceData, path: Path) -> list[FieldError]:
+def _network(data: v1.NetworkDeviceData, path: Path) -> list[FieldError]:
     errors = [
         field_errors.too_long(path.child(name), limit)
         for name, value, limit in (
@@ -274,6 +265,3 @@ def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path
         detail = "bindingFailureConditions are required to use bindingConditions"
         errors.append(field_errors.invalid(failure, None, detail))
     return errors
-
-
-STRATEGIES = (ResourceClaimStrategy(), ResourceClaimTemplateStrategy())

@@ -28,6 +28,3 @@ class DeviceClassStrategy(RuleStrategy[DeviceClass]):
             here = _SPEC.child("extendedResourceName")
             errors.append(field_errors.invalid(here, name, "must be a valid extended resource name"))
         return errors
-
-
-STRATEGIES = (DeviceClassStrategy(),)

@@ -19,19 +19,9 @@ from mooring.admission.dra.names import (
 from mooring.admission.dra.taints import validate_tolerations
 from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors, names
+from mooring.api import resource_v1 as v1
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.api.resource_v1 import (
-    DeviceClaim,
-    DeviceClaimConfiguration,
-    DeviceConstraint,
-    DeviceRequest,
-    DeviceSelector,
-    DeviceSubRequest,
-    DeviceToleration,
-    ExactDeviceRequest,
-    OpaqueDeviceConfiguration,
-)
 
 MAX_ALTERNATIVES = 8
 _MAX_CONSTRAINTS = 32
@@ -47,7 +37,7 @@ class _Context(msgspec.Struct, frozen=True):
     known: RequestNames
 
 
-def default_claim_requests(claim: DeviceClaim) -> None:
+def default_claim_requests(claim: v1.DeviceClaim) -> None:
     """Fill in what requests leave out."""
     for request in claim.requests:
         for each in (request.exactly, *request.first_available):
@@ -59,7 +49,7 @@ def default_claim_requests(claim: DeviceClaim) -> None:
                     toleration.operator = toleration.operator or "Equal"
 
 
-def drop_disabled_fields(claim: DeviceClaim) -> None:
+def drop_disabled_fields(claim: v1.DeviceClaim) -> None:
     """Drop derived attributes, which are behind a gate that Mooring does not have."""
     for request in claim.requests:
         for each in (request.exactly, *request.first_available):
@@ -67,17 +57,17 @@ def drop_disabled_fields(claim: DeviceClaim) -> None:
                 each.derived_attributes = []
 
 
-def request_names(claim: DeviceClaim) -> RequestNames:
+def request_names(claim: v1.DeviceClaim) -> RequestNames:
     """Return the names that constraints, configuration and allocations may refer to."""
     return {request.name: frozenset(each.name for each in request.first_available) for request in claim.requests}
 
 
-def claim_tolerations(claim: DeviceClaim) -> list[DeviceToleration]:
+def claim_tolerations(claim: v1.DeviceClaim) -> list[v1.DeviceToleration]:
     ways = (each for request in claim.requests for each in (request.exactly, *request.first_available))
     return [toleration for each in ways if each is not None for toleration in each.tolerations]
 
 
-def validate_device_claim(claim: DeviceClaim, path: Path, options: AdmissionOptions) -> list[FieldError]:
+def validate_device_claim(claim: v1.DeviceClaim, path: Path, options: AdmissionOptions) -> list[FieldError]:
     context = _Context(options, request_names(claim))
     errors = validate_set(
         claim.requests,
@@ -100,8 +90,8 @@ def validate_device_claim(claim: DeviceClaim, path: Path, options: AdmissionOpti
     )
 
 
-def validate_selectors(selectors: list[DeviceSelector], path: Path, options: AdmissionOptions) -> list[FieldError]:
-    def check(selector: DeviceSelector, here: Path) -> list[FieldError]:
+def validate_selectors(selectors: list[v1.DeviceSelector], path: Path, options: AdmissionOptions) -> list[FieldError]:
+    def check(selector: v1.DeviceSelector, here: Path) -> list[FieldError]:
         if selector.cel is None:
             return [field_errors.required(here.child("cel"))]
         return expressions.validate(
@@ -111,7 +101,7 @@ def validate_selectors(selectors: list[DeviceSelector], path: Path, options: Adm
     return validate_list(selectors, MAX_SELECTORS, path, check)
 
 
-def validate_opaque(config: OpaqueDeviceConfiguration | None, path: Path) -> list[FieldError]:
+def validate_opaque(config: v1.OpaqueDeviceConfiguration | None, path: Path) -> list[FieldError]:
     here = path.child("opaque")
     if config is None:
         return [field_errors.required(here)]
@@ -136,7 +126,7 @@ def validate_references(references: list[str], path: Path, known: RequestNames) 
     )
 
 
-def _request(request: DeviceRequest, path: Path, context: _Context) -> list[FieldError]:
+def _request(request: v1.DeviceRequest, path: Path, context: _Context) -> list[FieldError]:
     errors = validate_label(request.name, path.child("name"))
     if request.exactly is not None and request.first_available:
         return [*errors, field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set")]
@@ -154,7 +144,7 @@ def _request(request: DeviceRequest, path: Path, context: _Context) -> list[Fiel
 
 
 def _validate_request(
-    request: ExactDeviceRequest | DeviceSubRequest, path: Path, context: _Context
+    request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context
 ) -> list[FieldError]:
     options, name = context.options, request.device_class_name
     here = path.child("deviceClassName")
@@ -166,7 +156,7 @@ def _validate_request(
     )
 
 
-def _allocation_mode(request: ExactDeviceRequest | DeviceSubRequest, path: Path) -> list[FieldError]:
+def _allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path) -> list[FieldError]:
     count = path.child("count")
     match request.allocation_mode:
         case "All":
@@ -181,7 +171,7 @@ def _allocation_mode(request: ExactDeviceRequest | DeviceSubRequest, path: Path)
     return []
 
 
-def _constraint(constraint: DeviceConstraint, path: Path, known: RequestNames) -> list[FieldError]:
+def _constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> list[FieldError]:
     errors = validate_references(constraint.requests, path.child("requests"), known)
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
     if match is not None and distinct is not None:
@@ -197,6 +187,6 @@ def _constraint(constraint: DeviceConstraint, path: Path, known: RequestNames) -
     return errors
 
 
-def _configuration(config: DeviceClaimConfiguration, path: Path, known: RequestNames) -> list[FieldError]:
+def _configuration(config: v1.DeviceClaimConfiguration, path: Path, known: RequestNames) -> list[FieldError]:
     errors = validate_references(config.requests, path.child("requests"), known)
     return errors + validate_opaque(config.opaque, path)

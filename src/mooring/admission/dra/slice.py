@@ -252,6 +252,3 @@ def _counters(counters: dict[str, Counter], path: Path) -> list[FieldError]:
     if len(counters) > _MAX_COUNTERS:
         return [field_errors.too_many(path, len(counters), _MAX_COUNTERS)]
     return [error for name in counters for error in validate_label(name, path)]
-
-
-STRATEGIES = (ResourceSliceStrategy(),)

@@ -111,6 +111,3 @@ def _selector(selector: DeviceTaintSelector, path: Path) -> list[FieldError]:
     if selector.device is not None:
         errors += validate_label(selector.device, path.child("device"))
     return errors
-
-
-STRATEGIES = (DeviceTaintRuleStrategy(),)

@@ -3,20 +3,7 @@
 import re
 
 from mooring.admission.pod.requests import aggregate_requests
-from mooring.api.core_v1 import (
-    Container,
-    ContainerPort,
-    EmptyDirVolumeSource,
-    Lifecycle,
-    ObjectFieldSelector,
-    Pod,
-    PodSecurityContext,
-    PodSpec,
-    Probe,
-    ProjectedVolumeSource,
-    ResourceRequirements,
-    Volume,
-)
+from mooring.api import core_v1
 from mooring.api.core_v1.container import HTTPGetAction
 from mooring.api.core_v1.pod_volume import DownwardAPIVolumeFile, EphemeralVolumeSource
 from mooring.api.quantity import MILLI, Quantity
@@ -26,7 +13,7 @@ from mooring.constraints.requests import is_pod_level
 DEFAULT_MODE = 0o644
 TOKEN_EXPIRATION_SECONDS = 3600
 GRACE_PERIOD_SECONDS = 30
-_VOLUME_SOURCES = tuple(name for name in Volume.__struct_fields__ if name != "name")
+_VOLUME_SOURCES = tuple(name for name in core_v1.Volume.__struct_fields__ if name != "name")
 
 _HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])"
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -38,7 +25,7 @@ _IMAGE = re.compile(
 )
 
 
-def default_pod(pod: Pod) -> None:
+def default_pod(pod: core_v1.Pod) -> None:
     """Default a pod, including what only pods get."""
     spec = pod.spec
     default_pod_spec(spec)
@@ -58,14 +45,14 @@ def default_pod(pod: Pod) -> None:
                 port.host_port = port.host_port or port.container_port
 
 
-def default_pod_spec(spec: PodSpec) -> None:
+def default_pod_spec(spec: core_v1.PodSpec) -> None:
     """Default the spec of a pod or template."""
     if not spec.dns_policy:
         spec.dns_policy = "ClusterFirst"
     if not spec.restart_policy:
         spec.restart_policy = "Always"
     if spec.security_context is None:
-        spec.security_context = PodSecurityContext()
+        spec.security_context = core_v1.PodSecurityContext()
     if spec.termination_grace_period_seconds is None:
         spec.termination_grace_period_seconds = GRACE_PERIOD_SECONDS
     if not spec.scheduler_name:
@@ -102,7 +89,7 @@ def round_to_milli(resources: dict[str, Quantity]) -> None:
         resources[name] = quantity.round_up(MILLI)
 
 
-def _default_container(container: Container) -> None:
+def _default_container(container: core_v1.Container) -> None:
     if not container.image_pull_policy:
         container.image_pull_policy = pull_policy(container.image)
     if not container.termination_message_path:
@@ -122,17 +109,17 @@ def _default_container(container: Container) -> None:
         _default_lifecycle(container.lifecycle)
 
 
-def _default_port(port: ContainerPort) -> None:
+def _default_port(port: core_v1.ContainerPort) -> None:
     if not port.protocol:
         port.protocol = "TCP"
 
 
-def _default_field_ref(selector: ObjectFieldSelector) -> None:
+def _default_field_ref(selector: core_v1.ObjectFieldSelector) -> None:
     if not selector.api_version:
         selector.api_version = "v1"
 
 
-def _default_probe(probe: Probe) -> None:
+def _default_probe(probe: core_v1.Probe) -> None:
     probe.timeout_seconds = probe.timeout_seconds or 1
     probe.period_seconds = probe.period_seconds or 10
     probe.success_threshold = probe.success_threshold or 1
@@ -148,25 +135,25 @@ def _default_http_get(action: HTTPGetAction) -> None:
     action.scheme = action.scheme or "HTTP"
 
 
-def _default_lifecycle(lifecycle: Lifecycle) -> None:
+def _default_lifecycle(lifecycle: core_v1.Lifecycle) -> None:
     for handler in (lifecycle.post_start, lifecycle.pre_stop):
         if handler is not None and handler.http_get is not None:
             _default_http_get(handler.http_get)
 
 
-def _round_requirements(resources: ResourceRequirements) -> None:
+def _round_requirements(resources: core_v1.ResourceRequirements) -> None:
     if resources.limits:
         round_to_milli(resources.limits)
     if resources.requests:
         round_to_milli(resources.requests)
 
 
-def _default_requests(resources: ResourceRequirements) -> None:
+def _default_requests(resources: core_v1.ResourceRequirements) -> None:
     for name, limit in resources.limits.items():
         resources.requests.setdefault(name, limit)
 
 
-def _default_pod_requests(spec: PodSpec, resources: ResourceRequirements) -> None:
+def _default_pod_requests(spec: core_v1.PodSpec, resources: core_v1.ResourceRequirements) -> None:
     if not resources.limits:
         return
     for name, quantity in aggregate_requests(spec).items():
@@ -177,7 +164,7 @@ def _default_pod_requests(spec: PodSpec, resources: ResourceRequirements) -> Non
             resources.requests.setdefault(name, limit)
 
 
-def _default_volume(volume: Volume) -> None:
+def _default_volume(volume: core_v1.Volume) -> None:
     if volume.config_map is not None:
         volume.config_map.default_mode = _mode(volume.config_map.default_mode)
     elif volume.secret is not None:
@@ -194,7 +181,7 @@ def _default_volume(volume: Volume) -> None:
     elif volume.image is not None:
         volume.image.pull_policy = volume.image.pull_policy or pull_policy(volume.image.reference)
     elif all(getattr(volume, name) is None for name in _VOLUME_SOURCES):
-        volume.empty_dir = EmptyDirVolumeSource()
+        volume.empty_dir = core_v1.EmptyDirVolumeSource()
     else:
         _default_in_tree(volume)
 
@@ -209,7 +196,7 @@ def _default_files(files: list[DownwardAPIVolumeFile]) -> None:
             _default_field_ref(file.field_ref)
 
 
-def _default_projected(projected: ProjectedVolumeSource) -> None:
+def _default_projected(projected: core_v1.ProjectedVolumeSource) -> None:
     projected.default_mode = _mode(projected.default_mode)
     for source in projected.sources:
         if source.service_account_token is not None and source.service_account_token.expiration_seconds is None:
@@ -226,7 +213,7 @@ def _default_ephemeral(ephemeral: EphemeralVolumeSource) -> None:
         round_to_milli(template.spec.resources.requests)
 
 
-def _default_in_tree(volume: Volume) -> None:
+def _default_in_tree(volume: core_v1.Volume) -> None:
     if volume.iscsi is not None:
         volume.iscsi.iscsi_interface = volume.iscsi.iscsi_interface or "default"
     if volume.rbd is not None:

@@ -9,23 +9,7 @@ from collections.abc import Mapping
 
 from mooring.admission.pod.annotations import MIRROR
 from mooring.admission.strategy import Request
-from mooring.api import errors
-from mooring.api.core_v1 import (
-    ConfigMapProjection,
-    Container,
-    DownwardAPIProjection,
-    DownwardAPIVolumeFile,
-    KeyToPath,
-    ObjectFieldSelector,
-    Pod,
-    PodSpec,
-    ProjectedVolumeSource,
-    ServiceAccount,
-    ServiceAccountTokenProjection,
-    Volume,
-    VolumeMount,
-    VolumeProjection,
-)
+from mooring.api import core_v1, errors
 
 DEFAULT = "default"
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -37,7 +21,7 @@ _FILE_MODE = 0o644
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
-def set_service_account(pod: Pod, request: Request) -> None:
+def set_service_account(pod: core_v1.Pod, request: Request) -> None:
     """Apply Kubernetes' admission plugin ServiceAccount to a new pod. Raise Forbidden."""
     accounts = request.lookups.service_accounts(request.namespace)
     spec = pod.spec
@@ -57,7 +41,7 @@ def set_service_account(pod: Pod, request: Request) -> None:
         spec.image_pull_secrets = list(account.image_pull_secrets)
 
 
-def _find(pod: Pod, accounts: Mapping[str, ServiceAccount], namespace: str) -> ServiceAccount:
+def _find(pod: core_v1.Pod, accounts: Mapping[str, core_v1.ServiceAccount], namespace: str) -> core_v1.ServiceAccount:
     name = pod.spec.service_account_name
     account = accounts.get(name)
     if account is None:
@@ -66,7 +50,7 @@ def _find(pod: Pod, accounts: Mapping[str, ServiceAccount], namespace: str) -> S
     return account
 
 
-def _check_mirror(pod: Pod) -> None:
+def _check_mirror(pod: core_v1.Pod) -> None:
     why = ""
     if pod.spec.service_account_name:
         why = "a mirror pod may not reference service accounts"
@@ -78,7 +62,7 @@ def _check_mirror(pod: Pod) -> None:
         raise errors.forbidden("pods", pod.metadata.name, why)
 
 
-def _uses_secrets(spec: PodSpec) -> bool:
+def _uses_secrets(spec: core_v1.PodSpec) -> bool:
     containers = (*spec.init_containers, *spec.containers)
     return (
         bool(spec.image_pull_secrets)
@@ -93,41 +77,43 @@ def _uses_secrets(spec: PodSpec) -> bool:
     )
 
 
-def _projections(spec: PodSpec) -> list[VolumeProjection]:
+def _projections(spec: core_v1.PodSpec) -> list[core_v1.VolumeProjection]:
     return [source for volume in spec.volumes if volume.projected is not None for source in volume.projected.sources]
 
 
-def _mount_token(spec: PodSpec, account: ServiceAccount) -> None:
+def _mount_token(spec: core_v1.PodSpec, account: core_v1.ServiceAccount) -> None:
     known = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME_PREFIX)), "")
     name = known or _volume_name(account)
     bare = [container for container in (*spec.init_containers, *spec.containers) if not _has_mount(container)]
     for container in bare:
-        mount = VolumeMount(name=name, read_only=True, mount_path=MOUNT_PATH)
+        mount = core_v1.VolumeMount(name=name, read_only=True, mount_path=MOUNT_PATH)
         container.volume_mounts = [*container.volume_mounts, mount]
     if bare and not known:
         spec.volumes = [*spec.volumes, token_volume(name)]
 
 
-def _has_mount(container: Container) -> bool:
+def _has_mount(container: core_v1.Container) -> bool:
     return any(mount.mount_path == MOUNT_PATH for mount in container.volume_mounts)
 
 
-def _volume_name(account: ServiceAccount) -> str:
+def _volume_name(account: core_v1.ServiceAccount) -> str:
     digest = hashlib.sha256(account.metadata.uid.encode()).digest()
     return _VOLUME_PREFIX + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:5])
 
 
-def token_volume(name: str) -> Volume:
+def token_volume(name: str) -> core_v1.Volume:
     """Return the volume with the token, the CA certificate and the namespace."""
-    namespace = ObjectFieldSelector(api_version="v1", field_path="metadata.namespace")
-    certificate = KeyToPath(key="ca.crt", path="ca.crt")
+    namespace = core_v1.ObjectFieldSelector(api_version="v1", field_path="metadata.namespace")
+    certificate = core_v1.KeyToPath(key="ca.crt", path="ca.crt")
     sources = [
-        VolumeProjection(
-            service_account_token=ServiceAccountTokenProjection(expiration_seconds=_TOKEN_SECONDS, path="token")
+        core_v1.VolumeProjection(
+            service_account_token=core_v1.ServiceAccountTokenProjection(expiration_seconds=_TOKEN_SECONDS, path="token")
         ),
-        VolumeProjection(config_map=ConfigMapProjection(name=ROOT_CA, items=[certificate])),
-        VolumeProjection(
-            downward_api=DownwardAPIProjection(items=[DownwardAPIVolumeFile(path="namespace", field_ref=namespace)])
+        core_v1.VolumeProjection(config_map=core_v1.ConfigMapProjection(name=ROOT_CA, items=[certificate])),
+        core_v1.VolumeProjection(
+            downward_api=core_v1.DownwardAPIProjection(
+                items=[core_v1.DownwardAPIVolumeFile(path="namespace", field_ref=namespace)]
+            )
         ),
     ]
-    return Volume(name=name, projected=ProjectedVolumeSource(sources=sources, default_mode=_FILE_MODE))
+    return core_v1.Volume(name=name, projected=core_v1.ProjectedVolumeSource(sources=sources, default_mode=_FILE_MODE))

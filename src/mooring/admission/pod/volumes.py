@@ -9,30 +9,12 @@ from typing import Any
 import msgspec
 
 from mooring.admission import meta
+from mooring.admission import volume_sources as sources
 from mooring.admission.checks import required_fields
 from mooring.admission.persistent_volume_claim import validate_claim_spec
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
 from mooring.admission.signer_names import validate_signer_name
-from mooring.admission.volume_sources import (
-    ONE_TYPE,
-    file_mode,
-    forbid_other_fields,
-    local_path,
-    non_reserved_path,
-    pull_policy,
-    validate_aws,
-    validate_azure_disk,
-    validate_csi_driver_name,
-    validate_fc,
-    validate_flex,
-    validate_flocker,
-    validate_gce,
-    validate_host_path,
-    validate_iscsi,
-    validate_nfs,
-    validate_quobyte,
-)
 from mooring.api import field_errors, label_selector, names
 from mooring.api.core_v1 import ConfigMapVolumeSource, SecretVolumeSource, Volume
 from mooring.api.core_v1 import pod_volume as pv
@@ -102,7 +84,7 @@ def _source(volume: Volume, path: Path, context: _Context) -> list[FieldError]:
             continue
         shown, name, check = _SOURCES[attribute]
         if found:
-            errors.append(field_errors.forbidden(path.child(shown), ONE_TYPE))
+            errors.append(field_errors.forbidden(path.child(shown), sources.ONE_TYPE))
         else:
             errors += check(getattr(volume, attribute), path.child(name), context)
         found = True
@@ -121,7 +103,7 @@ def _empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context) -> list
 
 
 def _git_repo(source: pv.GitRepoVolumeSource, path: Path, _: _Context) -> list[FieldError]:
-    return required_fields(source, path, "repository") + local_path(source.directory, path.child("directory"))
+    return required_fields(source, path, "repository") + sources.local_path(source.directory, path.child("directory"))
 
 
 def _secret(source: SecretVolumeSource, path: Path, _: _Context) -> list[FieldError]:
@@ -133,7 +115,7 @@ def _config_map(source: ConfigMapVolumeSource, path: Path, _: _Context) -> list[
 
 
 def _files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> list[FieldError]:
-    errors = file_mode(mode, path.child("defaultMode"))
+    errors = sources.file_mode(mode, path.child("defaultMode"))
     for index, item in enumerate(items):
         errors += _key_to_path(item, path.child("items").index(index))
     return errors
@@ -141,8 +123,8 @@ def _files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> list[Fiel
 
 def _key_to_path(item: pv.KeyToPath, path: Path) -> list[FieldError]:
     errors = required_fields(item, path, "key", "path")
-    errors += non_reserved_path(item.path, path.child("path"))
-    return errors + file_mode(item.mode, path.child("mode"))
+    errors += sources.non_reserved_path(item.path, path.child("path"))
+    return errors + sources.file_mode(item.mode, path.child("mode"))
 
 
 def _claim(source: pv.PersistentVolumeClaimVolumeSource, path: Path, _: _Context) -> list[FieldError]:
@@ -150,7 +132,7 @@ def _claim(source: pv.PersistentVolumeClaimVolumeSource, path: Path, _: _Context
 
 
 def _downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -> list[FieldError]:
-    errors = file_mode(source.default_mode, path.child("defaultMode"))
+    errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
     for file in source.items:
         errors += _downward_file(file, path)
     return errors
@@ -158,7 +140,7 @@ def _downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -
 
 def _downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> list[FieldError]:
     errors = required_fields(file, path, "path")
-    errors += non_reserved_path(file.path, path.child("path"))
+    errors += sources.non_reserved_path(file.path, path.child("path"))
     if file.field_ref is not None:
         errors += validate_field_ref(file.field_ref, path.child("fieldRef"), _DOWNWARD_FIELDS)
         if file.resource_field_ref is not None:
@@ -169,11 +151,11 @@ def _downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> list[FieldErro
         errors += validate_resource_field_ref(file.resource_field_ref, here, in_volume=True)
     else:
         errors.append(field_errors.required(path, "one of fieldRef and resourceFieldRef is required"))
-    return errors + file_mode(file.mode, path.child("mode"))
+    return errors + sources.file_mode(file.mode, path.child("mode"))
 
 
 def _csi(source: vs.CSIVolumeSource, path: Path, _: _Context) -> list[FieldError]:
-    errors = validate_csi_driver_name(source.driver, path.child("driver"))
+    errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
     secret = source.node_publish_secret_ref
     if secret is not None:
         if not secret.name:
@@ -200,17 +182,17 @@ def _claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> list
     metadata = template.metadata
     errors = meta.validate_annotations(metadata.annotations, path.child("metadata", "annotations"))
     errors += names.validate_labels(metadata.labels, path.child("metadata", "labels"))
-    errors += forbid_other_fields(metadata, _CLAIM_METADATA, path.child("metadata"), "cannot be set")
+    errors += sources.forbid_other_fields(metadata, _CLAIM_METADATA, path.child("metadata"), "cannot be set")
     return errors + validate_claim_spec(template.spec, path.child("spec"))
 
 
 def _image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> list[FieldError]:
     errors = required_fields(source, path, "reference") if context.rules.is_pod else []
-    return errors + pull_policy(source.pull_policy, path.child("pullPolicy"))
+    return errors + sources.pull_policy(source.pull_policy, path.child("pullPolicy"))
 
 
 def _projected(source: pv.ProjectedVolumeSource, path: Path, context: _Context) -> list[FieldError]:
-    errors = file_mode(source.default_mode, path.child("defaultMode"))
+    errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
     paths: set[str] = set()
     for index, projection in enumerate(source.sources):
         here = path.child("sources").index(index)
@@ -268,7 +250,7 @@ def _token(token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, co
     if not token.path:
         errors.append(field_errors.required(volume.child("path")))
     elif not context.rules.nonlocal_token_paths:
-        errors += non_reserved_path(token.path, volume.child("path"))
+        errors += sources.non_reserved_path(token.path, volume.child("path"))
     return errors
 
 
@@ -295,7 +277,7 @@ def _trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> list[F
         errors.append(field_errors.required(path, "either name or signerName must be specified"))
     if not bundle.path:
         errors.append(field_errors.required(path.child("path")))
-    return errors + non_reserved_path(bundle.path, path.child("path"))
+    return errors + sources.non_reserved_path(bundle.path, path.child("path"))
 
 
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
@@ -318,7 +300,7 @@ def _certificate(
         detail = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
         errors.append(field_errors.required(path, detail))
     for name, file in files.items():
-        errors += non_reserved_path(file, path.child(name))
+        errors += sources.non_reserved_path(file, path.child(name))
         errors += _unique(file, file, volume, paths)
     return errors
 
@@ -379,29 +361,29 @@ def _plain(check: Callable[[Any, Path], list[FieldError]]) -> _Check:
 # the inconsistent names, are Kubernetes'.
 _SOURCES: dict[str, tuple[str, str, _Check]] = {
     "empty_dir": ("emptyDir", "emptyDir", _empty_dir),
-    "host_path": ("hostPath", "hostPath", _plain(validate_host_path)),
+    "host_path": ("hostPath", "hostPath", _plain(sources.validate_host_path)),
     "git_repo": ("gitRepo", "gitRepo", _git_repo),
-    "gce_persistent_disk": ("gcePersistentDisk", "persistentDisk", _plain(validate_gce)),
-    "aws_elastic_block_store": ("awsElasticBlockStore", "awsElasticBlockStore", _plain(validate_aws)),
+    "gce_persistent_disk": ("gcePersistentDisk", "persistentDisk", _plain(sources.validate_gce)),
+    "aws_elastic_block_store": ("awsElasticBlockStore", "awsElasticBlockStore", _plain(sources.validate_aws)),
     "secret": ("secret", "secret", _secret),
-    "nfs": ("nfs", "nfs", _plain(validate_nfs)),
-    "iscsi": ("iscsi", "iscsi", _plain(validate_iscsi)),
+    "nfs": ("nfs", "nfs", _plain(sources.validate_nfs)),
+    "iscsi": ("iscsi", "iscsi", _plain(sources.validate_iscsi)),
     "glusterfs": ("glusterfs", "glusterfs", _needs("endpoints", "path")),
-    "flocker": ("flocker", "flocker", _plain(validate_flocker)),
+    "flocker": ("flocker", "flocker", _plain(sources.validate_flocker)),
     "persistent_volume_claim": ("persistentVolumeClaim", "persistentVolumeClaim", _claim),
     "rbd": ("rbd", "rbd", _needs("monitors", "image")),
     "cinder": ("cinder", "cinder", _cinder),
     "cephfs": ("cephFS", "cephfs", _needs("monitors")),
-    "quobyte": ("quobyte", "quobyte", _plain(validate_quobyte)),
+    "quobyte": ("quobyte", "quobyte", _plain(sources.validate_quobyte)),
     "downward_api": ("downwarAPI", "downwardAPI", _downward_api),
-    "fc": ("fc", "fc", _plain(validate_fc)),
-    "flex_volume": ("flexVolume", "flexVolume", _plain(validate_flex)),
+    "fc": ("fc", "fc", _plain(sources.validate_fc)),
+    "flex_volume": ("flexVolume", "flexVolume", _plain(sources.validate_flex)),
     "config_map": ("configMap", "configMap", _config_map),
     "azure_file": ("azureFile", "azureFile", _needs("secretName", "shareName")),
     "vsphere_volume": ("vsphereVolume", "vsphereVolume", _needs("volumePath")),
     "photon_persistent_disk": ("photonPersistentDisk", "photonPersistentDisk", _needs("pdID")),
     "portworx_volume": ("portworxVolume", "portworxVolume", _needs("volumeID")),
-    "azure_disk": ("azureDisk", "azureDisk", _plain(validate_azure_disk)),
+    "azure_disk": ("azureDisk", "azureDisk", _plain(sources.validate_azure_disk)),
     "storageos": ("storageos", "storageos", _storage_os),
     "projected": ("projected", "projected", _projected),
     "scale_io": ("scaleIO", "scaleIO", _needs("gateway", "system", "volumeName")),

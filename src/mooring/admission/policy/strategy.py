@@ -14,24 +14,8 @@ from mooring.admission.policy import rules
 from mooring.admission.policy.compiling import compile_expression
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
+from mooring.api import admissionregistration_v1 as v1
 from mooring.api import field_errors, label_selector, names
-from mooring.api.admissionregistration_v1 import (
-    APPLY_CONFIGURATION,
-    IF_NEEDED,
-    JSON_PATCH,
-    NEVER,
-    AuditAnnotation,
-    MatchResources,
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
-    Mutation,
-    ParamKind,
-    ParamRef,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-    Validation,
-    Variable,
-)
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.cel.environment import Environment
@@ -43,7 +27,7 @@ _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
 _CHANGING_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
 _NOT_FOUND_ACTIONS = ("Deny", "Allow")
-_PATCH_TYPES = (APPLY_CONFIGURATION, JSON_PATCH)
+_PATCH_TYPES = (v1.APPLY_CONFIGURATION, v1.JSON_PATCH)
 _MAX_ANNOTATIONS = 20
 _MAX_VALUE_EXPRESSION = 5 * 1024
 _IDENTIFIER = re.compile("[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
@@ -85,16 +69,16 @@ class _Compiler:
         return rules.expression(self.environment(text, **environment), text, path, results)
 
 
-class ValidatingAdmissionPolicyStrategy(RuleStrategy[ValidatingAdmissionPolicy]):
+class ValidatingAdmissionPolicyStrategy(RuleStrategy[v1.ValidatingAdmissionPolicy]):
     allow_unconditional_update = False
 
-    def default(self, obj: ValidatingAdmissionPolicy) -> None:
+    def default(self, obj: v1.ValidatingAdmissionPolicy) -> None:
         obj.spec.failure_policy = obj.spec.failure_policy or "Fail"
         if obj.spec.match_constraints is not None:
             rules.default_match(obj.spec.match_constraints)
 
     def rules(
-        self, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy | None, request: Request
+        self, obj: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy | None, request: Request
     ) -> list[FieldError]:
         spec, before = obj.spec, None if old is None else old.spec
         known = set() if before is None else _expressions(before.validations, before.audit_annotations)
@@ -117,7 +101,7 @@ class ValidatingAdmissionPolicyStrategy(RuleStrategy[ValidatingAdmissionPolicy])
         return errors + _annotations(obj, compiler)
 
     def status_rules(
-        self, new: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy, request: Request
+        self, new: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy, request: Request
     ) -> list[FieldError]:
         errors: list[FieldError] = []
         path, checking = Path("status"), new.status.type_checking
@@ -128,16 +112,16 @@ class ValidatingAdmissionPolicyStrategy(RuleStrategy[ValidatingAdmissionPolicy])
         return errors + validate_conditions(new.status.conditions, path.child("conditions"))
 
 
-class MutatingAdmissionPolicyStrategy(RuleStrategy[MutatingAdmissionPolicy]):
+class MutatingAdmissionPolicyStrategy(RuleStrategy[v1.MutatingAdmissionPolicy]):
     allow_unconditional_update = False
 
-    def default(self, obj: MutatingAdmissionPolicy) -> None:
+    def default(self, obj: v1.MutatingAdmissionPolicy) -> None:
         obj.spec.failure_policy = obj.spec.failure_policy or "Fail"
         if obj.spec.match_constraints is not None:
             rules.default_match(obj.spec.match_constraints)
 
     def rules(
-        self, obj: MutatingAdmissionPolicy, old: MutatingAdmissionPolicy | None, request: Request
+        self, obj: v1.MutatingAdmissionPolicy, old: v1.MutatingAdmissionPolicy | None, request: Request
     ) -> list[FieldError]:
         spec = obj.spec
         known = set() if old is None else {_patch_of(each) for each in old.spec.mutations}
@@ -155,46 +139,49 @@ class MutatingAdmissionPolicyStrategy(RuleStrategy[MutatingAdmissionPolicy]):
         for index, mutation in enumerate(spec.mutations):
             errors += _mutation(mutation, _SPEC.child("mutations").index(index), compiler)
         return errors + rules.one_of(
-            spec.reinvocation_policy or None, (IF_NEEDED, NEVER), _SPEC.child("reinvocationPolicy")
+            spec.reinvocation_policy or None, (v1.IF_NEEDED, v1.NEVER), _SPEC.child("reinvocationPolicy")
         )
 
 
-class ValidatingAdmissionPolicyBindingStrategy(RuleStrategy[ValidatingAdmissionPolicyBinding]):
+class ValidatingAdmissionPolicyBindingStrategy(RuleStrategy[v1.ValidatingAdmissionPolicyBinding]):
     allow_unconditional_update = False
 
-    def default(self, obj: ValidatingAdmissionPolicyBinding) -> None:
+    def default(self, obj: v1.ValidatingAdmissionPolicyBinding) -> None:
         if obj.spec.match_resources is not None:
             rules.default_match(obj.spec.match_resources)
 
     def rules(
-        self, obj: ValidatingAdmissionPolicyBinding, old: ValidatingAdmissionPolicyBinding | None, request: Request
+        self,
+        obj: v1.ValidatingAdmissionPolicyBinding,
+        old: v1.ValidatingAdmissionPolicyBinding | None,
+        request: Request,
     ) -> list[FieldError]:
         spec = obj.spec
         errors = _binding(spec.policy_name, spec.param_ref, spec.match_resources)
         return errors + _actions(spec.validation_actions, _SPEC.child("validationActions"))
 
 
-class MutatingAdmissionPolicyBindingStrategy(RuleStrategy[MutatingAdmissionPolicyBinding]):
+class MutatingAdmissionPolicyBindingStrategy(RuleStrategy[v1.MutatingAdmissionPolicyBinding]):
     allow_unconditional_update = False
 
-    def default(self, obj: MutatingAdmissionPolicyBinding) -> None:
+    def default(self, obj: v1.MutatingAdmissionPolicyBinding) -> None:
         if obj.spec.match_resources is not None:
             rules.default_match(obj.spec.match_resources)
 
     def rules(
-        self, obj: MutatingAdmissionPolicyBinding, old: MutatingAdmissionPolicyBinding | None, request: Request
+        self, obj: v1.MutatingAdmissionPolicyBinding, old: v1.MutatingAdmissionPolicyBinding | None, request: Request
     ) -> list[FieldError]:
         spec = obj.spec
         errors = _binding(spec.policy_name, spec.param_ref, spec.match_resources)
         return errors + _validate_operations(spec.match_resources, _SPEC.child("matchResources"))
 
 
-def _expressions(validations: Sequence[Validation], annotations: Sequence[AuditAnnotation]) -> set[str]:
+def _expressions(validations: Sequence[v1.Validation], annotations: Sequence[v1.AuditAnnotation]) -> set[str]:
     texts = [text for each in validations for text in (each.expression, each.message_expression)]
     return {*texts, *(each.value_expression for each in annotations)}
 
 
-def _param_kind(kind: ParamKind | None) -> list[FieldError]:
+def _param_kind(kind: v1.ParamKind | None) -> list[FieldError]:
     if kind is None:
         return []
     errors: list[FieldError] = []
@@ -221,7 +208,7 @@ def _param_kind(kind: ParamKind | None) -> list[FieldError]:
     return errors
 
 
-def _constraints(match: MatchResources | None) -> list[FieldError]:
+def _constraints(match: v1.MatchResources | None) -> list[FieldError]:
     here = _SPEC.child("matchConstraints")
     if match is None:
         return [field_errors.required(here)]
@@ -229,7 +216,7 @@ def _constraints(match: MatchResources | None) -> list[FieldError]:
     return errors if match.resource_rules else [*errors, field_errors.required(here.child("resourceRules"))]
 
 
-def _validate_operations(match: MatchResources | None, path: Path) -> list[FieldError]:
+def _validate_operations(match: v1.MatchResources | None, path: Path) -> list[FieldError]:
     here = path.child("resourceRules", "operations")
     operations = [each for rule in match.resource_rules for each in rule.operations] if match else []
     return [
@@ -239,7 +226,7 @@ def _validate_operations(match: MatchResources | None, path: Path) -> list[Field
     ]
 
 
-Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
+Policy = v1.ValidatingAdmissionPolicy | v1.MutatingAdmissionPolicy
 
 
 def _conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -> list[FieldError]:
@@ -259,7 +246,7 @@ def _conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -> list[Fi
     )
 
 
-def _variables(variables: Sequence[Variable], compiler: _Compiler) -> list[FieldError]:
+def _variables(variables: Sequence[v1.Variable], compiler: _Compiler) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, each in enumerate(variables):
         here = _SPEC.child("variables").index(index)
@@ -287,7 +274,7 @@ def declared_type(found: Type) -> Type:
     return DYN
 
 
-def _validation(each: Validation, path: Path, compiler: _Compiler) -> list[FieldError]:
+def _validation(each: v1.Validation, path: Path, compiler: _Compiler) -> list[FieldError]:
     errors: list[FieldError] = []
     if not each.expression.strip():
         errors.append(field_errors.required(path.child("expression"), "expression is not specified"))
@@ -308,7 +295,7 @@ def _validation(each: Validation, path: Path, compiler: _Compiler) -> list[Field
     return errors
 
 
-def _annotations(obj: ValidatingAdmissionPolicy, compiler: _Compiler) -> list[FieldError]:
+def _annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler) -> list[FieldError]:
     annotations, path = obj.spec.audit_annotations, _SPEC.child("auditAnnotations")
     if len(annotations) > _MAX_ANNOTATIONS:
         detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
@@ -334,15 +321,15 @@ def _annotations(obj: ValidatingAdmissionPolicy, compiler: _Compiler) -> list[Fi
     return errors
 
 
-def _patch_of(mutation: Mutation) -> str:
+def _patch_of(mutation: v1.Mutation) -> str:
     patch = mutation.apply_configuration or mutation.json_patch
     return patch.expression if patch else ""
 
 
-def _mutation(each: Mutation, path: Path, compiler: _Compiler) -> list[FieldError]:
+def _mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> list[FieldError]:
     ways = {
-        APPLY_CONFIGURATION: ("applyConfiguration", each.apply_configuration, "Object"),
-        JSON_PATCH: ("jsonPatch", each.json_patch, "list(JSONPatch)"),
+        v1.APPLY_CONFIGURATION: ("applyConfiguration", each.apply_configuration, "Object"),
+        v1.JSON_PATCH: ("jsonPatch", each.json_patch, "list(JSONPatch)"),
     }
     if not each.patch_type:
         return [field_errors.required(path.child("patchType"))]
@@ -364,7 +351,7 @@ def _mutation(each: Mutation, path: Path, compiler: _Compiler) -> list[FieldErro
     return errors
 
 
-def _binding(policy_name: str, param_ref: ParamRef | None, match: MatchResources | None) -> list[FieldError]:
+def _binding(policy_name: str, param_ref: v1.ParamRef | None, match: v1.MatchResources | None) -> list[FieldError]:
     here = _SPEC.child("policyName")
     if policy_name:
         errors = names.validate(here, policy_name, names.dns1123_subdomain(policy_name))
@@ -375,7 +362,7 @@ def _binding(policy_name: str, param_ref: ParamRef | None, match: MatchResources
     return errors if match is None else errors + rules.match_resources(match, _SPEC.child("matchResources"))
 
 
-def _param_ref(ref: ParamRef, path: Path) -> list[FieldError]:
+def _param_ref(ref: v1.ParamRef, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     both = "name and selector are mutually exclusive"
     if ref.name:
@@ -409,11 +396,3 @@ def _actions(actions: Sequence[str], path: Path) -> list[FieldError]:
         errors.append(field_errors.invalid(path, actions, detail))
     errors += require(seen, path)
     return errors
-
-
-STRATEGIES = (
-    ValidatingAdmissionPolicyStrategy(),
-    ValidatingAdmissionPolicyBindingStrategy(),
-    MutatingAdmissionPolicyStrategy(),
-    MutatingAdmissionPolicyBindingStrategy(),
-)

@@ -5,31 +5,9 @@ from typing import Annotated
 from msgspec import field
 
 from mooring.api.base import Int32, Int64, Object, always, list_set, required
+from mooring.api.core_v1 import volume_source as vs
 from mooring.api.core_v1.references import ObjectFieldSelector, ResourceFieldSelector
 from mooring.api.core_v1.volume import PersistentVolumeClaimTemplate
-from mooring.api.core_v1.volume_source import (
-    AWSElasticBlockStoreVolumeSource,
-    AzureDiskVolumeSource,
-    AzureFileVolumeSource,
-    CephFSVolumeSource,
-    CinderVolumeSource,
-    CSIVolumeSource,
-    FCVolumeSource,
-    FlexVolumeSource,
-    FlockerVolumeSource,
-    GCEPersistentDiskVolumeSource,
-    GlusterfsVolumeSource,
-    HostPathVolumeSource,
-    ISCSIVolumeSource,
-    NFSVolumeSource,
-    PhotonPersistentDiskVolumeSource,
-    PortworxVolumeSource,
-    QuobyteVolumeSource,
-    RBDVolumeSource,
-    ScaleIOVolumeSource,
-    StorageOSVolumeSource,
-    VsphereVirtualDiskVolumeSource,
-)
 from mooring.api.meta_v1 import LabelSelector
 from mooring.api.quantity import Quantity
 
@@ -263,61 +241,61 @@ class Volume(Object):
 
     name: str = required(str)
     """The name of the volume, unique within the pod."""
-    host_path: HostPathVolumeSource | None = None
+    host_path: vs.HostPathVolumeSource | None = None
     """A file or directory of the node."""
     empty_dir: EmptyDirVolumeSource | None = None
     """An empty directory that lives as long as the pod."""
-    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    gce_persistent_disk: vs.GCEPersistentDiskVolumeSource | None = None
     """A disk of Google Compute Engine. Deprecated."""
-    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    aws_elastic_block_store: vs.AWSElasticBlockStoreVolumeSource | None = None
     """A disk of AWS. Deprecated."""
     git_repo: GitRepoVolumeSource | None = None
     """A clone of a git repository. Deprecated."""
     secret: SecretVolumeSource | None = None
     """Files made from a Secret."""
-    nfs: NFSVolumeSource | None = None
+    nfs: vs.NFSVolumeSource | None = None
     """A directory of an NFS server."""
-    iscsi: ISCSIVolumeSource | None = None
+    iscsi: vs.ISCSIVolumeSource | None = None
     """An iSCSI disk."""
-    glusterfs: GlusterfsVolumeSource | None = None
+    glusterfs: vs.GlusterfsVolumeSource | None = None
     """A Glusterfs volume. Deprecated."""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     """A claim in the pod's namespace."""
-    rbd: RBDVolumeSource | None = None
+    rbd: vs.RBDVolumeSource | None = None
     """A block device of Ceph. Deprecated."""
-    flex_volume: FlexVolumeSource | None = None
+    flex_volume: vs.FlexVolumeSource | None = None
     """A volume of an executable driver. Deprecated."""
-    cinder: CinderVolumeSource | None = None
+    cinder: vs.CinderVolumeSource | None = None
     """A disk of OpenStack. Deprecated."""
-    cephfs: CephFSVolumeSource | None = None
+    cephfs: vs.CephFSVolumeSource | None = None
     """A file system of Ceph. Deprecated."""
-    flocker: FlockerVolumeSource | None = None
+    flocker: vs.FlockerVolumeSource | None = None
     """A dataset of Flocker. Deprecated."""
     downward_api: DownwardAPIVolumeSource | None = field(default=None, name="downwardAPI")
     """Files made from fields of the pod."""
-    fc: FCVolumeSource | None = None
+    fc: vs.FCVolumeSource | None = None
     """A Fibre Channel disk."""
-    azure_file: AzureFileVolumeSource | None = None
+    azure_file: vs.AzureFileVolumeSource | None = None
     """A file share of Azure. Deprecated."""
     config_map: ConfigMapVolumeSource | None = None
     """Files made from a ConfigMap."""
-    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
+    vsphere_volume: vs.VsphereVirtualDiskVolumeSource | None = None
     """A disk of vSphere. Deprecated."""
-    quobyte: QuobyteVolumeSource | None = None
+    quobyte: vs.QuobyteVolumeSource | None = None
     """A volume of Quobyte. Deprecated."""
-    azure_disk: AzureDiskVolumeSource | None = None
+    azure_disk: vs.AzureDiskVolumeSource | None = None
     """A disk of Azure. Deprecated."""
-    photon_persistent_disk: PhotonPersistentDiskVolumeSource | None = None
+    photon_persistent_disk: vs.PhotonPersistentDiskVolumeSource | None = None
     """A disk of the Photon controller. Deprecated."""
     projected: ProjectedVolumeSource | None = None
     """Files from several sources."""
-    portworx_volume: PortworxVolumeSource | None = None
+    portworx_volume: vs.PortworxVolumeSource | None = None
     """A volume of Portworx. Deprecated."""
-    scale_io: ScaleIOVolumeSource | None = field(default=None, name="scaleIO")
+    scale_io: vs.ScaleIOVolumeSource | None = field(default=None, name="scaleIO")
     """A volume of ScaleIO. Deprecated."""
-    storageos: StorageOSVolumeSource | None = None
+    storageos: vs.StorageOSVolumeSource | None = None
     """A volume of StorageOS. Deprecated."""
-    csi: CSIVolumeSource | None = None
+    csi: vs.CSIVolumeSource | None = None
     """A volume that a CSI driver makes for the pod."""
     ephemeral: EphemeralVolumeSource | None = None
     """A volume with a claim of its own that lives as long as the pod."""

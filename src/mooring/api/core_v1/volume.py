@@ -5,32 +5,9 @@ from typing import Annotated
 from msgspec import field
 
 from mooring.api.base import Object, StateCondition, always, granular, list_map, required
+from mooring.api.core_v1 import volume_source as vs
 from mooring.api.core_v1.placement import NodeSelector
 from mooring.api.core_v1.references import ObjectReference, TypedLocalObjectReference, TypedObjectReference
-from mooring.api.core_v1.volume_source import (
-    AWSElasticBlockStoreVolumeSource,
-    AzureDiskVolumeSource,
-    AzureFilePersistentVolumeSource,
-    CephFSPersistentVolumeSource,
-    CinderPersistentVolumeSource,
-    CSIPersistentVolumeSource,
-    FCVolumeSource,
-    FlexPersistentVolumeSource,
-    FlockerVolumeSource,
-    GCEPersistentDiskVolumeSource,
-    GlusterfsPersistentVolumeSource,
-    HostPathVolumeSource,
-    ISCSIPersistentVolumeSource,
-    LocalVolumeSource,
-    NFSVolumeSource,
-    PhotonPersistentDiskVolumeSource,
-    PortworxVolumeSource,
-    QuobyteVolumeSource,
-    RBDPersistentVolumeSource,
-    ScaleIOPersistentVolumeSource,
-    StorageOSPersistentVolumeSource,
-    VsphereVirtualDiskVolumeSource,
-)
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta, Resource
 from mooring.api.quantity import Quantity
 
@@ -47,49 +24,49 @@ class PersistentVolumeSpec(Object):
 
     capacity: dict[str, Quantity] = {}
     """How much the volume holds, by resource."""
-    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    gce_persistent_disk: vs.GCEPersistentDiskVolumeSource | None = None
     """A disk of Google Compute Engine. Deprecated."""
-    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    aws_elastic_block_store: vs.AWSElasticBlockStoreVolumeSource | None = None
     """A disk of AWS. Deprecated."""
-    host_path: HostPathVolumeSource | None = None
+    host_path: vs.HostPathVolumeSource | None = None
     """A directory of the node, for tests on a single node."""
-    glusterfs: GlusterfsPersistentVolumeSource | None = None
+    glusterfs: vs.GlusterfsPersistentVolumeSource | None = None
     """A Glusterfs volume. Deprecated."""
-    nfs: NFSVolumeSource | None = None
+    nfs: vs.NFSVolumeSource | None = None
     """A directory of an NFS server."""
-    rbd: RBDPersistentVolumeSource | None = None
+    rbd: vs.RBDPersistentVolumeSource | None = None
     """A block device of Ceph. Deprecated."""
-    iscsi: ISCSIPersistentVolumeSource | None = None
+    iscsi: vs.ISCSIPersistentVolumeSource | None = None
     """An iSCSI disk."""
-    cinder: CinderPersistentVolumeSource | None = None
+    cinder: vs.CinderPersistentVolumeSource | None = None
     """A disk of OpenStack. Deprecated."""
-    cephfs: CephFSPersistentVolumeSource | None = None
+    cephfs: vs.CephFSPersistentVolumeSource | None = None
     """A file system of Ceph. Deprecated."""
-    fc: FCVolumeSource | None = None
+    fc: vs.FCVolumeSource | None = None
     """A Fibre Channel disk."""
-    flocker: FlockerVolumeSource | None = None
+    flocker: vs.FlockerVolumeSource | None = None
     """A dataset of Flocker. Deprecated."""
-    flex_volume: FlexPersistentVolumeSource | None = None
+    flex_volume: vs.FlexPersistentVolumeSource | None = None
     """A volume of an executable driver. Deprecated."""
-    azure_file: AzureFilePersistentVolumeSource | None = None
+    azure_file: vs.AzureFilePersistentVolumeSource | None = None
     """A file share of Azure. Deprecated."""
-    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
+    vsphere_volume: vs.VsphereVirtualDiskVolumeSource | None = None
     """A disk of vSphere. Deprecated."""
-    quobyte: QuobyteVolumeSource | None = None
+    quobyte: vs.QuobyteVolumeSource | None = None
     """A volume of Quobyte. Deprecated."""
-    azure_disk: AzureDiskVolumeSource | None = None
+    azure_disk: vs.AzureDiskVolumeSource | None = None
     """A disk of Azure. Deprecated."""
-    photon_persistent_disk: PhotonPersistentDiskVolumeSource | None = None
+    photon_persistent_disk: vs.PhotonPersistentDiskVolumeSource | None = None
     """A disk of the Photon controller. Deprecated."""
-    portworx_volume: PortworxVolumeSource | None = None
+    portworx_volume: vs.PortworxVolumeSource | None = None
     """A volume of Portworx. Deprecated."""
-    scale_io: ScaleIOPersistentVolumeSource | None = field(default=None, name="scaleIO")
+    scale_io: vs.ScaleIOPersistentVolumeSource | None = field(default=None, name="scaleIO")
     """A volume of ScaleIO. Deprecated."""
-    local: LocalVolumeSource | None = None
+    local: vs.LocalVolumeSource | None = None
     """A disk or directory of one node."""
-    storageos: StorageOSPersistentVolumeSource | None = None
+    storageos: vs.StorageOSPersistentVolumeSource | None = None
     """A volume of StorageOS. Deprecated."""
-    csi: CSIPersistentVolumeSource | None = None
+    csi: vs.CSIPersistentVolumeSource | None = None
     """A volume that a CSI driver keeps."""
     access_modes: list[str] = []
     """The ways in which the volume can be mounted, such as ReadWriteOnce."""
