@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import structs
 
 from mooring.admission import meta
+from mooring.admission.certificates import validate_signer_name
 from mooring.admission.checks import require
 from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.signer_names import validate_signer_name
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import certificate_requests, field_errors, names, times
 from mooring.api.certificates_v1 import (

@@ -1,6 +1,17 @@
-"""CronJobs: a schedule, a time zone, and the Jobs that are made by it."""
+"""CronJobs: validate the schedule, the time zone and the Job template.
 
-from mooring.admission import cron_schedule
+A schedule has five fields, or a name such as `@daily` or `@every 90m`.
+
+>>> find_schedule_problem("*/15 8-18 * * mon-fri") is None
+True
+>>> find_schedule_problem("61 * * * *")
+'end of range (61) above maximum (59): 61'
+"""
+
+import re
+
+import msgspec
+
 from mooring.admission.checks import non_negative
 from mooring.admission.job import default_job_template, validate_job_spec
 from mooring.admission.strategy import Request
@@ -54,7 +65,7 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
 def _schedule(spec: CronJobSpec, old: CronJobSpec | None, path: Path) -> list[FieldError]:
     if not spec.schedule:
         return [field_errors.required(path)]
-    problem = cron_schedule.problem(spec.schedule)
+    problem = find_schedule_problem(spec.schedule)
     errors = [field_errors.invalid(path, spec.schedule, problem)] if problem is not None else []
     if "TZ" in spec.schedule:
         if spec.time_zone is not None:
@@ -90,3 +101,112 @@ def _job_template(template: JobTemplateSpec, old: JobTemplateSpec | None, reques
     if template.spec.manual_selector:
         errors.append(field_errors.not_supported(here.child("manualSelector"), True, ["nil", "false"]))
     return errors
+
+
+_NAMED = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
+_MONTHS = {
+    "jan": 1,
+    "feb": 2,
+    "mar": 3,
+    "apr": 4,
+    "may": 5,
+    "jun": 6,
+    "jul": 7,
+    "aug": 8,
+    "sep": 9,
+    "oct": 10,
+    "nov": 11,
+    "dec": 12,
+}
+_DAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
+_DURATION = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_ZONE = re.compile(r"(?:CRON_)?TZ=\S+\s+")
+
+
+class _Field(msgspec.Struct, frozen=True):
+    low: int
+    high: int
+    names: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+_FIELDS = (_Field(0, 59), _Field(0, 23), _Field(1, 31), _Field(1, 12, _MONTHS), _Field(0, 6, _DAYS))
+
+
+class _SyntaxError(ValueError):
+    """The schedule is malformed."""
+
+
+def find_schedule_problem(schedule: str) -> str | None:
+    """Return the problem of a schedule, or None."""
+    try:
+        _check(schedule)
+    except _SyntaxError as error:
+        return str(error)
+    return None
+
+
+def _check(schedule: str) -> None:
+    if not schedule:
+        raise _SyntaxError("empty spec string")
+    rest = _ZONE.sub("", schedule, count=1) if schedule.startswith(("TZ=", "CRON_TZ=")) else schedule
+    if rest.startswith("@"):
+        _check_named(rest)
+        return
+    fields = rest.split()
+    if len(fields) != len(_FIELDS):
+        raise _SyntaxError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+    for text, bounds in zip(fields, _FIELDS, strict=True):
+        for part in filter(None, text.split(",")):
+            _check_range(part, bounds)
+
+
+def _check_named(text: str) -> None:
+    if text in _NAMED:
+        return
+    if not text.startswith("@every "):
+        raise _SyntaxError(f"unrecognized descriptor: {text}")
+    duration = text.removeprefix("@every ")
+    if duration != "0" and not re.fullmatch(f"(?:{_DURATION.pattern})+", duration):
+        raise _SyntaxError(f'failed to parse duration {text}: time: invalid duration "{duration}"')
+
+
+def _check_range(text: str, bounds: _Field) -> None:
+    span, *steps = text.split("/")
+    ends = span.split("-")
+    single = len(ends) == 1
+    if ends[0] in ("*", "?"):
+        low, high = bounds.low, bounds.high
+    else:
+        low = high = _number(ends[0], bounds)
+        if len(ends) > 2:
+            raise _SyntaxError(f"too many hyphens: {text}")
+        if not single:
+            high = _number(ends[1], bounds)
+    if len(steps) > 1:
+        raise _SyntaxError(f"too many slashes: {text}")
+    if steps:
+        step = _integer(steps[0])
+        if single:
+            high = bounds.high  # `5/10` begins at 5 and goes on to the end
+        if step == 0:
+            raise _SyntaxError(f"step of range should be a positive number: {text}")
+    if low < bounds.low:
+        raise _SyntaxError(f"beginning of range ({low}) below minimum ({bounds.low}): {text}")
+    if high > bounds.high:
+        raise _SyntaxError(f"end of range ({high}) above maximum ({bounds.high}): {text}")
+    if low > high:
+        raise _SyntaxError(f"beginning of range ({low}) beyond end of range ({high}): {text}")
+
+
+def _number(text: str, bounds: _Field) -> int:
+    known = bounds.names.get(text.lower())
+    return _integer(text) if known is None else known
+
+
+def _integer(text: str) -> int:
+    if not re.fullmatch("[+-]?[0-9]{1,18}", text):
+        raise _SyntaxError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
+    number = int(text)
+    if number < 0:
+        raise _SyntaxError(f"negative number ({number}) not allowed: {text}")
+    return number

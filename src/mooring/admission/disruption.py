@@ -1,7 +1,6 @@
 """PodDisruptionBudgets, and the Evictions that they guard against."""
 
-from mooring.admission.checks import at_most_all, non_negative_fields, number_or_percent
-from mooring.admission.conditions import validate_conditions
+from mooring.admission.checks import at_most_all, non_negative_fields, number_or_percent, validate_conditions
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request, Strategy
 from mooring.admission.workload import SPEC, STATUS

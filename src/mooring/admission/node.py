@@ -18,8 +18,8 @@ from mooring.api.core_v1 import Node, Taint
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
+from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.requests import is_extended
-from mooring.constraints.time_added import parse_time_added
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")

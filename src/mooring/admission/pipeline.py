@@ -20,11 +20,12 @@ from msgspec import structs
 from mooring.admission import rows
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import Request, Strategy
-from mooring.admission.subresources import restore_metadata
 from mooring.api import errors, field_errors, meta_v1, times
+from mooring.api.base import copy_of
 from mooring.api.batch_writes import Row
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
+from mooring.api.meta_v1 import Resource
 
 T = TypeVar("T", bound=meta_v1.Resource)
 
@@ -252,3 +253,41 @@ def _keep_identity(new: meta_v1.Resource, old: meta_v1.Resource) -> None:
 
 def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: list[FieldError]) -> errors.Invalid:
     return errors.invalid(strategy.kind, obj.metadata.name, problems, group=strategy.group)
+
+
+CLIENT_METADATA = ("labels", "annotations", "finalizers", "owner_references")
+"""Metadata that an update of the main resource may change."""
+_RESTORED = (*CLIENT_METADATA, "generate_name", "generation", "deletion_timestamp")
+_ORDINARY = frozenset({"labels", "annotations", "finalizers"})
+_ORDINARY_STATUS = {
+    "": (
+        "namespaces nodes persistentvolumeclaims persistentvolumes pods replicationcontrollers resourcequotas services"
+    ),
+    "apiextensions.k8s.io": "customresourcedefinitions",
+    "apps": "daemonsets replicasets statefulsets",
+    "autoscaling": "horizontalpodautoscalers",
+    "batch": "cronjobs jobs",
+    "certificates.k8s.io": "certificatesigningrequests",
+    "networking.k8s.io": "ingresses",
+    "policy": "poddisruptionbudgets",
+}
+WRITABLE_METADATA: dict[tuple[str, str, str], frozenset[str]] = {
+    **{
+        (group, resource, "status"): _ORDINARY
+        for group, resources in _ORDINARY_STATUS.items()
+        for resource in resources.split()
+    },
+    ("", "namespaces", "finalize"): _ORDINARY,
+    ("apps", "deployments", "status"): _ORDINARY - {"labels"},
+    ("certificates.k8s.io", "certificatesigningrequests", "approval"): _ORDINARY,
+}
+"""(group, resource, subresource) → fields of the metadata, as in upstream Kubernetes, but never owner references."""
+
+
+def restore_metadata(new: Resource, old: Resource, group: str, resource: str, subresource: str) -> None:
+    """Put the old metadata into `new`, except the fields that the subresource may change."""
+    writable = WRITABLE_METADATA.get((group, resource, subresource), frozenset())
+    for name in _RESTORED:
+        stored = getattr(old.metadata, name)
+        if name not in writable and getattr(new.metadata, name) != stored:
+            setattr(new.metadata, name, copy_of(stored))

@@ -5,25 +5,28 @@ from typing import Any
 from mooring.admission.api_services import APIServiceStrategy
 from mooring.admission.autoscaler import HorizontalPodAutoscalerStrategy
 from mooring.admission.certificate_signing import CertificateStrategy
-from mooring.admission.certificates import PodCertificateRequestStrategy
+from mooring.admission.certificates import ClusterTrustBundleStrategy, PodCertificateRequestStrategy
 from mooring.admission.configuration import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
 from mooring.admission.cron_job import CronJobStrategy
 from mooring.admission.daemon_set import DaemonSetStrategy
 from mooring.admission.definitions.strategy import DefinitionStrategy
-from mooring.admission.deployment import DeploymentStrategy
+from mooring.admission.deployment import (
+    DeploymentStrategy,
+    PodTemplateStrategy,
+    ReplicaSetStrategy,
+    ReplicationControllerStrategy,
+)
 from mooring.admission.disruption import EvictionStrategy, PodDisruptionBudgetStrategy
-from mooring.admission.dra.claim import ResourceClaimStrategy, ResourceClaimTemplateStrategy
-from mooring.admission.dra.device_class import DeviceClassStrategy
+from mooring.admission.dra.claim import DeviceClassStrategy, ResourceClaimStrategy, ResourceClaimTemplateStrategy
 from mooring.admission.dra.slice import ResourceSliceStrategy
 from mooring.admission.dra.taints import DeviceTaintRuleStrategy
 from mooring.admission.endpoints import EndpointSliceStrategy, EndpointsStrategy
 from mooring.admission.event import EventStrategy
 from mooring.admission.flow_control import FlowSchemaStrategy, PriorityLevelStrategy
-from mooring.admission.ingress import IngressClassStrategy, IngressStrategy
 from mooring.admission.job import JobStrategy
 from mooring.admission.lease import LeaseStrategy
 from mooring.admission.namespace import NamespaceStrategy
-from mooring.admission.network_policy import NetworkPolicyStrategy
+from mooring.admission.networking import IngressClassStrategy, IngressStrategy, NetworkPolicyStrategy
 from mooring.admission.node import NodeStrategy
 from mooring.admission.persistent_volume import PersistentVolumeStrategy
 from mooring.admission.persistent_volume_claim import PersistentVolumeClaimStrategy
@@ -37,7 +40,6 @@ from mooring.admission.policy.strategy import (
 from mooring.admission.priority_class import PriorityClassStrategy
 from mooring.admission.quota import LimitRangeStrategy, ResourceQuotaStrategy
 from mooring.admission.rbac import ClusterRoleBindingStrategy, ClusterRoleStrategy, RoleBindingStrategy, RoleStrategy
-from mooring.admission.replica_set import PodTemplateStrategy, ReplicaSetStrategy, ReplicationControllerStrategy
 from mooring.admission.reviews import (
     LocalSubjectAccessReviewStrategy,
     ScaleStrategy,
@@ -62,7 +64,6 @@ from mooring.admission.storage import (
 )
 from mooring.admission.storage_migration import StorageVersionMigrationStrategy
 from mooring.admission.strategy import Strategy
-from mooring.admission.trust_bundles import ClusterTrustBundleStrategy
 from mooring.admission.webhook_configurations import (
     MutatingWebhookConfigurationStrategy,
     ValidatingWebhookConfigurationStrategy,

@@ -1,6 +1,6 @@
 """StorageVersionMigrations: stored and checked; kube-controller-manager's controller works on them."""
 
-from mooring.admission.conditions import validate_conditions
+from mooring.admission.checks import validate_conditions
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request

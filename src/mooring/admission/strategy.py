@@ -238,7 +238,7 @@ class Strategy(Generic[T]):
 
 
 class StatusStrategy(Strategy[T]):
-    """The `status` subresource of a kind: the status changes, and the metadata that ``subresources.py`` allows."""
+    """The `status` subresource of a kind: the status changes, and the metadata that ``pipeline.py`` allows."""
 
     def __init__(self, main: Strategy[T]) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Rules of workload kinds: a selector that matches the pod template's labels, and pods that run forever.
 
-Each kind has a file of its own: ``deployment.py``, ``replica_set.py``, ``stateful_set.py``, ``daemon_set.py``,
+Each kind has a file of its own: ``deployment.py``, ``stateful_set.py``, ``daemon_set.py``,
 ``job.py``. ``pod/template.py`` validates the templates.
 """
 

@@ -15,7 +15,7 @@ from mooring.cel.tracing import trace
 from mooring.cel.types import BOOL
 from mooring.cel.values import Timestamp
 from mooring.constraints.celenv import COST_LIMIT
-from mooring.constraints.time_added import parse_time_added
+from mooring.constraints.expressions import parse_time_added
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -19,7 +19,7 @@ from mooring.bridge.pods import COMPONENT, problems
 from mooring.bridge.reviews import Json, allowed, object_in, refused
 from mooring.client import Client, ClientError
 from mooring.constraints import annotations
-from mooring.constraints.time_added import parse_time_added
+from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.tolerations import NO_EXECUTE, eviction_time, find_untolerated
 from mooring.controllers.eviction import bound_at, latest_moment
 from mooring.controllers.taint_eviction import TaintEviction, no_execute_taints

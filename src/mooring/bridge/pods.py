@@ -5,7 +5,7 @@ from functools import lru_cache
 from prometheus_client import Counter
 
 from mooring.admission.options import AdmissionOptions
-from mooring.admission.pod.constraint_annotations import validate_constraint_annotations
+from mooring.admission.pod.annotations import validate_constraint_annotations
 from mooring.admission.pod.rules import PodRules
 from mooring.api import errors
 from mooring.api.core_v1 import Pod

@@ -10,7 +10,7 @@
 
 The values have the schemas of `spec.tolerations` and `spec.affinity.nodeAffinity`, in YAML or JSON. They add to the
 spec: tolerations are appended, and a node must match both required affinities. `read` parses them; `as_in_spec` merges
-them into the spec, for evaluation. The bridge lowers them; ``mooring.admission.pod.constraint_annotations`` validates
+them into the spec, for evaluation. The bridge lowers them; ``mooring.admission.pod.annotations`` validates
 them.
 """
 

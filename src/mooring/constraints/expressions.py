@@ -7,10 +7,12 @@ per cause. Admission decides which expressions may be written: here every expres
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from datetime import datetime
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from mooring.api import times
 from mooring.api.core_v1 import Taint
 from mooring.base import logs
 from mooring.cel.cache import ProgramCache
@@ -18,7 +20,6 @@ from mooring.cel.environment import Program
 from mooring.cel.errors import CelError, CompileError
 from mooring.cel.values import Timestamp
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
-from mooring.constraints.time_added import parse_time_added
 
 log = logs.get(__name__)
 T = TypeVar("T")
@@ -26,6 +27,20 @@ T = TypeVar("T")
 CACHE_SIZE: Final = 1024
 _LABELS: Final = ("node", "labels")
 _ESTIMATED_LABELS: Final = NODE.sizes[_LABELS]
+
+
+class Dated(Protocol):
+    """A taint of a node or of a device."""
+
+    time_added: str | None
+
+
+def parse_time_added(taint: Dated) -> datetime | None:
+    """Parse `timeAdded`; return None if it is missing or malformed."""
+    try:
+        return times.parse(taint.time_added or "")
+    except times.TimeError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

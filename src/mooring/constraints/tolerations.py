@@ -5,6 +5,7 @@ for the scheduler. Whatever cannot be evaluated (a gate that is off, a value tha
 expression that fails) does not match, is logged once per cause, and never raises.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -16,9 +17,19 @@ from mooring.api.quoting import go_quote
 from mooring.api.times import add_seconds
 from mooring.base import logs
 from mooring.constraints import expressions, semver
-from mooring.constraints.integers import parse_canonical_int64
+from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.options import ConstraintOptions
-from mooring.constraints.time_added import parse_time_added
+
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+def parse_canonical_int64(text: str) -> int | None:
+    """Parse a signed 64-bit integer in canonical form, as `str()` would print it; otherwise return None."""
+    if not _CANONICAL.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None
+
 
 log = logs.get(__name__)
 

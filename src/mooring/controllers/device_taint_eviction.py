@@ -16,7 +16,7 @@ from mooring.api.resource_v1 import (
     ResourceSlice,
 )
 from mooring.client import Informer, key_of
-from mooring.constraints.time_added import parse_time_added
+from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.tolerations import NO_EXECUTE, TaintLike, device_eviction_time
 from mooring.controllers.controller import Context
 from mooring.controllers.eviction import Eviction, bound_at, latest_moment

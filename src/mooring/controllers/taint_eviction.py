@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from mooring.api.core_v1 import Node, Pod, Taint, Toleration
 from mooring.client import Informer
-from mooring.constraints.time_added import parse_time_added
+from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.tolerations import NO_EXECUTE, eviction_time
 from mooring.controllers.controller import Context
 from mooring.controllers.eviction import Eviction, bound_at, latest_moment, pods_by_node

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from admission_kinds import ABSENT, Create, Update, stored
 from admission_pods import ON, Tree
-from mooring.admission import cron_schedule
+from mooring.admission.cron_job import find_schedule_problem
 from mooring.admission.job_policies import count_indexes
 
 RESTART = "spec.template.spec.restartPolicy"
@@ -391,7 +391,7 @@ def test_what_a_cron_job_gets() -> None:
     ],
 )
 def test_the_syntax_of_schedules(schedule: str, problem: str | None) -> None:
-    assert cron_schedule.problem(schedule) == problem
+    assert find_schedule_problem(schedule) == problem
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import pytest
 
 from admission_kinds import EXAMPLES, example, stored
 from admission_pods import created, pod_of, request
-from mooring.admission.pipeline import admit_update
+from mooring.admission.pipeline import CLIENT_METADATA, WRITABLE_METADATA, admit_update
 from mooring.admission.registry import strategy_of
-from mooring.admission.subresources import CLIENT_METADATA, WRITABLE_METADATA
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import OwnerReference
 

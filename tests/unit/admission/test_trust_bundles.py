@@ -3,7 +3,7 @@
 import pytest
 
 from admission_kinds import Create, Update, authority, example, shortened
-from mooring.admission.signer_names import validate_signer_name
+from mooring.admission.certificates import validate_signer_name
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.field_path import Path

@@ -10,7 +10,7 @@ from mooring.api import names
 from mooring.base.short_string_cache import MAX_CACHED_LENGTH, cache_short
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext import network_values
-from mooring.constraints.celenv import semver, url_values
+from mooring.constraints.celenv import semver, url
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -53,7 +53,7 @@ def _wrong_address(text: str) -> None:
         names.dns1123_label,
         _wrong_version,
         _wrong_address,
-        url_values.parse,
+        url.parse,
     ],
     ids=["label key", "label value", "name", "version", "address", "URL"],
 )

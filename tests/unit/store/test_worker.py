@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from mooring.store.worker import Worker
+from mooring.store.sqlite import Worker
 
 
 async def test_a_worker_answers_or_fails_as_the_function_does() -> None:

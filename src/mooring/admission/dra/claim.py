@@ -7,8 +7,7 @@ import ipaddress
 import re
 
 from mooring.admission import meta
-from mooring.admission.checks import limit_items
-from mooring.admission.conditions import validate_conditions
+from mooring.admission.checks import limit_items, validate_conditions
 from mooring.admission.dra.names import (
     MAX_CONFIGS,
     MAX_REQUESTS,
@@ -30,6 +29,7 @@ from mooring.admission.dra.requests import (
     validate_opaque,
     validate_references,
     validate_request_reference,
+    validate_selectors,
 )
 from mooring.admission.dra.taints import validate_tolerations
 from mooring.admission.node_selector import validate_node_selector
@@ -39,6 +39,8 @@ from mooring.api import field_errors, names
 from mooring.api import resource_v1 as v1
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
+from mooring.api.resource_v1 import DeviceClass
+from mooring.constraints.requests import is_extended
 
 MAX_RESERVED_FOR = 256
 _SPEC = Path("spec")
@@ -265,3 +267,20 @@ def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path
         detail = "bindingFailureConditions are required to use bindingConditions"
         errors.append(field_errors.invalid(failure, None, detail))
     return errors
+
+
+class DeviceClassStrategy(RuleStrategy[DeviceClass]):
+    def rules(self, obj: DeviceClass, old: DeviceClass | None, request: Request) -> list[FieldError]:
+        spec = obj.spec
+        errors: list[FieldError] = []
+        if old is None or spec.selectors != old.spec.selectors:
+            errors += validate_selectors(spec.selectors, _SPEC.child("selectors"), request.options)
+        if old is None or spec.config != old.spec.config:
+            errors += validate_list(
+                spec.config, MAX_CONFIGS, _SPEC.child("config"), lambda each, here: validate_opaque(each.opaque, here)
+            )
+        name = spec.extended_resource_name
+        if name is not None and not is_extended(name):
+            here = _SPEC.child("extendedResourceName")
+            errors.append(field_errors.invalid(here, name, "must be a valid extended resource name"))
+        return errors

@@ -5,8 +5,7 @@ Tolerations support `Equal`, `Exists`, `Lt` and `Gt`; versions and CEL are not s
 
 from collections.abc import Collection
 
-from mooring.admission.checks import limit_items, require_one_of
-from mooring.admission.conditions import validate_conditions
+from mooring.admission.checks import limit_items, require_one_of, validate_conditions
 from mooring.admission.dra.names import validate_driver_name, validate_label, validate_pool_name
 from mooring.admission.pod.tolerations import number_problems
 from mooring.admission.rule_strategy import RuleStrategy

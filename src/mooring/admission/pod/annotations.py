@@ -1,13 +1,16 @@
 """Validate annotations that Kubernetes itself reads, on pods and pod templates."""
 
+from mooring.admission.pod.affinity import validate_node_affinity
 from mooring.admission.pod.rules import DELETION_COST, PodRules, deletion_cost_problem
 from mooring.admission.pod.security import containers_of
+from mooring.admission.pod.tolerations import validate_tolerations
 from mooring.admission.volume_sources import local_path
 from mooring.api import field_errors
-from mooring.api.core_v1 import PodSpec
+from mooring.api.core_v1 import Pod, PodSpec
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ObjectMeta
+from mooring.constraints import annotations as constraints
 
 MIRROR = "kubernetes.io/config.mirror"
 _SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
@@ -65,4 +68,20 @@ def _app_armor(key: str, value: str, spec: PodSpec, path: Path) -> list[FieldErr
         errors.append(field_errors.invalid(path, name, "container not found"))
     if value not in _APP_ARMOR_NAMES and not value.startswith("localhost/"):
         errors.append(field_errors.invalid(path, value, f'invalid AppArmor profile name: "{value}"'))
+    return errors
+
+
+def validate_constraint_annotations(pod: Pod, path: Path, rules: PodRules) -> list[FieldError]:
+    """Validate the constraints in a pod's annotations; `path` is that of its annotations."""
+    given = pod.metadata.annotations
+    if not constraints.has_constraints(given):
+        return []
+    try:
+        found = constraints.read(given)
+        constraints.as_in_spec(pod)
+    except constraints.AnnotationError as error:
+        return [field_errors.invalid(path.key(error.key), given.get(error.key, ""), str(error))]
+    errors = validate_tolerations(list(found.tolerations), path.key(constraints.TOLERATIONS), rules)
+    if found.node_affinity is not None:
+        errors += validate_node_affinity(found.node_affinity, path.key(constraints.NODE_AFFINITY), rules)
     return errors

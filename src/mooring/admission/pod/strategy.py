@@ -18,15 +18,16 @@ from mooring.admission.pod.mutation import (
     resolve_priority,
 )
 from mooring.admission.pod.requests import qos_class
-from mooring.admission.pod.resize import validate_resize, with_new_resources
 from mooring.admission.pod.rules import PodRules, rules_for_create, rules_for_update
 from mooring.admission.pod.service_account import set_service_account
 from mooring.admission.pod.spec import validate_pod_spec
 from mooring.admission.pod.update import (
     SPEC,
     validate_ephemeral_update,
+    validate_resize,
     validate_spec_update,
     validate_status_update,
+    with_new_resources,
 )
 from mooring.admission.pod.warnings import pod_spec_warnings
 from mooring.admission.pod_security import enforcement as pod_security

@@ -7,8 +7,7 @@ New expressions are compiled at the minimum compatibility version, unchanged one
 import re
 from collections.abc import Collection, Sequence
 
-from mooring.admission.checks import Unique, one_of, require
-from mooring.admission.conditions import validate_conditions
+from mooring.admission.checks import Unique, one_of, require, validate_conditions
 from mooring.admission.options import PolicyEnvironment, stored_policies
 from mooring.admission.policy import rules
 from mooring.admission.policy.compiling import compile_expression

@@ -19,8 +19,7 @@ from mooring.api.scheme import Scheme
 from mooring.cel.environment import Environment
 from mooring.cel.types import DYN, STRING, Field, ObjectType, Type
 from mooring.constraints.celenv.admission import with_variables
-from mooring.constraints.celenv.schemas import declare
-from mooring.constraints.celenv.structs import declare_struct
+from mooring.constraints.celenv.schemas import declare, declare_struct
 
 _MAX_KINDS = 10
 _ANY = "*"

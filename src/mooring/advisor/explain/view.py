@@ -24,8 +24,8 @@ from mooring.api.label_selector import NOTHING, Selector, SelectorError
 from mooring.api.meta_v1 import Resource
 from mooring.base.natural_sort import natural_key
 from mooring.constraints import node_selector, tolerations
-from mooring.constraints.integers import parse_canonical_int64
 from mooring.constraints.pod_affinity import AffinityTerm
+from mooring.constraints.tolerations import parse_canonical_int64
 from mooring.scheduler.facade import (
     ANY_ADDRESS,
     ExplainEngine,

@@ -6,7 +6,7 @@ They are validated with all operators that the bridge knows, whatever the server
 from collections.abc import Iterator
 
 from mooring.admission.options import AdmissionOptions
-from mooring.admission.pod.constraint_annotations import validate_constraint_annotations
+from mooring.admission.pod.annotations import validate_constraint_annotations
 from mooring.admission.pod.rules import PodRules
 from mooring.advisor.lint import rules
 from mooring.advisor.lint.findings import Problem

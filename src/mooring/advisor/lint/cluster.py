@@ -20,10 +20,10 @@ from mooring.api.quoting import go_quote
 from mooring.cel.errors import CelError
 from mooring.cel.values import Timestamp
 from mooring.constraints import node_selector, semver, tolerations
-from mooring.constraints.integers import parse_canonical_int64
+from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.requests import requests_of
-from mooring.constraints.time_added import parse_time_added
+from mooring.constraints.tolerations import parse_canonical_int64
 
 
 class NodesError(ValueError):

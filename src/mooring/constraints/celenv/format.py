@@ -15,8 +15,8 @@ from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import STRING as TEXT
 from mooring.cel.types import Type, list_of, object_type, optional_of
 from mooring.cel.values import NONE, Optional
-from mooring.constraints.celenv.url_values import URLError
-from mooring.constraints.celenv.url_values import parse as parse_url
+from mooring.constraints.celenv.url import URLError
+from mooring.constraints.celenv.url import parse as parse_url
 
 _MAX_REGEX: Final = 128
 """The pattern length that the cost estimate assumes; the runtime cost uses each format's own."""

@@ -1,6 +1,6 @@
 """Compute the times of a cron schedule: five fields, or a name such as `@daily` or `@every 90m`.
 
-Admission has validated the syntax (``mooring.admission.cron_schedule``). A time that daylight saving skips is not
+Admission has validated the syntax (``mooring.admission.cron_job``). A time that daylight saving skips is not
 served; one that it repeats is served once.
 
     >>> from datetime import UTC, datetime
@@ -11,7 +11,7 @@ served; one that it repeats is served once.
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from mooring.admission import cron_schedule
+from mooring.admission.cron_job import find_schedule_problem
 from mooring.api.times import add_seconds
 
 _NAMED = {
@@ -41,7 +41,7 @@ class Schedule:
     """The times at which a CronJob creates Jobs."""
 
     def __init__(self, text: str, zone: tzinfo) -> None:
-        problem = cron_schedule.problem(text)
+        problem = find_schedule_problem(text)
         if problem is not None:
             raise ScheduleError(problem)
         match = re.match(r"(?:CRON_)?TZ=(\S+)\s+", text)

@@ -7,7 +7,7 @@ from datetime import datetime
 from mooring.api import times
 from mooring.api.core_v1 import Pod
 from mooring.api.states import has_ended, is_ready
-from mooring.constraints.integers import parse_canonical_int64
+from mooring.constraints.tolerations import parse_canonical_int64
 from mooring.controllers.conditions import find_condition
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -18,8 +18,7 @@ from mooring.api.core_v1 import Pod, Taint
 from mooring.api.states import is_ready, priority
 from mooring.base.natural_sort import natural_key
 from mooring.constraints.annotations import without_bridge
-from mooring.constraints.integers import parse_canonical_int64
-from mooring.constraints.tolerations import NO_EXECUTE, permitted_stay, tolerates
+from mooring.constraints.tolerations import NO_EXECUTE, parse_canonical_int64, permitted_stay, tolerates
 from mooring.dashboard.asking import Asked, Fragment, Links, Model, NotFoundError, Page
 from mooring.dashboard.elements import (
     badge,

@@ -14,9 +14,9 @@ from mooring.cel.tracing import Finding, trace
 from mooring.cel.values import Timestamp
 from mooring.constraints import node_selector, semver
 from mooring.constraints.celenv import NODE, TAINT
-from mooring.constraints.integers import parse_canonical_int64
+from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.options import ConstraintOptions
-from mooring.constraints.time_added import parse_time_added
+from mooring.constraints.tolerations import parse_canonical_int64
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 

@@ -35,8 +35,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.states import priority
 from mooring.constraints import requests, semver
-from mooring.constraints.integers import parse_canonical_int64
-from mooring.constraints.tolerations import tolerates
+from mooring.constraints.tolerations import parse_canonical_int64, tolerates
 from mooring.scheduler.facade import NodeInfo, host_ports, needed_features
 from mooring.scheduler.framework import Status
 
