@@ -28,7 +28,7 @@ COMMANDS = {
     "dashboard": "See all of that in a browser.",
     "exporter": "Serve metrics of pending pods with their reasons.",
     "mcp": "Serve read-only tools for agents.",
-    "lint": "PolicyEvaluator manifests as an API server would, with advice.",
+    "lint": "Validate manifests as an API server would, with advice.",
     "policy": "Try admission policies on manifests, without a cluster.",
     "dump": "Write a cluster into one file, for the questions above.",
     "rights": "Print the ClusterRole that the questions above need.",

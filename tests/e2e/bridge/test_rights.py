@@ -109,6 +109,6 @@ def test_the_bridge_releases_pods_and_reports_mistakes_with_no_more_than_the_rig
         process.terminate()
         assert process.wait(20) == 0
         said = process.stderr.read()
-    assert "trusted by nobody yet" in said  # the authority was kept; there are no configurations
+    assert "trusted by no API server yet" in said  # the authority was kept; there are no configurations
     assert "orbidden" not in said
     assert "mistake" in admin("get", "events", "--field-selector", "reason=InvalidConstraints")

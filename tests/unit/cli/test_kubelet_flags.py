@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.apiserver.streams.parameters import KubeletOptions
-from mooring.cli.support.kubelet_flags import kubelet_flags
+from mooring.cli.support.server_flags import kubelet_flags
 
 pytestmark = pytest.mark.req("N.5", "N.7")
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.base import durations
-from mooring.cli.support.duration import Duration
-from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
+from mooring.cli.support.flags import Duration
+from mooring.cli.support.leadership import ChangedTimes, lease_flags
 from mooring.client import LeaseTimes
 
 pytestmark = pytest.mark.req("S.3")

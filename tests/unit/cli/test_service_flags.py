@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from mooring.apiserver.service_network import ServiceNetwork
-from mooring.cli.support.service_flags import service_flags
+from mooring.cli.support.server_flags import service_flags
 
 pytestmark = pytest.mark.req("N.9")
 

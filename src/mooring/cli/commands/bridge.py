@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.base import logs
 from mooring.base.component import resolve
 from mooring.base.metrics import build_registry
 from mooring.base.version import BINARY
-from mooring.cli.support.leadership import run_with_restarts, work_until_signal
-from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
+from mooring.cli.support.flags import LogFlags, kubeconfig_flags, worker_flags
+from mooring.cli.support.leadership import ChangedTimes, lease_flags, run_with_restarts, work_until_signal
 from mooring.cli.support.output import output_option, print_data, print_table
-from mooring.cli.support.worker_flags import worker_flags
 
 if TYPE_CHECKING:
     from mooring.client import LeaseTimes
@@ -27,10 +25,7 @@ DEFAULT_PORT = 10253
 
 
 @click.group(invoke_without_command=True)
-@click.option("--kubeconfig", metavar="FILE", help="The cluster; as kubectl finds it if not given.")
-@click.option(
-    "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
-)
+@kubeconfig_flags
 @click.option("--namespace", default="mooring-bridge", show_default=True, metavar="NAME", help="Where its Lease is.")
 @click.option("--leader-elect/--no-leader-elect", show_default=True, help="Whether to wait until no other copy works.")
 @click.option(
@@ -58,8 +53,7 @@ DEFAULT_PORT = 10253
 def bridge(
     ctx: click.Context,
     *,
-    kubeconfig: str | None,
-    context: str,
+    reach: tuple[str | None, str],
     namespace: str,
     leader_elect: bool,
     webhook_port: int,
@@ -68,10 +62,8 @@ def bridge(
     check: bool,
     output: str,
     lease_times: ChangedTimes,
-    bind_address: str,
-    port: int,
-    verbose: int,
-    log_format: str,
+    listen: tuple[str, int],
+    log: LogFlags,
 ) -> None:
     """Bring version, number and CEL constraints to a stock Kubernetes cluster (1.30 and later).
 
@@ -92,29 +84,29 @@ def bridge(
     from mooring.api.errors import StatusError  # noqa: PLC0415 - `--help` should not wait for it
     from mooring.client import ClientError, LeaseTimes  # noqa: PLC0415 - as above
 
-    logs.configure(verbose, "json" if log_format == "json" else "text")
+    log.configure()
     try:
         if check:
-            sys.exit(asyncio.run(_check(kubeconfig, context, namespace, output)))
+            sys.exit(asyncio.run(_check(reach, namespace, output)))
         run_with_restarts(
             lambda: _run(
-                reach=(kubeconfig, context),
+                reach=reach,
                 namespace=namespace,
                 elected=leader_elect,
                 times=lease_times(LeaseTimes()),
                 webhooks=(webhook_address, webhook_port, webhook_service),
-                listen=(bind_address, port),
+                listen=listen,
             )
         )
     except (ClientError, StatusError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 
-async def _check(kubeconfig: str | None, context: str, namespace: str, output: str) -> int:
+async def _check(reach: tuple[str | None, str], namespace: str, output: str) -> int:
     from mooring.bridge.checking import check, check_answers  # noqa: PLC0415 - as above
     from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
 
-    async with connect(kubeconfig, context, user_agent=user_agent("mooring-bridge", BINARY)) as client:
+    async with connect(*reach, user_agent=user_agent("mooring-bridge", BINARY)) as client:
         found = [each async for each in check(client, namespace)]
         found += [each async for each in check_answers(client, namespace)]
     is_lacking = any(each.is_needed and not each.is_there for each in found)
@@ -153,7 +145,7 @@ async def _run(
         if port >= 0:
             server = WebhookServer(client.unguarded(), address=address, port=port, namespace=namespace, service=service)
             await stack.enter_async_context(server)
-            trusted_by = ", ".join(await server.publish()) or "nobody yet"
+            trusted_by = ", ".join(await server.publish()) or "no API server yet"
             click.echo(f"Webhooks listen on {address}:{server.port}; trusted by {trusted_by}", err=True)
         return await work_until_signal(running, registry, listen, "The bridge is ready", elected=elected)
 

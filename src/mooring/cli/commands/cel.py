@@ -7,21 +7,21 @@ object, a list of either, or several documents.
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from typing import IO, Any, TypeVar
+from collections.abc import Iterator
+from typing import IO, Any
 
 import click
 import msgspec
 import yaml
 
 from mooring.base.version import BINARY, Version, VersionError
-from mooring.cel.environment import Environment, Program
+from mooring.cel.environment import Program
 from mooring.cel.errors import EvaluationError
 from mooring.cel.values import Duration, Optional, Timestamp, from_key
+from mooring.cli.support.flags import group_flags
 from mooring.cli.support.output import output_option, print_data, print_table
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT, Environments
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 _ENVIRONMENTS = {each.variable: each for each in (TAINT, NODE)}
 _DEFAULT_VERSION = BINARY.minus(1)
 
@@ -37,41 +37,55 @@ class _VersionType(click.ParamType[Version]):
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """A compiled expression."""
+    """A compiled expression, and how to print what it yields."""
 
-    variable: str
+    environments: Environments
     program: Program
+    output: str
 
-    def refuse_if_wrong(self, output: str) -> None:
-        """Print the errors of the expression and exit with 1."""
-        if not self.program.issues:
-            return
-        if output == "table":
-            for issue in self.program.issues:
-                click.echo(click.style(str(issue), fg="red"), err=True)
-        else:
-            print_data({"valid": False, "issues": [_issue_data(issue) for issue in self.program.issues]}, output)
-        sys.exit(1)
+    def evaluate_all(self, file: IO[bytes] | None) -> list[dict[str, Any]]:
+        """Evaluate the expression on every input."""
+        return [self._evaluate(name, value) for name, value in _inputs(file, self.environments)]
 
-
-def _expression_options(command: Command) -> Command:
-    for decorate in (
-        click.option("--stored", is_flag=True, help="Check it as an expression that is already stored."),
-        click.option(
-            "--version",
-            "at",
-            type=_VersionType(),
-            default=_DEFAULT_VERSION,
-            show_default=str(_DEFAULT_VERSION),
-            help="The minimum compatibility version of the API server.",
-        ),
-        click.option("--env", type=click.Choice(list(_ENVIRONMENTS)), required=True, help="What it is evaluated on."),
-        click.argument("expression", metavar="EXPR"),
-    ):
-        command = decorate(command)
-    return command
+    def _evaluate(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            result, cost = self.program.evaluate_counted({self.environments.variable: value}, limit=COST_LIMIT)
+        except EvaluationError as error:
+            return {"input": name, "error": error.message, "cost": None}
+        return {"input": name, "value": _plain(result), "cost": cost}
 
 
+def _compile(expression: str, env: str, at: Version, stored: bool, output: str) -> _Request:
+    """Compile an expression; print its errors, and exit with 1, if there are any."""
+    environments = _ENVIRONMENTS[env]
+    program = (environments.stored_expressions() if stored else environments.new_expressions(at)).compile(expression)
+    if not program.issues:
+        return _Request(environments, program, output)
+    if output == "table":
+        for issue in program.issues:
+            click.echo(click.style(str(issue), fg="red"), err=True)
+    else:
+        issues = [{"line": each.line, "column": each.column, "message": each.message} for each in program.issues]
+        print_data({"valid": False, "issues": issues}, output)
+    sys.exit(1)
+
+
+_expression_flags = group_flags(
+    "asked",
+    _compile,
+    click.argument("expression", metavar="EXPR"),
+    click.option("--env", type=click.Choice(list(_ENVIRONMENTS)), required=True, help="What it is evaluated on."),
+    click.option(
+        "--version",
+        "at",
+        type=_VersionType(),
+        default=_DEFAULT_VERSION,
+        show_default=str(_DEFAULT_VERSION),
+        help="The minimum compatibility version of the API server.",
+    ),
+    click.option("--stored", is_flag=True, help="Check it as an expression that is already stored."),
+    output_option("table", "json", "yaml"),
+)
 _input_option = click.option(
     "--input", "file", type=click.File("rb"), help="Taints or nodes in JSON or YAML; - for standard input."
 )
@@ -83,9 +97,8 @@ def cel() -> None:
 
 
 @cel.command()
-@_expression_options
-@output_option("table", "json", "yaml")
-def check(*, expression: str, env: str, at: Version, stored: bool, output: str) -> None:
+@_expression_flags
+def check(*, asked: _Request) -> None:
     """Check whether an expression would be accepted: its errors, its type and its estimated cost.
 
     \b
@@ -93,8 +106,6 @@ def check(*, expression: str, env: str, at: Version, stored: bool, output: str) 
       mooring cel check --env taint "taint.key == 'maintenance'"
       mooring cel check --env node --version 1.35 "semver.compare(node.labels['kernel'], '>=5.10')"
     """
-    asked = _ask(expression, env, at, stored)
-    asked.refuse_if_wrong(output)
     from mooring.advisor.expressions import objections  # noqa: PLC0415 - loads more than the other commands here need
 
     problems = list(objections(asked.program))
@@ -106,8 +117,8 @@ def check(*, expression: str, env: str, at: Version, stored: bool, output: str) 
     }
     if problems:
         shown["problems"] = problems
-    if output != "table":
-        print_data(shown, output)
+    if asked.output != "table":
+        print_data(shown, asked.output)
     else:
         click.echo(f"type: {asked.program.output_type}")
         click.echo(f"estimated cost: at most {asked.program.max_cost} of {COST_LIMIT}")
@@ -117,10 +128,9 @@ def check(*, expression: str, env: str, at: Version, stored: bool, output: str) 
 
 
 @cel.command("eval")
-@_expression_options
+@_expression_flags
 @_input_option
-@output_option("table", "json", "yaml")
-def evaluate(*, expression: str, env: str, at: Version, stored: bool, file: IO[bytes] | None, output: str) -> None:
+def evaluate(*, asked: _Request, file: IO[bytes] | None) -> None:
     """Evaluate an expression on taints or nodes; without --input on an empty one.
 
     \b
@@ -128,11 +138,9 @@ def evaluate(*, expression: str, env: str, at: Version, stored: bool, file: IO[b
       mooring cel eval --env node --input nodes.yaml "node.labels['zone'].startsWith('us-')"
       kubectl get nodes -o json | mooring cel eval --env taint --input - "taint.effect == 'NoExecute'"
     """
-    asked = _ask(expression, env, at, stored)
-    asked.refuse_if_wrong(output)
-    outcomes = [_evaluate(asked, name, value) for name, value in _inputs(file, _ENVIRONMENTS[env])]
-    if output != "table":
-        print_data(outcomes, output)
+    outcomes = asked.evaluate_all(file)
+    if asked.output != "table":
+        print_data(outcomes, asked.output)
     else:
         rows = [[each["input"], each.get("error") or json.dumps(each["value"]), str(each["cost"])] for each in outcomes]
         print_table(["INPUT", "RESULT", "COST"], rows)
@@ -140,10 +148,9 @@ def evaluate(*, expression: str, env: str, at: Version, stored: bool, file: IO[b
 
 
 @cel.command()
-@_expression_options
+@_expression_flags
 @_input_option
-@output_option("table", "json", "yaml")
-def cost(*, expression: str, env: str, at: Version, stored: bool, file: IO[bytes] | None, output: str) -> None:
+def cost(*, asked: _Request, file: IO[bytes] | None) -> None:
     """Show the cost of an expression: the estimate, and with --input the actual cost.
 
     \b
@@ -151,38 +158,17 @@ def cost(*, expression: str, env: str, at: Version, stored: bool, file: IO[bytes
       mooring cel cost --env node "node.labels.all(k, k.startsWith('a'))"
       mooring cel cost --env taint --input taint.yaml "taint.key.contains('/')" -o json
     """
-    asked = _ask(expression, env, at, stored)
-    asked.refuse_if_wrong(output)
     program = asked.program
     shown: dict[str, Any] = {"minCost": program.min_cost, "maxCost": program.max_cost, "costLimit": COST_LIMIT}
     if file is not None:
-        counted = [_evaluate(asked, name, value) for name, value in _inputs(file, _ENVIRONMENTS[env])]
-        shown["evaluations"] = [{"input": each["input"], "cost": each["cost"]} for each in counted]
-    if output != "table":
-        print_data(shown, output)
+        shown["evaluations"] = [{"input": each["input"], "cost": each["cost"]} for each in asked.evaluate_all(file)]
+    if asked.output != "table":
+        print_data(shown, asked.output)
     else:
         click.echo(f"estimated cost: {program.min_cost} to {program.max_cost} (limit {COST_LIMIT})")
         if file is not None:
             print_table(["INPUT", "COST"], [[each["input"], str(each["cost"])] for each in shown["evaluations"]])
     sys.exit(0 if program.max_cost <= COST_LIMIT else 1)
-
-
-def _ask(expression: str, env: str, at: Version, stored: bool) -> _Request:
-    environments = _ENVIRONMENTS[env]
-    environment: Environment = environments.stored_expressions() if stored else environments.new_expressions(at)
-    return _Request(env, environment.compile(expression))
-
-
-def _issue_data(issue: Any) -> dict[str, Any]:
-    return {"line": issue.line, "column": issue.column, "message": issue.message}
-
-
-def _evaluate(asked: _Request, name: str, value: dict[str, Any]) -> dict[str, Any]:
-    try:
-        result, counted = asked.program.evaluate_counted({asked.variable: value}, limit=COST_LIMIT)
-    except EvaluationError as error:
-        return {"input": name, "error": error.message, "cost": None}
-    return {"input": name, "value": _plain(result), "cost": counted}
 
 
 def _plain(value: Any) -> Any:

@@ -4,14 +4,10 @@ import click
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from mooring.base import logs
 from mooring.base.component import Component
 from mooring.base.metrics import build_registry
-from mooring.cli.support.component_flags import component_flags
-from mooring.cli.support.duration import Duration
-from mooring.cli.support.leadership import run_with_restarts, work_until_signal
-from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
-from mooring.cli.support.worker_flags import worker_flags
+from mooring.cli.support.flags import Duration, LogFlags, component_flags, kubeconfig_flags, worker_flags
+from mooring.cli.support.leadership import ChangedTimes, lease_flags, run_with_restarts, work_until_signal
 from mooring.client import ClientError, LeaseTimes, connect, user_agent
 from mooring.client.elected import LeaderElection
 from mooring.controllers.options import COMPONENT, ControllerOptions, UnknownControllerError, for_component
@@ -22,10 +18,7 @@ _DEFAULTS = ControllerOptions()
 
 
 @click.command()
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the API server; as kubectl finds it if not given.")
-@click.option(
-    "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
-)
+@kubeconfig_flags
 @click.option(
     "--controllers",
     "names",
@@ -48,16 +41,13 @@ _DEFAULTS = ControllerOptions()
 def controllers(
     *,
     running: Component,
-    kubeconfig: str | None,
-    context: str,
+    reach: tuple[str | None, str],
     names: str,
     leader_elect: bool,
     node_monitor_grace_period: float | None,
     lease_times: ChangedTimes,
-    bind_address: str,
-    port: int,
-    verbose: int,
-    log_format: str,
+    listen: tuple[str, int],
+    log: LogFlags,
 ) -> None:
     """Run the controllers until SIGTERM or Ctrl-C, against Mooring or any Kubernetes cluster.
 
@@ -67,7 +57,7 @@ def controllers(
       mooring controllers --controllers deployment,replicaset --leader-elect
       mooring controllers --controllers '*,-cronjob' --port 0 -v
     """
-    logs.configure(verbose, "json" if log_format == "json" else "text")
+    log.configure()
     options = for_component(running)
     if node_monitor_grace_period is not None:
         if node_monitor_grace_period <= 0:
@@ -76,14 +66,7 @@ def controllers(
     election = LeaderElection(COMPONENT, enabled=leader_elect, times=lease_times(LeaseTimes()))
     try:
         run_with_restarts(
-            lambda: _run(
-                names.split(","),
-                options,
-                election,
-                build_registry(running),
-                reach=(kubeconfig, context),
-                listen=(bind_address, port),
-            )
+            lambda: _run(names.split(","), options, election, build_registry(running), reach=reach, listen=listen)
         )
     except UnknownControllerError as error:
         raise click.UsageError(f"--controllers: {error}") from error
@@ -101,8 +84,7 @@ async def _run(
     listen: tuple[str, int],
 ) -> bool:
     agent = user_agent(COMPONENT, options.version)
-    kubeconfig, context = reach
-    async with connect(kubeconfig, context, user_agent=agent, scheme=options.scheme, grouped=True) as client:
+    async with connect(*reach, user_agent=agent, scheme=options.scheme, grouped=True) as client:
         await discover_versions(client)
         running = Controllers(client, options, names=names, election=election, registry=registry)
         greeting = f"The controllers are ready: {', '.join(running.controllers)}"

@@ -8,16 +8,14 @@ import logging
 
 import click
 
-from mooring.base import logs
 from mooring.base.component import Component
 from mooring.base.metrics import build_registry
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
-from mooring.cli.support.duration import Duration
+from mooring.cli.support.flags import Duration, LogFlags, worker_flags
 from mooring.cli.support.gc_settings import collect_garbage_less, defer_collection
 from mooring.cli.support.health_server import HealthServer
 from mooring.cli.support.signals import StopSignal
 from mooring.cli.support.simulation_settings import settings_of
-from mooring.cli.support.worker_flags import worker_flags
 
 DEFAULT_PORT = 10254
 
@@ -35,10 +33,8 @@ def exporter(
     running: Component,
     scheduler: SchedulerChoice,
     interval: float,
-    bind_address: str,
-    port: int,
-    verbose: int,
-    log_format: str,
+    listen: tuple[str, int],
+    log: LogFlags,
 ) -> None:
     """Serve metrics of pending pods with their reasons, for Prometheus.
 
@@ -50,15 +46,15 @@ def exporter(
       mooring exporter
       mooring exporter --context production --port 9400
     """
-    logs.configure(verbose, "json" if log_format == "json" else "text")
+    log.configure()
     logging.getLogger("mooring.constraints").setLevel(logging.CRITICAL)  # mistakes in constraints are reasons, too
     if not source.is_live:
         raise click.UsageError("the exporter follows a live cluster: leave out --from and --data-dir")
-    if port < 0:
+    if listen[1] < 0:
         raise click.UsageError("--port: metrics need one, 0 for any that is free")
     try:
         with defer_collection():
-            asyncio.run(_serve(source, running, scheduler, (bind_address, port), interval))
+            asyncio.run(_serve(source, running, scheduler, listen, interval))
     except OSError as error:
         raise click.ClickException(str(error)) from error
 

@@ -5,7 +5,7 @@ import click
 from mooring.base.component import Component
 from mooring.base.gate_history import kubernetes_gates
 from mooring.base.gates import GateState, Stage
-from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.flags import component_flags
 from mooring.cli.support.output import output_option, print_data, print_table
 
 _COLOUR = {Stage.ALPHA: "yellow", Stage.BETA: "cyan", Stage.GA: "green", Stage.DEPRECATED: "red"}

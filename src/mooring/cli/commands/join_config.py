@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from mooring.cli.support.cluster_source import ClusterSource
+from mooring.cli.support.flags import kubeconfig_flags
 
 if TYPE_CHECKING:
     from mooring.client import Client
@@ -23,10 +24,7 @@ _STATE = Path("/var/lib/kubelet")
 
 @click.command("join-config")
 @click.argument("name")
-@click.option("--kubeconfig", metavar="FILE", help="The cluster to join; as kubectl finds it if not given.")
-@click.option(
-    "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
-)
+@kubeconfig_flags
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
@@ -51,13 +49,12 @@ _STATE = Path("/var/lib/kubelet")
 @click.option(
     "--serving-certificate",
     is_flag=True,
-    help="Let the kubelet ask for its serving certificate too, which somebody has to approve.",
+    help="Let the kubelet ask for its serving certificate too, which an administrator has to approve.",
 )
 def join_config(
     *,
     name: str,
-    kubeconfig: str | None,
-    context: str,
+    reach: tuple[str | None, str],
     output: Path | None,
     server: str | None,
     ttl_hours: int,
@@ -80,9 +77,9 @@ def join_config(
     wrong = names.dns1123_subdomain(name)
     if wrong:
         raise click.BadParameter(f"{name!r} is no name for a node: {'; '.join(wrong)}", param_hint="NAME")
-    source = ClusterSource(kubeconfig, context, hint="start a server with mooring up")
+    source = ClusterSource(*reach, hint="start a server with mooring up")
     source.origin  # noqa: B018 - reports errors in the kubeconfig
-    connection = files.load(kubeconfig, context)
+    connection = files.load(*reach)
     token = _make_token(source, name, timedelta(hours=ttl_hours))
     url = server or connection.server
     folder = (output or Path(name)).absolute()

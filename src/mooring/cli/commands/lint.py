@@ -24,8 +24,8 @@ from mooring.api.scheme import SchemeError, parse_runtime_config
 from mooring.api.storage_v1 import StorageClass
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource
-from mooring.cli.support.component_flags import component_flags, merged
 from mooring.cli.support.cores import cores
+from mooring.cli.support.flags import component_flags, merged
 from mooring.cli.support.lint_formats import FORMATS, print_report
 from mooring.cli.support.live_server import are_versions_given, served_kinds, snapshot_component
 from mooring.cli.support.output import output_option

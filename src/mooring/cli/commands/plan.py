@@ -15,8 +15,8 @@ from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, c
 from mooring.cli.support.gc_settings import defer_collection
 from mooring.cli.support.output import output_option, print_data
 from mooring.cli.support.pool_flags import pool_option, with_pools
+from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.server_dry_run import dry_runs
-from mooring.cli.support.simulation_progress import SimulationProgress
 from mooring.cli.support.simulation_settings import settings_of
 
 if TYPE_CHECKING:

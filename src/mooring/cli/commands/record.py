@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.cli.support.cluster_source import ClusterSource
-from mooring.cli.support.duration import Duration
+from mooring.cli.support.flags import Duration
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate.traces.recording import Recorder

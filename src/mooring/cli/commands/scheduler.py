@@ -6,13 +6,10 @@ import click
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from mooring.base import logs
 from mooring.base.component import Component
 from mooring.base.metrics import build_registry
-from mooring.cli.support.component_flags import component_flags
-from mooring.cli.support.leadership import run_with_restarts, work_until_signal
-from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
-from mooring.cli.support.worker_flags import worker_flags
+from mooring.cli.support.flags import LogFlags, component_flags, kubeconfig_flags, worker_flags
+from mooring.cli.support.leadership import ChangedTimes, lease_flags, run_with_restarts, work_until_signal
 from mooring.client import ClientError, connect, user_agent
 from mooring.client.template_parts import TemplateParts
 from mooring.scheduler.framework.registry import PluginError, from_entry_points
@@ -25,10 +22,7 @@ DEFAULT_PORT = 10251
 
 
 @click.command()
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the API server; as kubectl finds it if not given.")
-@click.option(
-    "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
-)
+@kubeconfig_flags
 @click.option(
     "--config", "config_path", type=click.Path(path_type=Path, dir_okay=False), help="A KubeSchedulerConfiguration."
 )
@@ -46,16 +40,13 @@ DEFAULT_PORT = 10251
 def scheduler(
     *,
     running: Component,
-    kubeconfig: str | None,
-    context: str,
+    reach: tuple[str | None, str],
     config_path: Path | None,
     scheduler_name: str | None,
     leader_elect: bool | None,
     lease_times: ChangedTimes,
-    bind_address: str,
-    port: int,
-    verbose: int,
-    log_format: str,
+    listen: tuple[str, int],
+    log: LogFlags,
 ) -> None:
     """Run the scheduler until SIGTERM or Ctrl-C, against Mooring or any Kubernetes cluster.
 
@@ -65,21 +56,13 @@ def scheduler(
       mooring scheduler --kubeconfig ~/.kube/config --scheduler-name mooring
       mooring scheduler --config scheduler.yaml --leader-elect --port 0 -v
     """
-    logs.configure(verbose, "json" if log_format == "json" else "text")
+    log.configure()
     try:
         config = _config(config_path, scheduler_name, leader_elect, lease_times)
         options = for_component(running)
-        run_with_restarts(
-            lambda: _run(
-                config,
-                options,
-                build_registry(running),
-                kubeconfig=kubeconfig,
-                context=context,
-                address=bind_address,
-                port=port,
-            )
-        )
+        kubeconfig, context = reach
+        reach = kubeconfig or config.kubeconfig or None, context
+        run_with_restarts(lambda: _run(config, options, build_registry(running), reach, listen))
     except (SchedulerConfigError, PluginError, ClientError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -111,23 +94,13 @@ async def _run(
     config: SchedulerConfig,
     options: ComponentOptions,
     registry: CollectorRegistry,
-    *,
-    kubeconfig: str | None,
-    context: str,
-    address: str,
-    port: int,
+    reach: tuple[str | None, str],
+    listen: tuple[str, int],
 ) -> bool:
-    agent = user_agent(COMPONENT, options.version)
-    async with connect(
-        kubeconfig or config.kubeconfig or None,
-        context,
-        user_agent=agent,
-        scheme=options.scheme,
-        grouped=True,
-        parts=TemplateParts(tokens_alike=True),
-    ) as client:
+    agent, parts = user_agent(COMPONENT, options.version), TemplateParts(tokens_alike=True)
+    async with connect(*reach, user_agent=agent, scheme=options.scheme, grouped=True, parts=parts) as client:
         running = Scheduler(client, config, options)
         running.metrics.register(registry)
         greeting = f"The scheduler is ready: {', '.join(running.engine.profiles)}"
         elected = config.leader_election.enabled
-        return await work_until_signal(running, registry, (address, port), greeting, elected=elected)
+        return await work_until_signal(running, registry, listen, greeting, elected=elected)

@@ -26,9 +26,9 @@ from mooring.cli.support.cluster_source import (
 from mooring.cli.support.live_server import snapshot_component
 from mooring.cli.support.output import output_option, print_data
 from mooring.cli.support.pool_flags import pool_option, with_pools
-from mooring.cli.support.simulation_progress import SimulationProgress
+from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.simulation_settings import settings_of
-from mooring.cli.support.simulation_steps import CHANGES, InOrder, OrderedCommand, steps_of
+from mooring.cli.support.simulation_steps import CHANGES, InOrder, OrderedCommand, options_in_order
 from mooring.cli.support.trace_replay import TraceOptions, compare_replays, prices_of, replay, trace_flags
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def simulate(
       mooring simulate compare 'results/runs/*.FGD.*' 'results/runs/*.BestFit.*'
     """
     import mooring.advisor.simulate as package  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.cli.support.simulation_changes import steps_of  # noqa: PLC0415 - as above
 
     if words:
         compare_replays(words, output)
@@ -145,7 +146,7 @@ def simulate(
         scenario, cluster = _scenario(scenario_path)
         scenario = _with_flags(
             scenario,
-            steps=tuple(steps_of(click.get_current_context(), templates)),
+            steps=tuple(steps_of(options_in_order(click.get_current_context()), templates)),
             keep_pending=keep_pending,
             until_full=until_full,
             seed=seed,

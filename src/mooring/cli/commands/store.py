@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,6 +46,24 @@ _FROM = click.option(
 )
 
 
+def _run_async(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a command and report errors in a sentence. SIGTERM ends it like Ctrl-C, so that it can clean up."""
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            asyncio.run(command(**given))
+        except NotEmpty as error:
+            raise click.ClickException(f"{error}; --overwrite replaces it") from error
+        except StoreError as error:
+            raise click.ClickException(str(error)) from error
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    return run
+
+
 @click.group()
 def store() -> None:
     """Copy, back up, restore, check and measure stores.
@@ -65,7 +84,8 @@ def store() -> None:
 @click.option("--follow", is_flag=True, help="Go on copying what changes, until Ctrl-C.")
 @_OVERWRITE
 @access_flags
-def copy(*, access: EtcdAccess, origin: Place, destination: Place, follow: bool, overwrite: bool) -> None:
+@_run_async
+async def copy(*, access: EtcdAccess, origin: Place, destination: Place, follow: bool, overwrite: bool) -> None:
     """Copy a store: everything first, then the changes since, until there are none.
 
     No server starts on an unfinished copy. A second run starts over, or in etcd resumes. To move a
@@ -76,10 +96,6 @@ def copy(*, access: EtcdAccess, origin: Place, destination: Place, follow: bool,
       mooring store copy --from ~/.mooring --to etcd://10.0.0.1:2379/registry
       mooring store copy --from etcd://10.0.0.1:2379 --to /var/lib/mooring --overwrite
     """
-    _run(_copy(access, origin, destination, follow=follow, overwrite=overwrite))
-
-
-async def _copy(access: EtcdAccess, origin: Place, destination: Place, *, follow: bool, overwrite: bool) -> None:
     if await are_same(origin, destination, access):
         raise click.UsageError("--from and --to are the same store")
     stop = asyncio.Event() if follow else None
@@ -102,7 +118,8 @@ async def _copy(access: EtcdAccess, origin: Place, destination: Place, *, follow
 @_FROM
 @_OVERWRITE
 @access_flags
-def backup(*, access: EtcdAccess, file: Path, origin: Place, overwrite: bool) -> None:
+@_run_async
+async def backup(*, access: EtcdAccess, file: Path, origin: Place, overwrite: bool) -> None:
     """Write everything in a store, as it is at one revision, to FILE.
 
     FILE has every secret of the cluster, and can be read by its owner only.
@@ -112,10 +129,6 @@ def backup(*, access: EtcdAccess, file: Path, origin: Place, overwrite: bool) ->
       mooring store backup --from ~/.mooring monday.backup
       mooring store backup --from etcds://10.0.0.1:2379/registry --etcd-cafile ca.crt monday.backup
     """
-    _run(_backup(access, file, origin, overwrite=overwrite))
-
-
-async def _backup(access: EtcdAccess, file: Path, origin: Place, *, overwrite: bool) -> None:
     made_by = {"mooring": mooring.__version__, "binaryVersion": str(BINARY)}
     target = BackupTarget(file, made_by, overwrite=overwrite)
     async with _closing(target), _open(open_source(origin, access)) as source:
@@ -146,7 +159,8 @@ async def _backup(access: EtcdAccess, file: Path, origin: Place, *, overwrite: b
 )
 @_OVERWRITE
 @access_flags
-def restore(*, access: EtcdAccess, file: Path, destination: Place, bump_revision: int, overwrite: bool) -> None:
+@_run_async
+async def restore(*, access: EtcdAccess, file: Path, destination: Place, bump_revision: int, overwrite: bool) -> None:
     """Create a store from the backup in FILE. The whole file is verified first.
 
     \b
@@ -154,13 +168,9 @@ def restore(*, access: EtcdAccess, file: Path, destination: Place, bump_revision
       mooring store restore monday.backup --to /var/lib/mooring
       mooring store restore monday.backup --to etcd://10.0.0.1:2379/registry
     """
-    _run(_restore(access, file, destination, bump=bump_revision, overwrite=overwrite))
-
-
-async def _restore(access: EtcdAccess, file: Path, destination: Place, *, bump: int, overwrite: bool) -> None:
     source = BackupSource(file)
     await source.snapshot()  # before anything is locked or created
-    async with _open(open_target(destination, access, overwrite=overwrite, bump=bump)) as target:
+    async with _open(open_target(destination, access, overwrite=overwrite, bump=bump_revision)) as target:
         with Progress("restored") as progress:
             copied = await transfer.copy(source, target, progress, once=True)
     click.echo(f"{target.name} holds {copied.keys:,} keys, as they were at revision {copied.revision}.")
@@ -170,7 +180,8 @@ async def _restore(access: EtcdAccess, file: Path, destination: Place, *, bump: 
 @click.argument("place", type=_PLACE, default=DEFAULT_PLACE)
 @output_option("table", "json", "yaml")
 @access_flags
-def verify(*, access: EtcdAccess, place: Place, output: str) -> None:
+@_run_async
+async def verify(*, access: EtcdAccess, place: Place, output: str) -> None:
     """Check a store or a backup: the file, and every object in it. Exits with 1 if something is wrong.
 
     Remarks are about conditions that the control plane itself repairs, such as a missing owner; they do not count.
@@ -180,10 +191,6 @@ def verify(*, access: EtcdAccess, place: Place, output: str) -> None:
       mooring store verify ~/.mooring
       mooring store verify monday.backup -o json
     """
-    _run(_verify(access, place, output))
-
-
-async def _verify(access: EtcdAccess, place: Place, output: str) -> None:
     from mooring.api.scheme import Scheme  # noqa: PLC0415 - loads all kinds, which the other commands do not need
     from mooring.store.tools.verify import Problem, find_problems  # noqa: PLC0415 - the same
 
@@ -225,7 +232,8 @@ async def _verify(access: EtcdAccess, place: Place, output: str) -> None:
     help="The oldest revision to remember.  [default: the current one]",
 )
 @access_flags
-def compact(*, access: EtcdAccess, place: Place, revision: int | None) -> None:
+@_run_async
+async def compact(*, access: EtcdAccess, place: Place, revision: int | None) -> None:
     """Compact a store up to a revision, and shrink its file.
 
     Servers do this by themselves. A data directory can be compacted only while no server runs on it; etcd can be
@@ -236,7 +244,10 @@ def compact(*, access: EtcdAccess, place: Place, revision: int | None) -> None:
       mooring store compact ~/.mooring
       mooring store compact etcd://10.0.0.1:2379/registry --revision 5000
     """
-    _run(_compact_etcd(place, access, revision) if isinstance(place, EtcdPlace) else _compact_file(place, revision))
+    if isinstance(place, EtcdPlace):
+        await _compact_etcd(place, access, revision)
+    else:
+        await _compact_file(place, revision)
 
 
 async def _compact_etcd(place: EtcdPlace, access: EtcdAccess, revision: int | None) -> None:
@@ -278,7 +289,8 @@ async def _compact_file(place: Path, revision: int | None) -> None:
 @click.option("--largest", type=click.IntRange(min=0), default=5, show_default=True, help="How many objects to name.")
 @output_option("table", "json", "yaml")
 @access_flags
-def stats(*, access: EtcdAccess, place: Place, largest: int, output: str) -> None:
+@_run_async
+async def stats(*, access: EtcdAccess, place: Place, largest: int, output: str) -> None:
     """Show how many objects a store or a backup has, how large they are, and how much history it keeps.
 
     \b
@@ -286,10 +298,6 @@ def stats(*, access: EtcdAccess, place: Place, largest: int, output: str) -> Non
       mooring store stats ~/.mooring
       mooring store stats etcd://10.0.0.1:2379/registry -o json
     """
-    _run(_stats(access, place, largest, output))
-
-
-async def _stats(access: EtcdAccess, place: Place, largest: int, output: str) -> None:
     async with _open(open_source(place, access)) as source:
         snapshot = await source.snapshot()
     counted = inventory.count(snapshot, largest)
@@ -340,19 +348,6 @@ def _stats_data(snapshot: Snapshot, counted: inventory.Inventory) -> dict[str, A
         "resources": {name: size(each) for name, each in counted.resources.items()},
         "largest": [large(kv) for kv in counted.largest],
     }
-
-
-def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a command and report errors in a sentence. SIGTERM ends it like Ctrl-C, so that it can clean up."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        asyncio.run(work)
-    except NotEmpty as error:
-        raise click.ClickException(f"{error}; --overwrite replaces it") from error
-    except StoreError as error:
-        raise click.ClickException(str(error)) from error
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _on_ctrl_c(act: Callable[[], None]) -> None:

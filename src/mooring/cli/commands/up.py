@@ -12,29 +12,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from mooring.apiserver.service_network import ServiceNetwork
-from mooring.apiserver.streams.parameters import KubeletOptions
-from mooring.base import logs
-from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource, show_notes
-from mooring.cli.support.component_flags import component_flags, merged
 from mooring.cli.support.cores import cores
-from mooring.cli.support.data_dir import DataDir
-from mooring.cli.support.etcd_flags import etcd_flags
+from mooring.cli.support.flags import LogFlags, log_flags
 from mooring.cli.support.gc_settings import defer_collection
-from mooring.cli.support.kubelet_flags import kubelet_flags
 from mooring.cli.support.live_server import snapshot_component
-from mooring.cli.support.service_flags import service_flags
-from mooring.cli.support.tls_flags import tls_flags
+from mooring.cli.support.server_flags import server_flags
 from mooring.cli.support.up_config import DEFAULT_NODES, UpConfig
 from mooring.cli.support.worker_process import WorkerConfig, WorkerProcess
-from mooring.store.etcd.config import EtcdConfig
 
 if TYPE_CHECKING:
+    from mooring.apiserver.options import ServerConfig
     from mooring.controllers.programs.file import Programs
 
 PARTS = ("scheduler", "controllers", "nodes")
-DEFAULT_DATA_DIR = "~/.mooring"
 
 
 class _Parts(click.ParamType[frozenset[str]]):
@@ -52,20 +43,10 @@ class _Parts(click.ParamType[frozenset[str]]):
 
 @click.command()
 @click.option(
-    "--data-dir",
-    type=DataDir(),
-    help="Where the store, the certificates and the kubeconfig files are kept.  "
-    f"[default: {DEFAULT_DATA_DIR}, with --ephemeral a temporary one]",
-)
-@click.option(
-    "--accept-lost-writes",
+    "--ephemeral",
     is_flag=True,
-    help="Start although the end of the store's log is damaged or missing, and go on without what it held.",
+    help="Keep everything in memory: all is gone at the end. --data-dir is a temporary one then.",
 )
-@click.option("--ephemeral", is_flag=True, help="Keep everything in memory: all is gone at the end.")
-@click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0: any free one.")
-@click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where to listen.")
-@tls_flags
 @click.option(
     "--nodes",
     metavar="N|FILE",
@@ -104,38 +85,20 @@ class _Parts(click.ParamType[frozenset[str]]):
     "--single-process", is_flag=True, help="Run all parts in one process, also where there are several cores."
 )
 @click.option(
-    "--runtime-config", multiple=True, callback=merged, metavar="API=BOOL,…", help="Switch APIs: api/beta=true, …"
-)
-@click.option(
     "--metrics-port",
     type=click.IntRange(-1, 65535),
     help="Port of the scheduler's and the controllers' metrics. 0: any free one; -1: none.  "
     "[default: 10251 if it is free]",
 )
-@click.option("-v", "--verbose", count=True, help="Log requests and more; twice for even more.")
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How log lines are written.",
-)
-@service_flags
-@kubelet_flags
-@etcd_flags
-@component_flags
+@log_flags
+@server_flags
+@click.pass_context
 def up(
+    ctx: click.Context,
     *,
-    running: Component,
-    etcd: EtcdConfig | None,
-    services: ServiceNetwork,
-    kubelets: KubeletOptions,
-    data_dir: Path | None,
-    accept_lost_writes: bool,
+    server: "ServerConfig",
+    log: LogFlags,
     ephemeral: bool,
-    port: int,
-    bind_address: str,
-    tls_san: tuple[str, ...],
     nodes: str | None,
     from_files: tuple[Path, ...],
     programs: Path | None,
@@ -143,10 +106,7 @@ def up(
     without: frozenset[str],
     dashboard: bool,
     single_process: bool,
-    runtime_config: str,
     metrics_port: int | None,
-    verbose: int,
-    log_format: str,
 ) -> None:
     """Run a whole control plane: API server, scheduler, controllers and simulated nodes.
 
@@ -162,70 +122,63 @@ def up(
       mooring up --without scheduler --emulation-version 1.36
       mooring up --etcd-servers http://127.0.0.1:2379
     """
-    logs.configure(verbose, "json" if log_format == "json" else "text", over_status_line=True)
+    log.configure(over_status_line=True)
+    if problem := _conflict(server, ephemeral=ephemeral, nodes=nodes, dump=from_files, programs=programs, out=without):
+        raise click.UsageError(problem)
     dump = None
     if from_files:
-        if etcd:
-            raise click.UsageError("--from begins with a dump, and --etcd-servers with what etcd has: choose one")
         dump = ClusterSource(files=from_files).read()
-        running, notes = snapshot_component(dump, running)
+        running, notes = snapshot_component(dump, server.component)
+        server = replace(server, component=running)
         show_notes(notes)
     workers = WorkerConfig(
-        running,
+        server.component,
         scheduler="scheduler" not in without,
         controllers="controllers" not in without,
         nodes="nodes" not in without,
-        elected=etcd is not None,
+        elected=server.etcd is not None,
         metrics_port=metrics_port,
-        verbosity=verbose,
-        json_logs=log_format == "json",
+        log=log,
     )
-    if etcd and ephemeral:
-        raise click.UsageError("--ephemeral keeps nothing, and --etcd-servers keeps it in etcd: choose one of the two")
-    if nodes not in (None, "0") and not workers.nodes:
-        raise click.UsageError("--nodes wants simulated nodes, but --without leaves them out: choose one of the two")
-    if programs and etcd:
-        raise click.UsageError("--programs runs programs on one machine, and --etcd-servers is for several: choose one")
-    if programs and not workers.nodes:
-        raise click.UsageError(
-            "--programs run on simulated nodes, but --without leaves them out: choose one of the two"
-        )
     with defer_collection(), ExitStack() as stack:
-        folder = (data_dir or _data_dir(stack, ephemeral=ephemeral)).expanduser().absolute()
+        folder = server.data_dir.absolute()
+        if ephemeral and ctx.get_parameter_source("data_dir") is click.core.ParameterSource.DEFAULT:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-")))
+        server = replace(server, data_dir=folder, ephemeral=ephemeral)
         if programs:
             workers = replace(workers, programs=(found := _programs(programs, folder)))
-            tls_san = (*tls_san, found.address)  # by which programs find the server
-            kubelets = replace(kubelets, programs=folder / "programs")
+            names = (*server.tls_names, found.address)  # by which programs find the server
+            kubelets = replace(server.kubelets, programs=folder / "programs")
+            server = replace(server, tls_names=names, kubelets=kubelets)
         config = UpConfig(
-            component=running,
-            data_dir=folder,
-            accept_lost_writes=accept_lost_writes,
-            ephemeral=ephemeral,
-            etcd=etcd,
-            kubelets=kubelets,
-            dashboard=dashboard,
-            dump=dump,
-            bind_address=bind_address,
-            port=port,
-            tls_names=tls_san,
-            services=services,
-            nodes=nodes,
-            kubeconfig=kubeconfig,
-            runtime_config=runtime_config,
-            workers=workers,
+            server=server, workers=workers, nodes=nodes, kubeconfig=kubeconfig, dashboard=dashboard, dump=dump
         )
         process = None
         if not single_process and not workers.is_empty and cores() > 1:
-            process = stack.enter_context(WorkerProcess(replace(workers, kubeconfigs=config.data_dir)))
+            process = stack.enter_context(WorkerProcess(replace(workers, kubeconfigs=folder)))
         from mooring.cli.support import foreground  # noqa: PLC0415 - loads while the second process does
 
         foreground.run(config, process)
 
 
-def _data_dir(stack: ExitStack, *, ephemeral: bool) -> Path:
-    if ephemeral:
-        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-")))
-    return Path(DEFAULT_DATA_DIR)
+def _conflict(
+    server: "ServerConfig",
+    *,
+    ephemeral: bool,
+    nodes: str | None,
+    dump: tuple[Path, ...],
+    programs: Path | None,
+    out: frozenset[str],
+) -> str:
+    """Return which flags exclude each other, as a sentence; an empty string if none do."""
+    conflicts = {
+        "--from begins with a dump, and --etcd-servers with what etcd has": dump and server.etcd,
+        "--ephemeral keeps nothing, and --etcd-servers keeps it in etcd": ephemeral and server.etcd,
+        "--nodes wants simulated nodes, but --without leaves them out": nodes not in (None, "0") and "nodes" in out,
+        "--programs runs programs on one machine, and --etcd-servers is for several": programs and server.etcd,
+        "--programs run on simulated nodes, but --without leaves them out": programs and "nodes" in out,
+    }
+    return next((f"{text}: choose one of the two" for text, is_given in conflicts.items() if is_given), "")
 
 
 def _programs(path: Path, data_dir: Path) -> "Programs":

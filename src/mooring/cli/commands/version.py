@@ -5,7 +5,7 @@ import click
 import mooring
 from mooring.base.component import Component
 from mooring.base.known_gates import COMPATIBILITY_VERSIONS
-from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.flags import component_flags
 from mooring.cli.support.output import output_option, print_data
 
 

@@ -9,7 +9,7 @@ selects the scheduler: its versions, gates and configuration file.
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from mooring.cli.support.component_flags import component_flags
 from mooring.cli.support.cores import cores
-from mooring.cli.support.data_dir import DataDir
+from mooring.cli.support.flags import Command, DataDir, component_flags, group_flags, kubeconfig_flags
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -113,33 +112,30 @@ class ClusterSource(msgspec.Struct, frozen=True):
             raise click.ClickException(f"{error}{hint}") from error
 
 
-def cluster_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags to a command, which gets a `ClusterSource` as `source`."""
+def _source(reach: tuple[str | None, str], files: tuple[Path, ...], data_dir: Path | None) -> ClusterSource:
+    kubeconfig, context = reach
+    chosen = [name for name, value in (("--from", files), ("--data-dir", data_dir)) if value]
+    chosen += ["--kubeconfig"] if kubeconfig else ["--context"] if context else []
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} name different clusters: choose one")
+    return ClusterSource(kubeconfig, context, files, data_dir)
 
-    @click.option("--kubeconfig", metavar="FILE", help="A live cluster; as kubectl finds it if not given.")
-    @click.option(
-        "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
-    )
-    @click.option(
+
+cluster_source = group_flags(
+    "source",
+    _source,
+    kubeconfig_flags,
+    click.option(
         "--from",
         "files",
         multiple=True,
         metavar="FILE|DIR|-",
         type=click.Path(exists=True, allow_dash=True, path_type=Path),
         help="A dump instead: what `mooring dump` wrote, or manifests. Can be repeated.",
-    )
-    @click.option("--data-dir", type=DataDir(), metavar="DIR", help="A data directory of Mooring instead.")
-    @wraps(command)
-    def wrapped(
-        *args: Any, kubeconfig: str | None, context: str, files: tuple[Path, ...], data_dir: Path | None, **rest: Any
-    ) -> None:
-        chosen = [name for name, value in (("--from", files), ("--data-dir", data_dir)) if value]
-        chosen += ["--kubeconfig"] if kubeconfig else ["--context"] if context else []
-        if len(chosen) > 1:
-            raise click.UsageError(f"{' and '.join(chosen)} name different clusters: choose one")
-        command(*args, source=ClusterSource(kubeconfig, context, files, data_dir), **rest)
-
-    return wrapped
+    ),
+    click.option("--data-dir", type=DataDir(), metavar="DIR", help="A data directory of Mooring instead."),
+)
+"""The flags that select a cluster; the command gets a `ClusterSource` as `source`."""
 
 
 class SchedulerChoice(msgspec.Struct, frozen=True):
@@ -149,32 +145,6 @@ class SchedulerChoice(msgspec.Struct, frozen=True):
     features: "SchedulerFeatures"
     registry: "Registry"
     backoffs: "Backoffs"
-
-
-def scheduler_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add versions, gates and `--scheduler-config`; the command gets `running` and `scheduler`."""
-
-    @click.option(
-        "--scheduler-config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="The KubeSchedulerConfiguration of the scheduler that decides.",
-    )
-    @click.option(
-        "--plugins",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        multiple=True,
-        metavar="DIR",
-        help="A package with plugins for the scheduler that is not installed. Can be repeated.",
-    )
-    @component_flags
-    @wraps(command)
-    def wrapped(
-        *args: Any, running: "Component", scheduler_config: Path | None, plugins: tuple[Path, ...], **rest: Any
-    ) -> None:
-        command(*args, running=running, scheduler=scheduler_choice(running, scheduler_config, plugins), **rest)
-
-    return wrapped
 
 
 def scheduler_choice(running: "Component", path: Path | None, plugins: tuple[Path, ...] = ()) -> SchedulerChoice:
@@ -211,6 +181,32 @@ def _check_starts(choice: SchedulerChoice, path: Path) -> None:
         Engine(choice.profiles, features=choice.features, registry=choice.registry)
     except PluginError as error:
         raise click.ClickException(f"{path}: {error}") from error
+
+
+def scheduler_flags(command: Command) -> Command:
+    """Add versions, gates and `--scheduler-config`; the command gets `running` and `scheduler`."""
+
+    @click.option(
+        "--scheduler-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="The KubeSchedulerConfiguration of the scheduler that decides.",
+    )
+    @click.option(
+        "--plugins",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        multiple=True,
+        metavar="DIR",
+        help="A package with plugins for the scheduler that is not installed. Can be repeated.",
+    )
+    @component_flags
+    @wraps(command)
+    def wrapped(
+        *args: Any, running: "Component", scheduler_config: Path | None, plugins: tuple[Path, ...], **rest: Any
+    ) -> None:
+        command(*args, running=running, scheduler=scheduler_choice(running, scheduler_config, plugins), **rest)
+
+    return wrapped
 
 
 def show_left_out(snapshot: "Snapshot") -> None:

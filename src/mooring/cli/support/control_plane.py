@@ -11,7 +11,6 @@
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol, Self
 
 from mooring.api.scheme import Scheme
@@ -79,9 +78,7 @@ class ControlPlane:
         self.client = self.connect("admin", "mooring", self.server.scheme)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
         await self.server.close()
 

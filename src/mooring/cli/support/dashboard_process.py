@@ -9,7 +9,6 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from mooring.base.component import Component
@@ -43,9 +42,7 @@ class DashboardProcess:
                 print_line(line.decode().strip())
         print_line(f"The dashboard has ended; `mooring dashboard {' '.join(self._flags)}` says why.")
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._telling is not None:
             self._telling.cancel()
         if self._process is None:

@@ -3,14 +3,12 @@
 `mooring apiserver` and `mooring up` have all of them; `mooring store` has those of `access_flags`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
 import click
 
+from mooring.cli.support.flags import group_flags
 from mooring.store.errors import OpenError
 from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server, parse_servers
 
@@ -40,56 +38,54 @@ class EtcdAccess:
         )
 
 
-def access_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the credential flags; the command gets them as `access`."""
-
-    @click.option("--etcd-cafile", type=_FILE, help="The authority that signed the certificates of etcd.")
-    @click.option("--etcd-certfile", type=_FILE, help="The certificate to show to etcd.")
-    @click.option("--etcd-keyfile", type=_FILE, help="The key of that certificate.")
-    @click.option("--etcd-user", default="", metavar="NAME", help="The user in etcd.")
-    @click.option("--etcd-password-file", type=_FILE, help="A file with that user's password.")
-    @wraps(command)
-    def wrapped(
-        *args: Any,
-        etcd_cafile: Path | None,
-        etcd_certfile: Path | None,
-        etcd_keyfile: Path | None,
-        etcd_user: str,
-        etcd_password_file: Path | None,
-        **rest: Any,
-    ) -> None:
-        password = _password(etcd_password_file)
-        command(*args, access=EtcdAccess(etcd_cafile, etcd_certfile, etcd_keyfile, etcd_user, password), **rest)
-
-    return wrapped
+def _access(
+    etcd_cafile: Path | None,
+    etcd_certfile: Path | None,
+    etcd_keyfile: Path | None,
+    etcd_user: str,
+    etcd_password_file: Path | None,
+) -> EtcdAccess:
+    return EtcdAccess(etcd_cafile, etcd_certfile, etcd_keyfile, etcd_user, _password(etcd_password_file))
 
 
-def etcd_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add all flags; the command gets an `EtcdConfig` as `etcd`, or None."""
+access_flags = group_flags(
+    "access",
+    _access,
+    click.option("--etcd-cafile", type=_FILE, help="The authority that signed the certificates of etcd."),
+    click.option("--etcd-certfile", type=_FILE, help="The certificate to show to etcd."),
+    click.option("--etcd-keyfile", type=_FILE, help="The key of that certificate."),
+    click.option("--etcd-user", default="", metavar="NAME", help="The user in etcd."),
+    click.option("--etcd-password-file", type=_FILE, help="A file with that user's password."),
+)
+"""The credential flags; the command gets an `EtcdAccess` as `access`."""
 
-    @click.option(
+
+def _etcd_config(etcd_servers: str, etcd_prefix: str, access: EtcdAccess) -> EtcdConfig | None:
+    if not etcd_servers.strip():
+        if access != EtcdAccess() or etcd_prefix != DEFAULT_PREFIX:
+            raise click.UsageError("the flags for etcd need --etcd-servers")
+        return None
+    try:
+        return access.config(parse_servers(etcd_servers), etcd_prefix)
+    except OpenError as error:
+        raise click.UsageError(str(error)) from error
+
+
+etcd_flags = group_flags(
+    "etcd",
+    _etcd_config,
+    click.option(
         "--etcd-servers",
         default="",
         metavar="URL,…",
         help="Keep objects in etcd instead of the data directory: https://10.0.0.1:2379,https://10.0.0.2:2379.",
-    )
-    @click.option(
-        "--etcd-prefix", default=DEFAULT_PREFIX, show_default=True, metavar="PATH", help="What keys in etcd begin with."
-    )
-    @access_flags
-    @wraps(command)
-    def wrapped(*args: Any, etcd_servers: str, etcd_prefix: str, access: EtcdAccess, **rest: Any) -> None:
-        if not etcd_servers.strip() and (access != EtcdAccess() or etcd_prefix != DEFAULT_PREFIX):
-            raise click.UsageError("the flags for etcd need --etcd-servers")
-        etcd = None
-        if etcd_servers.strip():
-            try:
-                etcd = access.config(parse_servers(etcd_servers), etcd_prefix)
-            except OpenError as error:
-                raise click.UsageError(str(error)) from error
-        command(*args, etcd=etcd, **rest)
-
-    return wrapped
+    ),
+    click.option(
+        "--etcd-prefix", default=DEFAULT_PREFIX, show_default=True, metavar="PATH", help="The prefix of keys in etcd."
+    ),
+    access_flags,
+)
+"""All flags for etcd; the command gets an `EtcdConfig` as `etcd`, or None."""
 
 
 def _password(file: Path | None) -> str:

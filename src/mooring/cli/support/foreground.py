@@ -13,14 +13,12 @@ import yaml
 
 from mooring.api.core_v1 import Node
 from mooring.api.errors import StatusError
-from mooring.api.scheme import parse_runtime_config
 from mooring.apiserver.access.pki import write_private
-from mooring.apiserver.options import ServerConfig, for_component
+from mooring.apiserver.options import for_component
 from mooring.cli.support.control_plane import Connect, ControlPlane, Crew, in_process
 from mooring.cli.support.dashboard_process import DashboardProcess
 from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.object_counts import ObjectCounts
-from mooring.cli.support.shown_flags import shown_flags
 from mooring.cli.support.signals import StopSignal
 from mooring.cli.support.start_errors import START_ERRORS
 from mooring.cli.support.status_line import StatusLine, print_line
@@ -36,20 +34,6 @@ _MAX_NODES = 100_000
 def run(config: UpConfig, process: WorkerProcess | None) -> None:
     """Run a control plane until a signal arrives."""
     try:
-        server = ServerConfig(
-            data_dir=config.data_dir,
-            accept_lost_writes=config.accept_lost_writes,
-            component=config.component,
-            ephemeral=config.ephemeral,
-            etcd=config.etcd,
-            kubelets=config.kubelets,
-            bind_address=config.bind_address,
-            port=config.port,
-            tls_names=config.tls_names,
-            services=config.services,
-            runtime_config=parse_runtime_config(config.runtime_config),
-            flags=shown_flags(),
-        )
         nodes = None if config.nodes is None else iter(_nodes(config.nodes))  # drop the references to created objects
         if config.kubeconfig:
             _check_replaceable(config.kubeconfig)
@@ -58,7 +42,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
             crew = lambda _: process  # noqa: E731 - a function of its own would say no more
         elif not config.workers.is_empty:
             crew = in_process(config.workers)
-        uvloop.run(_serve(config, ControlPlane(server, crew), nodes))
+        uvloop.run(_serve(config, ControlPlane(config.server, crew), nodes))
     except (*START_ERRORS, WorkersError, ClientError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -99,10 +83,10 @@ async def _serve(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
         if await stop.unless(_start(config, plane, nodes)):
             _print_connection(config, plane)
             if config.dashboard:
-                await opened.enter_async_context(DashboardProcess(plane.server.kubeconfig(), config.component))
+                await opened.enter_async_context(DashboardProcess(plane.server.kubeconfig(), config.server.component))
             collect_garbage_less()
             await stop.unless(_show(plane))
-        print_line("Stopping; everything is kept." if not config.ephemeral else "Stopping.")
+        print_line("Stopping." if config.server.ephemeral else "Stopping; everything is kept.")
         await plane.stop()
 
 
@@ -117,7 +101,7 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
     if nodes is None:
         nodes = await _default_nodes(config, plane)
     try:
-        await create_nodes(plane.client, nodes, controller_options(config.component).kubelet)
+        await create_nodes(plane.client, nodes, controller_options(config.server.component).kubelet)
     except* StatusError as refused:
         first: BaseException = refused
         while isinstance(first, BaseExceptionGroup):
@@ -148,10 +132,10 @@ def _print_connection(config: UpConfig, plane: ControlPlane) -> None:
     kubeconfig = config.kubeconfig or plane.server.kubeconfig()
     left_out = [name for name in ("scheduler", "controllers", "nodes") if not getattr(config.workers, name)]
     rows = {
-        "Kubernetes": for_component(config.component).shown.git_version,
+        "Kubernetes": for_component(config.server.component).shown.git_version,
         "data": "in memory, gone at the end"
-        if config.ephemeral
-        else f"{config.data_dir}, found again at the next start",
+        if config.server.ephemeral
+        else f"{config.server.data_dir}, found again at the next start",
         "metrics": plane.metrics_url,
         "without": ", ".join(left_out),
     }

@@ -6,7 +6,6 @@ the named metrics, as with Prometheus' own exporters, for frequent readers.
 
 import socket
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qs
 
@@ -17,8 +16,8 @@ from mooring.apiserver.edge.http_server import HttpServer
 from mooring.apiserver.edge.sending import Receive, Scope, Send, respond
 
 _TEXT = "text/plain; charset=utf-8"
-_ENDINGS = ("", "_total", "_bucket", "_count", "_sum", "_created")
-"""Suffixes of sample names."""
+_SUFFIXES = ("", "_total", "_bucket", "_count", "_sum", "_created")
+"""Of the names of samples."""
 _GRACE_SECONDS = 1.0
 
 
@@ -63,9 +62,7 @@ class HealthServer:
         await self._server.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
             await self._server.stop()
 
@@ -91,7 +88,7 @@ class HealthServer:
 
 
 class _Named(Collector):
-    """The metrics of a registry with certain names, with or without sample suffixes."""
+    """The metrics of a registry with certain names, also of collectors that do not describe theirs."""
 
     def __init__(self, registry: CollectorRegistry, names: list[str]) -> None:
         self._registry = registry
@@ -99,5 +96,5 @@ class _Named(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for metric in self._registry.collect():
-            if not self._names.isdisjoint(metric.name + ending for ending in _ENDINGS):
+            if not self._names.isdisjoint(metric.name + suffix for suffix in _SUFFIXES):
                 yield metric

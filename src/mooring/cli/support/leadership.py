@@ -1,6 +1,7 @@
 """Run the scheduler, the controllers or the bridge, each in a process of its own.
 
-Serve health and metrics beside the work, stop on a signal, and restart after losing the lease.
+Serve health and metrics beside the work, stop on a signal, and restart after losing the lease. The flags of leader
+election are those of kube-scheduler and kube-controller-manager.
 """
 
 import asyncio
@@ -9,20 +10,64 @@ import signal
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 import uvloop
 from prometheus_client import CollectorRegistry, Gauge
 
 from mooring.base import logs
+from mooring.cli.support.flags import Duration, group_flags
 from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.health_server import HealthServer
-
-if TYPE_CHECKING:  # `--help` should not wait for the client
-    from mooring.client.elected import ElectedComponent
+from mooring.client import LeaseTimes
+from mooring.client.elected import ElectedComponent
 
 log = logs.get(__name__)
+
+ChangedTimes = Callable[[LeaseTimes], LeaseTimes]
+"""Apply the flags to default times. Raise UsageError for inconsistent times."""
+_DEFAULTS = LeaseTimes()
+
+
+def _changed_times(
+    leader_elect_lease_duration: float | None,
+    leader_elect_renew_deadline: float | None,
+    leader_elect_retry_period: float | None,
+) -> ChangedTimes:
+    given = (leader_elect_lease_duration, leader_elect_renew_deadline, leader_elect_retry_period)
+
+    def change(times: LeaseTimes) -> LeaseTimes:
+        defaults = zip(given, (times.duration, times.renew_deadline, times.retry_period), strict=True)
+        try:
+            return LeaseTimes(*(default if flag is None else flag for flag, default in defaults))
+        except ValueError as problem:
+            raise click.UsageError(f"--leader-elect-…: {problem}") from problem
+
+    return change
+
+
+lease_flags = group_flags(
+    "lease_times",
+    _changed_times,
+    click.option(
+        "--leader-elect-lease-duration",
+        type=Duration(),
+        help="For how long others respect a lease that is not renewed: the longest time without a leader.  "
+        f"[default: {_DEFAULTS.duration:g}s]",
+    ),
+    click.option(
+        "--leader-elect-renew-deadline",
+        type=Duration(),
+        help="After how long without a renewal the leader stops working; shorter than the lease.  "
+        f"[default: {_DEFAULTS.renew_deadline:g}s]",
+    ),
+    click.option(
+        "--leader-elect-retry-period",
+        type=Duration(),
+        help=f"How often the lease is renewed or asked for.  [default: {_DEFAULTS.retry_period:g}s]",
+    ),
+)
+"""The command gets `ChangedTimes` as `lease_times`."""
 
 
 def run_with_restarts(run: Callable[[], Coroutine[None, None, bool]]) -> None:
@@ -35,7 +80,7 @@ def run_with_restarts(run: Callable[[], Coroutine[None, None, bool]]) -> None:
 
 
 async def work_until_signal(
-    running: "ElectedComponent",
+    running: ElectedComponent,
     registry: CollectorRegistry,
     listen: tuple[str, int],
     greeting: str,
@@ -66,18 +111,18 @@ async def work_until_signal(
         await asyncio.gather(work, announce, return_exceptions=True)
 
 
-async def _forever(running: "ElectedComponent") -> bool:
+async def _forever(running: ElectedComponent) -> bool:
     await running.run()
     return True
 
 
-async def _announce(running: "ElectedComponent", greeting: str) -> None:
+async def _announce(running: ElectedComponent, greeting: str) -> None:
     await running.wait_until_ready()
     gc.freeze()  # listed objects live long and have no cycles; a collection would delay the first pods
     click.echo(greeting)
 
 
-def expose_leadership(registry: CollectorRegistry, parts: "Iterable[ElectedComponent]") -> None:
+def expose_leadership(registry: CollectorRegistry, parts: Iterable[ElectedComponent]) -> None:
     """Expose by lease name whether a component of this process is the leader. The metric name is Kubernetes'."""
     gauge = Gauge(
         "leader_election_master_status",
@@ -86,8 +131,4 @@ def expose_leadership(registry: CollectorRegistry, parts: "Iterable[ElectedCompo
         registry=registry,
     )
     for part in parts:
-        gauge.labels(part.election.name).set_function(partial(_works, part))
-
-
-def _works(part: "ElectedComponent") -> float:
-    return float(part.is_ready)
+        gauge.labels(part.election.name).set_function(partial(getattr, part, "is_ready"))

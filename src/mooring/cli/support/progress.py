@@ -1,13 +1,23 @@
-"""Progress of a command: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of commands on standard error: a bar, or a line that changes, on a terminal; few lines or none elsewhere."""
 
+import shutil
 import sys
 import time
-from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from mooring.base.logs import CLEAR_LINE
+
+if TYPE_CHECKING:
+    from mooring.advisor.simulate import Progress as SimulationState
+    from mooring.advisor.simulate.traces.replaying import Progress as ReplayState
+
 _LINE_SECONDS = 5.0
+_DRAW_SECONDS = 0.1
+_BAR = 20
+_BYTES_A_LINE = 80
+"""An estimate, until the trace has been read."""
 
 
 class Progress:
@@ -22,9 +32,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end_bar()
 
     def __call__(self, what: str, done: int, total: int) -> None:
@@ -49,3 +57,64 @@ class Progress:
         if self._bar is not None:
             self._bar.__exit__(None, None, None)
             self._bar = None
+
+
+class _ProgressLine:
+    """A line on a terminal that is redrawn at most every tenth of a second, and cleared on leaving the context."""
+
+    def __init__(self) -> None:
+        self._on_terminal = sys.stderr.isatty()
+        self._last = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._on_terminal:
+            self._write("")
+
+    def _is_due(self) -> bool:
+        now = time.monotonic()
+        if not self._on_terminal or now - self._last < _DRAW_SECONDS:
+            return False
+        self._last = now
+        return True
+
+    def _draw(self, full: int, text: str) -> None:
+        self._write(f"{'█' * full}{'░' * (_BAR - full)} {text}"[: shutil.get_terminal_size().columns - 1])
+
+    @staticmethod
+    def _write(text: str) -> None:
+        sys.stderr.write(CLEAR_LINE + text)
+        sys.stderr.flush()
+
+
+class SimulationProgress(_ProgressLine):
+    """Called with the state of a simulation."""
+
+    def __call__(self, state: "SimulationState") -> None:
+        if not self._is_due():
+            return
+        from mooring.advisor.simulate.clock import format_seconds  # noqa: PLC0415 - imported by the caller already
+
+        total = state.running + state.waiting
+        doing = "".join(letter if letter.isprintable() else " " for letter in state.doing)
+        text = f"{state.running:,} of {total:,} pods run · {format_seconds(state.seconds)} · {doing}"
+        self._draw(round(_BAR * state.running / total) if total else 0, text)
+
+
+class TraceProgress(_ProgressLine):
+    """Called with the state of a replay of a trace of `size` bytes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._lines = max(size // _BYTES_A_LINE, 1)
+
+    def __call__(self, state: "ReplayState") -> None:
+        if not self._is_due():
+            return
+        from mooring.advisor.simulate.clock import format_seconds  # noqa: PLC0415 - imported by the caller already
+
+        pods = f"{state.running:,} pods run, {state.waiting:,} wait"
+        text = f"{state.events:,} events · {format_seconds(state.seconds)} · {pods}"
+        self._draw(min(round(_BAR * state.events / self._lines), _BAR - 1), text)

@@ -2,16 +2,16 @@
 
 import gc
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.support.flags import group_flags
 from mooring.cli.support.output import print_data, print_table
-from mooring.cli.support.simulation_progress import TraceProgress
+from mooring.cli.support.progress import TraceProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,7 +49,9 @@ class TraceOptions:
     checkpoint_every: int
 
 
-_OPTIONS = (
+trace_flags = group_flags(
+    "trace",
+    TraceOptions,
     click.option(
         "--trace",
         "paths",
@@ -90,20 +92,7 @@ _OPTIONS = (
         help="How many events are between two checkpoints.",
     ),
 )
-
-
-def trace_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options; the command gets a `TraceOptions` as `trace`."""
-
-    def wrapped(*args: Any, **given: Any) -> None:
-        names = TraceOptions.__dataclass_fields__
-        command(*args, trace=TraceOptions(**{name: given.pop(name) for name in names}), **given)
-
-    wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
-    wrapped.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined] # where click looks
-    for option in reversed(_OPTIONS):
-        option(wrapped)
-    return wrapped
+"""The command gets `TraceOptions` as `trace`."""
 
 
 def replay(

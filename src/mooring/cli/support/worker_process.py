@@ -21,13 +21,13 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import msgspec
 
 from mooring.base import logs
 from mooring.base.component import Component
+from mooring.cli.support.flags import LogFlags
 
 if TYPE_CHECKING:
     from mooring.controllers.programs.file import Programs
@@ -70,8 +70,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     """Whether other instances may share the store in etcd: then one is the leader."""
     metrics_port: int | None = -1
     """Port of metrics and health. 0: any free one; -1: none; None: the default one, or any if that is taken."""
-    verbosity: int = 0
-    json_logs: bool = False
+    log: LogFlags = LogFlags()
 
     @property
     def is_empty(self) -> bool:
@@ -90,9 +89,7 @@ class WorkerProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
         self._process.wait()
         self._close_pipes()

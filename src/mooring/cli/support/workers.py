@@ -150,7 +150,7 @@ def main() -> int:
         return 0
     if not stdin.readline():
         return 0
-    logs.configure(config.verbosity, "json" if config.json_logs else "text", over_status_line=True)
+    config.log.configure(over_status_line=True)
     try:
         uvloop.run(_work(config, stdin))
     except LeaseLostError as error:

@@ -1,0 +1,156 @@
+"""Parse the values of the options of `mooring simulate` that change a cluster; see ``simulation_steps.py``."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from mooring.advisor.simulate import (
+    Add,
+    AddNodes,
+    Change,
+    Cordon,
+    Drain,
+    Label,
+    Remove,
+    RemoveNodes,
+    Step,
+    Taint,
+    Untaint,
+)
+from mooring.advisor.simulate.changes import Scale
+from mooring.advisor.simulate.manifests import read_objects
+from mooring.advisor.simulate.scenario_file import EFFECTS
+from mooring.advisor.snapshot.objects import scheme
+from mooring.api.core_v1 import Node
+from mooring.api.core_v1 import Taint as NodeTaint
+from mooring.cli.support.flags import split_names
+
+_KIND_ALIASES = {
+    "deploy": "Deployment",
+    "rs": "ReplicaSet",
+    "rc": "ReplicationController",
+    "sts": "StatefulSet",
+    "ds": "DaemonSet",
+    "po": "Pod",
+    "no": "Node",
+    "pdb": "PodDisruptionBudget",
+    "pvc": "PersistentVolumeClaim",
+    "pv": "PersistentVolume",
+}
+_TAINT = re.compile(r"(?P<nodes>[^=]+)=(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?(?::(?P<effect>[A-Za-z]+))?")
+_LABEL = re.compile(r"(?P<nodes>[^=]+)=(?P<key>[^=]+?)(?:=(?P<value>.*)|(?P<away>-))")
+
+
+def steps_of(given: list[tuple[str, str]], templates: tuple[Node, ...]) -> Iterator[Step]:
+    """Yield a step for each change of `options_in_order`. Raise click's UsageError, or ScenarioError for a manifest."""
+    for index, (name, value) in enumerate(given):
+        following = given[index + 1] if index + 1 < len(given) else ("", "")
+        if name == "like":
+            if index == 0 or given[index - 1][0] != "add_nodes":
+                raise click.UsageError("--like must follow the --add-nodes that it applies to")
+            continue
+        if name == "replicas":
+            if index == 0 or given[index - 1][0] != "add":
+                raise click.UsageError("--replicas must follow the --add that it applies to")
+            continue
+        if name == "add":
+            replicas = _number("replicas", following[1], least=0) if following[0] == "replicas" else None
+            yield Step((Add(read_objects(_read("--add", value), value), replicas),))
+        elif name == "add_nodes":
+            like = following[1] if following[0] == "like" else ""
+            yield Step((AddNodes(_number("add-nodes", value, least=1), templates, like),))
+        elif name == "remove":
+            yield Step(tuple(_removals(value)))
+        else:
+            yield Step((_MAKERS[name](value),))
+
+
+def _read(option: str, path: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as problem:
+        raise click.UsageError(f"{option}: {click.format_filename(path)}: {problem.strerror}") from problem
+
+
+def _number(option: str, text: str, *, least: int) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:
+        raise click.UsageError(f"--{option}: {text!r} is not a number of at least {least}")
+    return int(text)
+
+
+def _removals(value: str) -> Iterator[Change]:
+    parts = value.split("/")
+    if Path(value).is_file() or value == "-":
+        for obj in read_objects(_read("--remove", value), value):
+            yield Remove(obj.kind, obj.metadata.namespace, obj.metadata.name)
+    elif 2 <= len(parts) <= 3 and all(parts):
+        namespace, kind, name = parts if len(parts) == 3 else ("default", *parts)
+        yield Remove(_kind(kind), namespace, name)
+    else:
+        raise click.UsageError(f"--remove: {value!r} is neither a file nor KIND/NAME nor NAMESPACE/KIND/NAME")
+
+
+def _kind(word: str) -> str:
+    low = word.lower()
+    if low in _KIND_ALIASES:
+        return _KIND_ALIASES[low]
+    found = next((kind.kind for kind in scheme().known if low in (kind.kind.lower(), kind.plural)), None)
+    if found is None:
+        raise click.UsageError(f"--remove: Mooring does not know the kind {word!r}")
+    return found
+
+
+def _nodes(text: str) -> tuple[str, ...]:
+    names = split_names(text)
+    if not names:
+        raise click.UsageError(f"{text!r} names no node")
+    return names
+
+
+def _taint(value: str) -> Change:
+    found = _TAINT.fullmatch(value)
+    if found is None or found["effect"] not in EFFECTS:
+        raise click.UsageError(
+            f"--taint: {value!r} is not of the form NODES=KEY=VALUE:EFFECT with an effect of {', '.join(EFFECTS)}"
+        )
+    return Taint(
+        _nodes(found["nodes"]), NodeTaint(key=found["key"], value=found["value"] or "", effect=found["effect"])
+    )
+
+
+def _untaint(value: str) -> Change:
+    found = _TAINT.fullmatch(value)
+    if found is None or found["effect"] not in (None, *EFFECTS):
+        raise click.UsageError(f"--untaint: {value!r} is not of the form NODES=KEY or NODES=KEY:EFFECT")
+    return Untaint(_nodes(found["nodes"]), found["key"], found["effect"] or "")
+
+
+def _label(value: str) -> Change:
+    found = _LABEL.fullmatch(value)
+    if found is None:
+        raise click.UsageError(f"--label: {value!r} is not of the form NODES=KEY=VALUE or NODES=KEY-")
+    return Label(_nodes(found["nodes"]), found["key"], None if found["away"] else found["value"])
+
+
+def _scale(value: str) -> Change:
+    target, _, number = value.rpartition("=")
+    parts = target.split("/")
+    if not 2 <= len(parts) <= 3 or not all(parts):
+        raise click.UsageError(f"--scale: {value!r} is not of the form KIND/NAME=N or NAMESPACE/KIND/NAME=N")
+    namespace, kind, name = parts if len(parts) == 3 else ("default", *parts)
+    return Scale(_kind(kind), namespace, name, _number("scale", number, least=0))
+
+
+_MAKERS: dict[str, Callable[[str], Change]] = {
+    "drain": lambda value: Drain(_nodes(value)),
+    "scale": _scale,
+    "cordon": lambda value: Cordon(_nodes(value)),
+    "uncordon": lambda value: Cordon(_nodes(value), unschedulable=False),
+    "taint": _taint,
+    "untaint": _untaint,
+    "label": _label,
+    "remove_node": lambda value: RemoveNodes(_nodes(value)),
+}
