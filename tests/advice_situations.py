@@ -224,3 +224,49 @@ WORKERS = [
 CONTROL = node("control", taints=["node-role.kubernetes.io/control-plane:NoSchedule"], cpu="64")
 SMALL = [node(f"s{number}", cpu="4") for number in range(3)]
 FULL = [pod(f"busy{number}", cpu="3", on=f"s{number}") for number in range(3)]
+
+
+def workload(
+    kind: type[Resource], name: str, spec: Tree | None = None, *, on: Sequence[str] = (), exists: int = 0, **more: Any
+) -> list[Resource]:
+    """Return a StatefulSet, DaemonSet or Job with its pods: the first ones on nodes."""
+    labels = {"app": name}
+    body = {"containers": [container()], **(spec or {})}
+    if kind.__name__ == "Job":
+        body = {"restartPolicy": "Never", **body}
+    selector = {} if kind.__name__ == "Job" else {"selector": {"matchLabels": labels}}
+    owner = made(
+        kind,
+        {
+            "metadata": {"name": name, "namespace": "default", "uid": f"w-{name}"},
+            "spec": {"template": {"metadata": {"labels": labels}, "spec": body}, **selector, **more},
+        },
+    )
+    reference = {"apiVersion": owner.api_version, "kind": kind.__name__, "name": name, "uid": f"w-{name}"}
+    pods = [
+        pod(
+            f"{name}-{number}",
+            on=on[number] if number < len(on) else "",
+            labels=labels,
+            spec={**body, **(_claims_of(more, name, number))},
+            metadata={"ownerReferences": [{**reference, "controller": True}], "creationTimestamp": LONG_AGO},
+        )
+        for number in range(exists)
+    ]
+    return [owner, *pods]
+
+
+def _claims_of(more: Tree, name: str, number: int) -> Tree:
+    names = [each["metadata"]["name"] for each in more.get("volumeClaimTemplates", ())]
+    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": f"{each}-{name}-{number}"}} for each in names]
+    return {"volumes": volumes} if volumes else {}
+
+
+def near(key: str, **labels: str) -> Tree:
+    """Return a required pod affinity."""
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def port(number: int) -> Tree:
+    return {"containers": [container(ports=[{"containerPort": number, "hostPort": number, "protocol": "TCP"}])]}

@@ -73,7 +73,9 @@ class NodeFacts:
         return similar(key, [name for name in self.taints if not name.startswith(STATE_TAINTS)])
 
     def similar_resource(self, resource: str) -> str:
-        return similar(resource, self.largest)
+        """Return the resource that another name was probably meant to be: not one of another vendor."""
+        vendor = resource.rpartition("/")[0]
+        return similar(resource, [each for each in self.largest if is_near(vendor, each.rpartition("/")[0])])
 
 
 def _add(uses: dict[str, Use], value: str, node: str) -> None:
@@ -96,8 +98,21 @@ def similar(word: str, known: Iterable[str]) -> str:
     same = sorted(name for name in names if name.lower().rpartition("/")[2] == own)
     if same:
         return same[0]
-    near = get_close_matches(word.lower(), folded, 1, _SIMILAR)
-    return folded[near[0]] if near and len(own) > 1 else ""
+    if len(own) < 2:
+        return ""
+    near = get_close_matches(word.lower(), folded, 1, _SIMILAR) or [each for each in folded if is_near(own, each)]
+    return folded[near[0]] if near else ""
+
+
+def is_near(word: str, other: str) -> bool:
+    """Whether two words are equal, or one letter was replaced, added, left out, or swapped with the next."""
+    if len(word) > len(other):
+        word, other = other, word
+    start = next((place for place, pair in enumerate(zip(word, other, strict=False)) if pair[0] != pair[1]), len(word))
+    left, right = word[start:], other[start:]
+    if len(left) < len(right):
+        return left == right[1:]
+    return left[1:] == right[1:] or (len(left) > 1 and left[1::-1] + left[2:] == right)
 
 
 def shown_taint(taint: Taint) -> str:

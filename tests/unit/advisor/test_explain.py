@@ -88,7 +88,7 @@ class State:
             "a pod whose node is gone",
             {"on": "gone"},
             "NotAttempted",
-            "the pod names the node gone, which does not exist; no scheduler tries it any more",
+            "node gone does not exist (any more), and no scheduler tries the pod again",
             ["let the scheduler choose: drop spec.nodeName gone"],
         ),
         State("a pod that runs", {"on": "a"}, "Scheduled", "the pod runs on node a, the only one that fits"),

@@ -172,14 +172,15 @@ CASES = [
         others=["label node a with gen=6"],
     ),
     Case(
-        "an expression over labels is met by a label",
+        "an expression over labels is dropped, or met by a label",
         "NodeAffinity",
         [node("a", labels={"tier": "silver"})],
         pod("web", spec=affinity(cel=["'tier' in node.labels && node.labels['tier'] == 'gold'"])),
         "in `'tier' in node.labels && node.labels['tier'] == 'gold'` `node.labels['tier'] == 'gold'` is false:"
         " node.labels['tier'] is 'silver'",
-        "label node a with tier=gold",
-        "kubectl label node a tier=gold --overwrite",
+        "drop the condition `'tier' in node.labels && node.labels['tier'] == 'gold'`",
+        "| kubectl replace --force -f -",
+        ["label node a with tier=gold"],
     ),
     Case(
         "a taken port is changed",

@@ -1,4 +1,4 @@
-"""Sixty situations: the cause is in the first line, the first remedy as printed helps the whole workload, and the
+"""A hundred situations: the cause is in the first line, the first remedy as printed helps the whole workload, and the
 dashboard agrees."""
 
 from datetime import UTC, datetime
@@ -9,6 +9,7 @@ import pytest
 from advice_situations import (
     CONTROL,
     FULL,
+    LONG_AGO,
     SMALL,
     WORKERS,
     Situation,
@@ -20,6 +21,8 @@ from advice_situations import (
     clock,
     container,
     container_status,
+    near,
+    port,
     required,
     selecting,
     spread,
@@ -27,6 +30,7 @@ from advice_situations import (
     unready,
     volume,
     waiting,
+    workload,
 )
 from applied_advice import bind_claims
 from mooring.advisor.explain import explain, find, overview, text
@@ -43,9 +47,10 @@ from mooring.api.admissionregistration_v1 import (
 )
 from mooring.api.apps_v1 import DaemonSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
-from mooring.api.core_v1 import LimitRange, Namespace, ResourceQuota, Service, ServiceAccount
+from mooring.api.core_v1 import LimitRange, Namespace, Pod, ResourceQuota, Service, ServiceAccount
 from mooring.api.meta_v1 import Resource
-from mooring.api.resource_v1 import DeviceClass, ResourceClaimTemplate
+from mooring.api.node_v1 import RuntimeClass
+from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import VolumeAttachment
 from mooring.apiserver.registry.patch.json_patch import apply
@@ -73,7 +78,7 @@ def quota(name: str, hard: dict[str, str], used: dict[str, str]) -> Resource:
 def limits(**item: Any) -> Resource:
     return made(
         LimitRange,
-        {"metadata": {"name": "limits", "namespace": "default"}, "spec": {"limits": [{"type": "Container", **item}]}},
+        {"metadata": {"name": "limits", "namespace": "default"}, "spec": {"limits": [{"type": "Container"} | item]}},
     )
 
 
@@ -176,6 +181,101 @@ GPU_TEMPLATE = made(
 )
 DEVICES = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
 RULES_133 = for_component(component.resolve(emulation="1.33"))
+
+
+def scoped_quota(name: str, hard: dict[str, str], used: dict[str, str]) -> Resource:
+    made_quota = quota(name, hard, used)
+    assert isinstance(made_quota, ResourceQuota)
+    made_quota.spec.scopes = ["BestEffort"]
+    return made_quota
+
+
+def cron(schedule: str) -> dict[str, Any]:
+    template = {"spec": {"restartPolicy": "Never", "containers": [container()]}}
+    spec = {"schedule": schedule, "jobTemplate": {"spec": {"template": template}}}
+    return {"metadata": {"name": "nightly", "namespace": "default", "uid": "j"}, "spec": spec}
+
+
+def tolerating(key: str, value: str) -> dict[str, Any]:
+    return {"tolerations": [{"key": key, "operator": "Equal", "value": value, "effect": "NoSchedule"}]}
+
+
+def unlimited(name: str) -> list[Resource]:
+    """Return the Deployment as it was written: its requests come from a LimitRange."""
+    owner, *_ = app(name, 2, exists=0)
+    return [owner, limits(default={"cpu": "9"}, defaultRequest={"cpu": "9"})]
+
+
+def template_for(device_class: str) -> Resource:
+    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1}
+    spec = {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+    return made(ResourceClaimTemplate, {"metadata": {"name": "gpu", "namespace": "default"}, "spec": spec})
+
+
+def device_claim(pod_name: str, device_class: str) -> Resource:
+    """Return the claim that a controller has created for a pod."""
+    exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": f"p-{pod_name}", "controller": True}
+    meta = {
+        "name": f"{pod_name}-gpu", "namespace": "default", "uid": "c", "ownerReferences": [owner],
+        "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+    }  # fmt: skip
+    return made(
+        ResourceClaim, {"metadata": meta, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+    )
+
+
+def evicted(name: str) -> Resource:
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": f"{name}-h2",
+        "uid": f"r-{name}-h2",
+        "controller": True,
+    }
+    return pod(
+        f"{name}-old",
+        on="n1",
+        metadata={"ownerReferences": [owner]},
+        status={"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."},
+    )
+
+
+TWO_CPU = container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "2"}})
+WIDE = container(resources={"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}})
+GPUU = {
+    "containers": [container(resources={"requests": {"example.com/gpuu": "1"}, "limits": {"example.com/gpuu": "1"}})]
+}
+GVISOR = made(RuntimeClass, {"metadata": {"name": "gvisor"}, "handler": "runsc"})
+TERMINATING = made(Namespace, {"metadata": {"name": "default", "deletionTimestamp": LONG_AGO}})
+HELD = {"deletionTimestamp": LONG_AGO, "finalizers": ["example.com/backup"]}
+UNREADY = {
+    "phase": "Running",
+    "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": LONG_AGO}],
+    "containerStatuses": [container_status(state={"running": {"startedAt": LONG_AGO}})],
+}
+OF_STANDARD = {
+    "metadata": {"name": "data"},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "standard",
+    },
+}
+GPUS = made(
+    ResourceSlice,
+    {
+        "metadata": {"name": "n0-gpus"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "n0",
+            "pool": {"name": "n0", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "g0"}, {"name": "g1"}],
+        },
+    },
+)
+OWN_CLAIM = {"name": "gpu", "resourceClaimName": "web-h2-0-gpu"}
+MISSPELLED_DEVICES = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gup"}]}
 
 SITUATIONS = [
     # -- pods that do not exist
@@ -475,7 +575,7 @@ SITUATIONS = [
         [*WORKERS, pod("web", on="gone", status={"phase": "Pending"})],
         ("pod", "web"),
         "NodeGone",
-        ["the node gone", "does not exist"],
+        ["node gone does not exist (any more)"],
     ),
     # -- taints
     Situation(
@@ -959,6 +1059,315 @@ SITUATIONS = [
         "NoSuchLabel",
         ["no node has the label `disktipe`", "did you mean `disktype`?"],
     ),
+    # -- found by using it: quotas, limits and references
+    Situation(
+        "a quota of one scope is used up",
+        [*WORKERS, *app("web", 3, on=["n0"], exists=1), scoped_quota("besteffort", {"pods": "1"}, {"pods": "1"})],
+        ("deployment", "web"),
+        "QuotaExceeded",
+        ["quota besteffort", "pods=1"],
+        words_of_remedy="pods from 1 to 3",
+    ),
+    Situation(
+        "a quota and a misspelled label at once",
+        [*WORKERS, *app("web", 5, selecting(disktype="sssd"), exists=2), quota("few", {"pods": "2"}, {"pods": "2"})],
+        ("deployment", "web"),
+        "QuotaExceeded",
+        ["quota few", "3 of 5 pods"],
+        words_of_remedy="and correct `disktype=sssd`",
+    ),
+    Situation(
+        "a misspelled label, and a quota for the last pod",
+        [*WORKERS, *app("web", 5, selecting(disktype="sssd"), exists=4), quota("few", {"pods": "4"}, {"pods": "4"})],
+        ("deployment", "web"),
+        "NoSuchLabelValue",
+        ["did you mean `ssd`?", "4 of 5 pods"],
+        words_of_remedy="and raise quota few",
+    ),
+    Situation(
+        "a LimitRange for whole pods",
+        [*WORKERS, *app("web", 2, {"containers": [TWO_CPU]}, exists=0), limits(type="Pod", max={"cpu": "1"})],
+        ("deployment", "web"),
+        "LimitRange",
+        ["maximum cpu usage per Pod is 1"],
+        words_of_remedy="from 2 to 1",
+    ),
+    Situation(
+        "a LimitRange with a ratio of limit to request",
+        [*WORKERS, *app("web", 2, {"containers": [WIDE]}, exists=0), limits(maxLimitRequestRatio={"cpu": "2"})],
+        ("deployment", "web"),
+        "LimitRange",
+        ["max limit to request ratio per Container is 2"],
+    ),
+    Situation(
+        "a LimitRange gives requests that no node has room for",
+        [*WORKERS, *app("web", 2, {"containers": [asking(cpu="9")]}), *unlimited("web")],
+        ("deployment", "web"),
+        "NoNodeLargeEnough",
+        ["asks for 9 cpu", "the largest has 4 cpu"],
+        words_of_remedy="lower container c's request",
+    ),
+    Situation(
+        "a runtime class is misspelled",
+        [*WORKERS, *app("web", 2, {"runtimeClassName": "gvsior"}, exists=0), GVISOR],
+        ("deployment", "web"),
+        "MissingRuntimeClass",
+        ["RuntimeClass gvsior does not exist"],
+        words_of_remedy="to gvisor",
+    ),
+    Situation(
+        "a namespace is being deleted",
+        [*WORKERS, *app("web", 2, exists=0), TERMINATING],
+        ("deployment", "web"),
+        "NamespaceTerminating",
+        ["namespace default is being deleted"],
+        has_remedy=False,
+    ),
+    Situation(
+        "the Service of a webhook does not exist",
+        [*WORKERS, *app("web", 2, exists=0), WEBHOOK[0], made(Service, {"metadata": {"name": "x", "namespace": "y"}})],
+        ("deployment", "web"),
+        "WebhookDown",
+        ["guard.example.com", "its Service tools/guard does not exist"],
+    ),
+    Situation(
+        "a cron job whose schedule matches no date",
+        [*WORKERS, made(CronJob, cron("0 0 30 2 *"))],
+        ("cronjob", "nightly"),
+        "NeverDue",
+        ["never creates a Job", "0 0 30 2 *"],
+        has_remedy=False,
+    ),
+    # -- found by using it: names and numbers that are nearly right
+    Situation(
+        "two letters of a label value are swapped",
+        [*WORKERS, *app("web", 2, selecting(disktype="sdd"))],
+        ("deployment", "web"),
+        "NoSuchLabelValue",
+        ["did you mean `ssd`?"],
+        words_of_remedy="correct `disktype=sdd` to `disktype=ssd`",
+    ),
+    Situation(
+        "a value that no node has is not forced on a node first",
+        [*WORKERS, *app("web", 2, selecting(disktype="nvme"))],
+        ("deployment", "web"),
+        "NoSuchLabelValue",
+        ["no node has disktype=nvme"],
+        words_of_remedy="drop the nodeSelector",
+    ),
+    Situation(
+        "an architecture that no node has",
+        [
+            node("a", labels={"kubernetes.io/arch": "amd64"}),
+            *app("web", 2, selecting(**{"kubernetes.io/arch": "s390x"})),
+        ],
+        ("deployment", "web"),
+        "NoSuchLabelValue",
+        ["no node has kubernetes.io/arch=s390x"],
+        words_of_remedy="drop the nodeSelector",
+    ),
+    Situation(
+        "a toleration with another value, and nodes that could be labelled",
+        [
+            *WORKERS,
+            node("g", labels={"gpu": "yes"}, taints=["gpu=present:NoSchedule"]),
+            *app("web", 2, {**selecting(gpu="yes"), **tolerating("gpu", "true")}),
+        ],
+        ("deployment", "web"),
+        "UntoleratedTaint",
+        ["gpu=present:NoSchedule", "tolerates only the value 'true'", "the only node that matches gpu=yes"],
+        words_of_remedy="tolerate the taint",
+    ),
+    Situation(
+        "a scheduler is misspelled",
+        [*WORKERS, *app("web", 2, {"schedulerName": "default-sheduler"})],
+        ("deployment", "web"),
+        "OtherScheduler",
+        ["no such scheduler runs", "did you mean `default-scheduler`?"],
+        words_of_remedy="leave the pod to default-scheduler",
+    ),
+    Situation(
+        "the template of a deployment names a node that is gone",
+        [*WORKERS, *app("web", 2, {"nodeName": "n9"}, on=["n9", "n9"])],
+        ("deployment", "web"),
+        "NodeGone",
+        ["node n9 does not exist"],
+        words_of_remedy="drop spec.nodeName",
+    ),
+    Situation(
+        "a claim name is misspelled",
+        [*WORKERS, claim("data", volumeName="pv"), volume("pv"), *app("web", 1, claiming("dta"))],
+        ("deployment", "web"),
+        "MissingClaim",
+        ["claim default/dta does not exist", "did you mean `data`?"],
+        words_of_remedy="correct claimName dta to data",
+    ),
+    Situation(
+        "a storage class is misspelled",
+        [*WORKERS, storage_class("fast"), claim("data", "fsat"), *app("web", 1, claiming("data"))],
+        ("deployment", "web"),
+        "MissingStorageClass",
+        ["StorageClass fsat does not exist", "did you mean `fast`?"],
+        words_of_remedy="to fast",
+    ),
+    Situation(
+        "a storage class of a stateful set does not exist",
+        [
+            *WORKERS,
+            storage_class("fast"),
+            claim("data-db-0", "standard"),
+            *workload(StatefulSet, "db", exists=1, replicas=3, serviceName="db", volumeClaimTemplates=[OF_STANDARD]),
+        ],
+        ("statefulset", "db"),
+        "MissingStorageClass",
+        ["StorageClass standard does not exist"],
+        words_of_remedy="create StorageClass standard like fast",
+    ),
+    Situation(
+        "a resource is misspelled, and its nodes have a taint",
+        [
+            *WORKERS,
+            node("g", resources={"example.com/gpu": "2"}, taints=["gpu:NoSchedule"]),
+            *app("web", 2, GPUU),
+        ],
+        ("deployment", "web"),
+        "NoSuchResource",
+        ["no node has the resource example.com/gpuu", "did you mean `example.com/gpu`?"],
+        words_of_remedy="and tolerate the taint gpu:NoSchedule",
+    ),
+    Situation(
+        "a device class is misspelled",
+        [
+            *WORKERS,
+            GPU_CLASS,
+            GPUS,
+            template_for("gpuu"),
+            device_claim("web-h2-0", "gpuu"),
+            *app("web", 1, DEVICES, pod_status={"phase": "Pending", "resourceClaimStatuses": [OWN_CLAIM]}),
+        ],
+        ("deployment", "web"),
+        "MissingDeviceClass",
+        ["DeviceClass gpuu does not exist", "did you mean `gpu`?"],
+        words_of_remedy="correct DeviceClass gpuu to gpu",
+    ),
+    Situation(
+        "a claim template is misspelled",
+        [*WORKERS, GPU_CLASS, GPUS, GPU_TEMPLATE, *app("web", 1, MISSPELLED_DEVICES)],
+        ("deployment", "web"),
+        "MissingResourceClaimTemplate",
+        ["ResourceClaimTemplate default/gup does not exist", "did you mean `gpu`?"],
+        words_of_remedy="correct ResourceClaimTemplate gup to gpu",
+    ),
+    Situation(
+        "the topology key of a spread is misspelled",
+        [*WORKERS, *app("web", 3, spread("topology.kubernetes.io/zones", "web"))],
+        ("deployment", "web"),
+        "NoTopologyLabel",
+        ["no node has the label `topology.kubernetes.io/zones`", "did you mean `topology.kubernetes.io/zone`?"],
+        words_of_remedy="correct topologyKey",
+    ),
+    Situation(
+        "the topology key of an affinity is misspelled",
+        [*WORKERS, *app("cache", 1, on=["n0"]), *app("web", 2, near("kubernetes.io/hostnmae", app="cache"))],
+        ("deployment", "web"),
+        "NoTopologyLabel",
+        ["no node has the label `kubernetes.io/hostnmae`", "did you mean `kubernetes.io/hostname`?"],
+        words_of_remedy="correct topologyKey",
+    ),
+    Situation(
+        "the label of an affinity is misspelled",
+        [*WORKERS, *app("cache", 1, on=["n0"]), *app("web", 2, near("topology.kubernetes.io/zone", app="cahce"))],
+        ("deployment", "web"),
+        "NoAffinityPeer",
+        ["app=cahce", "no such pod runs", "did you mean `app=cache`?"],
+        words_of_remedy="to app=cache",
+    ),
+    # -- found by using it: room
+    Situation(
+        "more pods than nodes with a host port",
+        [*SMALL, *app("web", 5, port(80), on=["s0", "s1", "s2"])],
+        ("deployment", "web"),
+        "HostPortTaken",
+        ["host port 80/TCP", "a pod of this workload", "there are 3"],
+    ),
+    Situation(
+        "many pods for a cluster that is full",
+        [node("a", cpu="2"), *app("web", 6, {"containers": [asking(cpu="1")]}, on=["a", "a"])],
+        ("deployment", "web"),
+        "NotEnoughResources",
+        ["not enough cpu", "4 of 6 pods"],
+        words_of_remedy="add 2 nodes like a",
+    ),
+    Situation(
+        "an init container is too large",
+        [*WORKERS, *app("web", 2, {"initContainers": [{**asking(cpu="30"), "name": "first"}]})],
+        ("deployment", "web"),
+        "NoNodeLargeEnough",
+        ["asks for 30 cpu"],
+        words_of_remedy="lower container first's request",
+    ),
+    Situation(
+        "a job whose pods are too large",
+        [*SMALL, *workload(Job, "batch", {"containers": [asking(cpu="9")]}, exists=2, parallelism=2, completions=2)],
+        ("job", "batch"),
+        "NoNodeLargeEnough",
+        ["the largest has 4 cpu", "2 of 2 pods"],
+    ),
+    Situation(
+        "a later pod of a stateful set has no node",
+        [
+            *SMALL,
+            *workload(
+                StatefulSet,
+                "db",
+                {"containers": [asking(cpu="3")], **apart("kubernetes.io/hostname", app="db")},
+                on=["s0", "s1", "s2"],
+                exists=4,
+                replicas=4,
+                serviceName="db",
+            ),
+        ],
+        ("statefulset", "db"),
+        "Fragmented",
+        ["enough cpu in sum, on no single node", "1 of 4 pods"],
+    ),
+    # -- found by using it: pods with a node
+    Situation(
+        "an evicted pod that was replaced",
+        [*WORKERS, *app("web", 1, on=["n0"]), evicted("web")],
+        ("deployment", "web"),
+        "",
+        ["can be scheduled"],
+        has_remedy=False,
+    ),
+    Situation(
+        "a finalizer holds a pod",
+        [*WORKERS, clock(), pod("web", on="n0", metadata=HELD)],
+        ("pod", "web"),
+        "StuckTerminating",
+        ["should be gone since 5 min", "example.com/backup"],
+        has_remedy=False,
+    ),
+    Situation(
+        "a readiness probe fails",
+        [*WORKERS, clock(), pod("web", on="n0", status=UNREADY)],
+        ("pod", "web"),
+        "NotReady",
+        ["the readiness probe of container c fails"],
+        has_remedy=False,
+    ),
+    Situation(
+        "a container is still being created after minutes",
+        [
+            *WORKERS,
+            clock(),
+            pod("web", on="n0", metadata={"creationTimestamp": LONG_AGO}, status=waiting("ContainerCreating")),
+        ],
+        ("pod", "web"),
+        "NotStarted",
+        ["has node n0 since 5 min", "ContainerCreating"],
+        has_remedy=False,
+    ),
 ]
 
 
@@ -1027,11 +1436,17 @@ def played(snapshot: Snapshot, suggestion: Suggestion, case: Situation) -> Any:
             steps.append(Step((Add((new,)),)))
         else:
             put.append(new)
+        if target.kind == "Job" and " --force " in change.command:
+            steps += [Step((Remove("Pod", "default", each.metadata.name),)) for each in _pods_of(snapshot, target.name)]
         if target.kind in ("StatefulSet", "ReplicaSet", "DaemonSet") and " delete " in change.command:
             names = change.command.partition(" delete ")[2].split()[3:]
             steps += [Step((Remove("Pod", target.namespace, name),)) for name in names]
     after = bind_claims(snapshot.replace(put=put, remove=gone))
     return simulate(after, Scenario(tuple(steps)), case.settings)
+
+
+def _pods_of(snapshot: Snapshot, job: str) -> list[Pod]:
+    return [each for each in snapshot.all(Pod) if any(owner.name == job for owner in each.metadata.owner_references)]
 
 
 @pytest.mark.req("D.8")
@@ -1041,7 +1456,8 @@ def test_the_dashboard_and_the_survey_agree_with_the_answer(case: Situation) -> 
     survey = overview(snapshot_of(case), case.settings, remedies=False)
     shown = pending(LiveSnapshot(snapshot_of(case), case.settings, datetime(2026, 11, 18, 12, tzinfo=UTC))).overview
     assert shown == survey
-    if case.code in ("NoReplicas", "Suspended", "BackoffLimitExceeded") or case.question[0] == "daemonset":
+    unwanted = ("", "NoReplicas", "Suspended", "NeverDue", "BackoffLimitExceeded")
+    if case.code in unwanted or case.question[0] == "daemonset":
         return  # nothing of it is wanted
     answers = {
         (group.cause, group.summary)

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from mooring.advisor.explain import patches
 from mooring.advisor.explain import subject as subjects
 from mooring.advisor.explain.causes import attempts
-from mooring.advisor.explain.causes.creation import Creation, creation, refusal_of, verdict_of
+from mooring.advisor.explain.causes.creation import Creation, creation, next_run, refusal_of, verdict_of
 from mooring.advisor.explain.causes.placement import Placement
-from mooring.advisor.explain.causes.running import not_running
+from mooring.advisor.explain.causes.running import node_gone, not_running
 from mooring.advisor.explain.causes.storage import without_node
 from mooring.advisor.explain.companions import companions
 from mooring.advisor.explain.reasons import describe
@@ -33,7 +33,7 @@ from mooring.advisor.explain.results import (
     Victim,
 )
 from mooring.advisor.explain.scores import scores
-from mooring.advisor.explain.search import Candidate, Search, candidate_of, targets
+from mooring.advisor.explain.search import CORRECTION, Candidate, Search, candidate_of, joined, targets, with_more_nodes
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import NodeFacts
@@ -42,6 +42,7 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import load, waits
 from mooring.advisor.snapshot.moment import moment_of
 from mooring.advisor.snapshot.namespace_rules import RULES
+from mooring.api.batch_v1 import CronJob
 from mooring.api.core_v1 import Node, Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import ResourceClaimTemplate
@@ -76,6 +77,7 @@ KINDS: tuple[type[Resource], ...] = (
 SUGGESTIONS = 5
 _MORE_CANDIDATES = 3
 """So many more remedies are tried than are wanted, since some help only one pod or hurt others."""
+_MOST_JOINED = 3
 _RIVALS = 4
 MAX_NODES_DESCRIBED_INDIVIDUALLY = 200
 _PRIORITY_SIZE = 8
@@ -189,6 +191,7 @@ class _Explaining:
         self._facts = list(subject.facts)
         self._words = list(events)
         self._pods, self._wanted_pods = 1, 1
+        self._beside: list[Candidate] = []
         self._now: datetime = snapshot.derived(moment_of)
 
     @property
@@ -237,7 +240,9 @@ class _Explaining:
         broken = [
             (pod, cause)
             for pod in siblings
-            if pod.spec.node_name and (cause := not_running(self._snapshot, pod, self._now)) is not None
+            if pod.spec.node_name
+            and not (has_ended(pod) and not made.missing)  # its controller has created another one
+            and (cause := not_running(self._snapshot, pod, self._now)) is not None
         ]
         self._words += [made.words] if made.words else []
         self._wanted_pods = max(made.wanted, 1)
@@ -248,13 +253,19 @@ class _Explaining:
             running = sum(bool(pod.spec.node_name) and not has_ended(pod) for pod in siblings)
             if siblings:
                 self._facts.insert(0, f"{running} of {made.wanted} pods run")
+            if isinstance(owner, CronJob) and (due := next_run(owner, self._now)) is not None:
+                self._facts.insert(0, f"its next Job is due at {due:%Y-%m-%d %H:%M} UTC")
             return None
         self._pods, worst = max(problems, key=lambda each: each[0])
         self._note_others(worst, made, waiting, broken)
-        if worst == "creation" and made.cause is not None:
-            missing = self._pods = made.missing
-            found = creation_remedies(self._snapshot, self._subject, made.cause, max(missing, 1))
-            return self._stated("NotCreated", made.cause, self._verified(found))
+        if made.cause is not None and (worst == "creation" or waiting):
+            needed = max(made.missing, 1) + len(waiting)  # those that wait are replaced, with a surge
+            found = creation_remedies(self._snapshot, self._subject, made.cause, needed)
+            if worst == "creation":
+                self._pods = made.missing
+                self._beside = Search(self._view(self._subject)).run(1) if waiting and self._wanted else []
+                return self._stated("NotCreated", made.cause, self._verified(found))
+            self._beside = found[:1]
         if worst == "running":
             pod, cause = broken[0]
             self._subject = dataclass_replace(self._subject, pod=pod, exists=True)
@@ -272,6 +283,8 @@ class _Explaining:
             self._facts.append(f"{len(broken)} more have a node and do not run: {broken[0][1].text}")
 
     def _not_running(self, cause: Cause) -> SchedulingExplanation:
+        if cause.code == "NotStarted" and self._words:
+            cause = Cause(cause.code, f"{cause.text}: {self._words[0]}")
         found = self._stated(
             "NotRunning", cause, self._verified(creation_remedies(self._snapshot, self._subject, cause, 1))
         )
@@ -325,7 +338,7 @@ class _Explaining:
             if outcome.node is not None:
                 summary = f"leave the pod to {known[0]} (spec.schedulerName)"
                 found.append(candidate_of(self._subject, after, summary, 2, outcome.node, feasible=outcome.feasible))
-        cause = attempts.of_another_scheduler(self._snapshot, self._pod)
+        cause = attempts.of_another_scheduler(self._snapshot, self._pod, known)
         return self._stated("NotAttempted", cause, self._verified(found))
 
     def _note_rights(self) -> None:
@@ -350,8 +363,7 @@ class _Explaining:
             if self._snapshot.unread("nodes"):
                 return self._state("Scheduled", f"the pod runs on node {name}; why there cannot be said without nodes")
             found = Search(self._view(self._subject)).run(self._wanted)
-            summary = f"the pod names the node {name}, which does not exist; no scheduler tries it any more"
-            return self._state("NotAttempted", summary, self._verified(found), cause="NodeGone")
+            return self._stated("NotAttempted", node_gone(name), self._verified(found))
 
         def free(spec: PodSpec) -> bool:
             spec.node_name = ""
@@ -421,7 +433,7 @@ class _Explaining:
             found += self._by_priority()
         if cause is not None:
             found += creation_remedies(self._snapshot, self._subject, cause, 1)
-        return self._verified(found)
+        return self._verified(sorted(found, key=lambda each: each.order != CORRECTION))
 
     def _verified(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
         """Play each candidate for the whole workload; return those that help most, the smallest first."""
@@ -442,9 +454,28 @@ class _Explaining:
             if not played.hurt and (played.helps > before or played.is_enough):
                 helping = replace(each.suggestion, helps=played.helps, wanted=played.wanted)
                 kept.append((played.is_enough, each.order, helping))
+        if candidates and not any(is_enough for is_enough, _, _ in kept):
+            kept += self._verified_further(rehearsal, before, kept)
         kept.sort(key=lambda entry: not entry[0])
         chosen = sorted(kept[: self._wanted], key=lambda entry: (not entry[0], entry[1]))
         return [suggestion for _, _, suggestion in chosen]
+
+    def _verified_further(
+        self, rehearsal: Rehearsal, before: int, kept: Sequence[tuple[bool, int, Suggestion]]
+    ) -> list[tuple[bool, int, Suggestion]]:
+        """Verify what helps all pods where no candidate does: with the other problem's remedy, or more new nodes."""
+        partial = {id(suggestion.changes): suggestion for _, _, suggestion in kept}
+        further = [joined(each, other) for each in self.candidates[:_MOST_JOINED] for other in self._beside]
+        for each in self.candidates:
+            found = partial.get(id(each.suggestion.changes))
+            if found is not None and found.helps > before:
+                further.append(with_more_nodes(each, -(-(found.wanted - before) // (found.helps - before))))
+        for candidate in further:
+            played = rehearsal.play(candidate.proposal) if candidate is not None else None
+            if candidate is not None and played is not None and played.is_enough:
+                helping = replace(candidate.suggestion, helps=played.helps, wanted=played.wanted)
+                return [(True, candidate.order, helping)]
+        return []
 
     def _note_the_nearest(self, view: View) -> None:
         """Note everything against the node that the fewest plugins refuse, where no change helps."""

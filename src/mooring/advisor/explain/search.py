@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from mooring.advisor.explain import patches
@@ -21,13 +22,14 @@ from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.reasons.nodes import relative_shortage
 from mooring.advisor.explain.rehearsal import Proposal
 from mooring.advisor.explain.remedies import Remedy, remedies
+from mooring.advisor.explain.remedies.remedy import numbered_node
 from mooring.advisor.explain.results import Change, Suggestion
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View
 from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
-from mooring.api.core_v1 import Pod, ReplicationController
+from mooring.api.core_v1 import Node, Pod, ReplicationController
 from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
 from mooring.scheduler.framework import Status
 
@@ -39,10 +41,13 @@ _MAX_SCHEDULED = 60
 _KINDS = 12
 _PER_KIND = 2
 _SAME_FAMILIES = 2
+_MAX_NEW_NODES = 10
 _MAX_NODES_COMPARED, _MAX_REASONS_COMPARED = 2000, 60
 """Among so many nodes with the same refusals, and so many different reasons, the nearest node is searched."""
 
 
+CORRECTION, LAST = -1, 1000
+"""Places among candidates: a typing mistake is corrected before anything else is tried."""
 _JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 
@@ -63,7 +68,7 @@ class Candidate:
 
     suggestion: Suggestion
     proposal: Proposal
-    order: int = 1000
+    order: int = LAST
     """The place among all candidates, the smallest first."""
 
     @property
@@ -94,6 +99,42 @@ def candidate_of(
         caveat=caveat,
     )
     return Candidate(suggestion, Proposal(before, after))
+
+
+def joined(one: Candidate, other: Candidate) -> Candidate | None:
+    """Return the candidate that makes the changes of two; None if both change the workload."""
+    subject, first, second = one.proposal.before, one.proposal.after, other.proposal.after
+    if first.source is not subject.source and second.source is not subject.source:
+        return None
+    after = second if first.source is subject.source else first
+    suggestion = structs.replace(
+        one.suggestion,
+        summary=f"{one.suggestion.summary}, and {other.suggestion.summary}",
+        size=one.suggestion.size + other.suggestion.size,
+        plugins=[*one.suggestion.plugins, *other.suggestion.plugins],
+        changes=[*one.suggestion.changes, *other.suggestion.changes],
+        caveat="; ".join(filter(None, (one.suggestion.caveat, other.suggestion.caveat))),
+    )
+    put = (*one.proposal.put, *other.proposal.put)
+    remove = (*one.proposal.remove, *other.proposal.remove)
+    return Candidate(suggestion, Proposal(subject, after, put, remove), one.order)
+
+
+def with_more_nodes(candidate: Candidate, number: int) -> Candidate | None:
+    """Return the candidate with so many new nodes in place of one; None if it adds none, or too many are needed."""
+    changes = [each for each in candidate.suggestion.changes if each.action == "create" and each.target.kind == "Node"]
+    model = next((each for each in candidate.proposal.put if isinstance(each, Node)), None)
+    if len(changes) != 1 or model is None or not 1 < number <= _MAX_NEW_NODES:
+        return None
+    made = [numbered_node(model, changes[0], place) for place in range(2, number + 1)]
+    old = f"add a node like {model.metadata.name.removesuffix('-like')}"
+    suggestion = structs.replace(
+        candidate.suggestion,
+        summary=candidate.suggestion.summary.replace(old, old.replace("a node", f"{number} nodes")),
+        changes=[*candidate.suggestion.changes, *(change for _, change in made)],
+    )
+    proposal = replace(candidate.proposal, put=(*candidate.proposal.put, *(node for node, _ in made)))
+    return Candidate(suggestion, proposal, candidate.order)
 
 
 class Search:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from mooring.advisor.explain.subject import Subject
+from mooring.advisor.node_facts import similar
 from mooring.api import label_selector
 from mooring.api.core_v1 import (
     Node,
@@ -338,6 +339,20 @@ class View:
         """Return the domains with pods that a required affinity term selects."""
         near = self._near_and_far[0]
         return list(near[index]) if index < len(near) else []
+
+    def misspelled_peer(self, index: int) -> tuple[str, str, str] | None:
+        """Return the label, value and probably meant value of a required affinity term that selects no pod."""
+        affinity = self.pod.spec.affinity and self.pod.spec.affinity.pod_affinity
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity else []
+        selector = required[index].label_selector if index < len(required) else None
+        if selector is None or self.domains_with_pods(index):
+            return None
+        for key, value in selector.match_labels.items():
+            here = {placed.pod.metadata.labels.get(key, "") for placed in self.engine.cluster.placed_pods()
+                    if placed.pod.metadata.namespace == self.namespace}  # fmt: skip
+            if meant := similar(value, here):
+                return key, value, meant
+        return None
 
     def is_sibling(self, pod: Pod) -> bool:
         """Whether a pod belongs to the same workload."""

@@ -1,4 +1,4 @@
-"""What a new pod needs beside admission rules: its ServiceAccount, its namespace, and webhooks that answer.
+"""Check what a new pod needs beside admission rules: ServiceAccount, RuntimeClass, namespace, webhooks that answer.
 
 `References` states a refusal in the server's own words. Called by `simulate`, which creates pods, and by `explain`.
 """
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mooring.advisor.policies.evaluation import Verdict
 from mooring.api import label_selector
 from mooring.api.core_v1 import Namespace, Pod, Service, ServiceAccount
+from mooring.api.node_v1 import RuntimeClass
 
 if TYPE_CHECKING:
     from mooring.advisor.snapshot import Snapshot
@@ -29,6 +30,9 @@ class References:
         known = self._accounts.get(space, ())
         if account and known and account not in known:
             return f'error looking up service account {space}/{account}: serviceaccount "{account}" not found'
+        runtimes = {each.metadata.name for each in self._snapshot.all(RuntimeClass)}
+        if runtimes and pod.spec.runtime_class_name and pod.spec.runtime_class_name not in runtimes:
+            return f'pod rejected: RuntimeClass "{pod.spec.runtime_class_name}" not found'
         for hook in verdict.required_webhooks:
             why = self._unanswered(*hook.service) if hook.service is not None else ""
             if why:

@@ -23,8 +23,9 @@ from mooring.api import errors
 from mooring.api.core_v1 import LimitRange, Namespace, ResourceQuota, ServiceAccount
 from mooring.api.core_v1.namespace import ResourceQuotaStatus
 from mooring.api.meta_v1 import Resource
+from mooring.api.node_v1 import RuntimeClass
 
-RULES: tuple[type[Resource], ...] = (LimitRange, ResourceQuota, ServiceAccount, *POLICIES)
+RULES: tuple[type[Resource], ...] = (LimitRange, ResourceQuota, RuntimeClass, ServiceAccount, *POLICIES)
 """The kinds beside namespaces that decide whether a new object is admitted."""
 _MOST = 10_000
 """How many objects are counted one by one at most."""

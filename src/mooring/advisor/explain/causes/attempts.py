@@ -1,18 +1,20 @@
 """Pods that exist and that no scheduler tries: scheduling gates, and schedulers that are not there."""
 
 import re
+from collections.abc import Iterable
 
 from mooring.advisor.explain.results import Cause
+from mooring.advisor.node_facts import similar
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Pod
 
 _GATE_OWNERS = {
-    "kueue.x-k8s.io": "Kueue, until its queue admits the workload",
-    "constraints.mooring.dev": "Mooring's bridge, until it has lowered the constraints",
-    "karpenter.sh": "Karpenter",
-    "batch.volcano.sh": "Volcano",
-    "scheduling.x-k8s.io": "the coscheduling plugins",
-    "yunikorn.apache.org": "YuniKorn",
+    "kueue.x-k8s.io": "Kueue removes when its queue admits the workload",
+    "constraints.mooring.dev": "Mooring's bridge removes when it has lowered the constraints",
+    "karpenter.sh": "Karpenter removes",
+    "batch.volcano.sh": "Volcano removes",
+    "scheduling.x-k8s.io": "the coscheduling plugins remove",
+    "yunikorn.apache.org": "YuniKorn removes",
 }
 _SCHEDULER_NAME = re.compile(r"--scheduler-name[= ](\S+)")
 
@@ -22,17 +24,17 @@ def gated(pod: Pod) -> Cause:
     names = [gate.name for gate in pod.spec.scheduling_gates]
     domains = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
     owners = [_owner_of_gate(domain) for domain in domains]
-    whose = f", which {' and '.join(owners)} removes" if owners else ""
+    whose = f", which {' and '.join(owners)}" if owners else ""
     word = "gate" if len(names) == 1 else "gates"
     return Cause("SchedulingGated", f"the pod waits for its scheduling {word} {', '.join(names)}{whose}")
 
 
 def _owner_of_gate(domain: str) -> str:
     known = next((owner for suffix, owner in _GATE_OWNERS.items() if domain.endswith(suffix)), "")
-    return known or f"the controller of {domain}"
+    return known or f"the controller of {domain} removes"
 
 
-def of_another_scheduler(snapshot: Snapshot, pod: Pod) -> Cause:
+def of_another_scheduler(snapshot: Snapshot, pod: Pod, profiles: Iterable[str]) -> Cause:
     """Return the cause for a pod whose scheduler is not one that is explained here; whether it seems to run."""
     name = pod.spec.scheduler_name
     if snapshot.unread("pods"):
@@ -45,7 +47,8 @@ def of_another_scheduler(snapshot: Snapshot, pod: Pod) -> Cause:
         elif running:
             seen = f"its pod {running[0].metadata.namespace}/{running[0].metadata.name} does not run"
         else:
-            seen = "no such scheduler runs in this cluster"
+            meant = similar(name, profiles)
+            seen = "no such scheduler runs in this cluster" + (f"; did you mean `{meant}`?" if meant else "")
     return Cause("OtherScheduler", f"the pod waits for the scheduler {name}: {seen}")
 
 

@@ -14,6 +14,7 @@ from mooring.advisor.policies.evaluation import Verdict
 from mooring.advisor.policies.references import References
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.admitting import Facts
+from mooring.advisor.snapshot.moment import moment_of
 from mooring.advisor.snapshot.owners import owners_of
 from mooring.api import errors
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -22,6 +23,7 @@ from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import LimitRange, Pod, ReplicationController
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import controller_of, has_ended
+from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
 
 _REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
 
@@ -47,7 +49,7 @@ def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: Admiss
     wanted = wanted_pods(owner)
     alive = sum(not has_ended(pod) for pod in pods)
     missing = max(wanted - alive, 0)
-    held = _held_back(owner, missing, is_served=bool(pods))
+    held = _held_back(owner, missing, snapshot.derived(moment_of), is_served=bool(pods))
     words = _condition_words(snapshot, owner)
     if held is not None or (not missing and not words):
         return Creation(wanted, missing, held, words)
@@ -77,10 +79,12 @@ def wanted_pods(owner: Resource) -> int:
     return 0
 
 
-def _held_back(owner: Resource, missing: int, *, is_served: bool) -> Cause | None:
+def _held_back(owner: Resource, missing: int, now: datetime, *, is_served: bool) -> Cause | None:
     name = f"{owner.kind} {owner.metadata.name}"
     if isinstance(owner, CronJob):
-        return Cause("Suspended", f"{name} is suspended: it creates no Jobs") if owner.spec.suspend else None
+        if owner.spec.suspend:
+            return Cause("Suspended", f"{name} is suspended: it creates no Jobs")
+        return None if owner.status.last_schedule_time else _never_due(owner, now)
     if isinstance(owner, Job):
         failed = next(
             (each for each in owner.status.conditions if each.type == "Failed" and each.status == "True"), None
@@ -94,6 +98,22 @@ def _held_back(owner: Resource, missing: int, *, is_served: bool) -> Cause | Non
     if isinstance(owner, _REPLICATED) and owner.spec.replicas == 0:
         return Cause("NoReplicas", f"{name} is scaled to 0: it should have no pods")
     return None
+
+
+def next_run(owner: CronJob, now: datetime) -> datetime | None:
+    """Return when a CronJob is due next; None if its schedule matches no date. Raises `ScheduleError`."""
+    return Schedule(owner.spec.schedule, zone_of(owner.spec.time_zone)).after(now)
+
+
+def _never_due(owner: CronJob, now: datetime) -> Cause | None:
+    try:
+        if next_run(owner, now) is not None:
+            return None
+        why = "matches no date"
+    except ScheduleError as error:
+        why = f"cannot be read: {error}"
+    name, schedule = owner.metadata.name, owner.spec.schedule
+    return Cause("NeverDue", f"CronJob {name} never creates a Job: its schedule `{schedule}` {why}")
 
 
 def _condition_words(snapshot: Snapshot, owner: Resource) -> str:

@@ -117,8 +117,8 @@ class Placement:
             if selects
             else "left for it"
         )
-        nodes = f"the only node {which}" if count == 1 else f"the {count} nodes {which}"
-        return Cause(found.code, f"{found.text} (among {nodes}, of {total})")
+        nodes = f"the only node {which.replace('match', 'matches', 1)}" if count == 1 else f"the {count} nodes {which}"
+        return Cause(found.code, f"{found.text} (among {nodes}, of {total})".replace("among the only", "the only"))
 
 
 # -- labels
@@ -365,8 +365,10 @@ def _ports(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     if not held:
         return None
     ports = some([f"{port.port}/{port.protocol}" for port, _ in held])
-    holders = list(dict.fromkeys(pod.metadata.namespace + "/" + pod.metadata.name for _, pod in held))
-    return Cause("HostPortTaken", f"host port {ports} is taken on every node, by {some(holders)}")
+    holders = list({id(pod): pod for _, pod in held}.values())
+    siblings = all(self.view.is_sibling(pod) for pod in holders)
+    whom = f"a pod of this workload, and there are {len(infos)}" if siblings else pods_named(holders)
+    return Cause("HostPortTaken", f"host port {ports} is taken on every node, by {whom}")
 
 
 # -- neighbours
@@ -388,6 +390,8 @@ def _neighbours(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     if "affinity" in kinds and all(any(each.kind == "affinity" for each in found) for found in apart):
         where = sorted(view.domains_with_pods(first.index))
         there = f"such pods are only in {some(where)}" if where else "no such pod runs"
+        if (meant := view.misspelled_peer(first.index)) is not None:
+            there += f"; did you mean `{meant[0]}={meant[2]}`?"
         return Cause("NoAffinityPeer", f"no node left is in the same {key} as a pod with {selector}: {there}")
     holders = [pod for found in apart for each in found for pod in each.holders]
     domains = {each.domain for found in apart for each in found if each.domain is not None}

@@ -30,7 +30,7 @@ def not_running(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
         return Cause(pod.status.reason or "Failed", f"the pod failed: {head}{why}")
     node = snapshot.find(Node, "", pod.spec.node_name)
     if node is None and not snapshot.unread("nodes") and snapshot.all(Node):
-        return Cause("NodeGone", f"node {pod.spec.node_name} does not exist (any more)")
+        return node_gone(pod.spec.node_name)
     if pod.status.phase == "Succeeded":
         return None
     if node is not None and (why := why_not_ready(node, now)):
@@ -43,6 +43,11 @@ def not_running(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
     if pod.status.phase == "Running":
         return _unready(pod, now)
     return _starting(snapshot, pod, now)
+
+
+def node_gone(name: str) -> Cause:
+    """Return the cause for a pod whose node was deleted, or that names one that never was."""
+    return Cause("NodeGone", f"node {name} does not exist (any more), and no scheduler tries the pod again")
 
 
 def why_not_ready(node: Node, now: datetime) -> str:

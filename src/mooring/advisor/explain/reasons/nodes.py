@@ -76,7 +76,7 @@ def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) 
             needed = {"SemverGt": "a version above", "SemverLt": "a version below", "SemverEq": "the version"}
             return f"{shown} needs {needed[toleration.operator]} {toleration.value}"
         case "" | "Equal":
-            return f"{shown} needs exactly {toleration.value!r}"
+            return f"{shown} tolerates only the value {toleration.value!r}"
     return ""
 
 

@@ -14,7 +14,7 @@ from mooring.advisor.explain.rehearsal import Proposal
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Edit
 from mooring.advisor.explain.remedies.security import complying
 from mooring.advisor.explain.results import Cause, Change, Suggestion
-from mooring.advisor.explain.search import Candidate, pod_change
+from mooring.advisor.explain.search import CORRECTION, LAST, Candidate, pod_change
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.node_facts import similar
 from mooring.advisor.policies import policies_of
@@ -30,6 +30,7 @@ from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import (
     LimitRange,
+    PersistentVolumeClaim,
     Pod,
     PodSpec,
     ReplicationController,
@@ -38,7 +39,9 @@ from mooring.api.core_v1 import (
     WeightedPodAffinityTerm,
 )
 from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.node_v1 import RuntimeClass
 from mooring.api.quantity import Quantity, parse
+from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.constraints.requests import requests_of
 
@@ -107,7 +110,8 @@ class _Context:
         suggestion = Suggestion(
             summary=summary, size=size, plugins=[], changes=changes, node="", feasible_nodes=0, caveat=caveat
         )
-        return Candidate(suggestion, Proposal(self.subject, after or self.subject, put))
+        order = CORRECTION if size == BOUND else LAST
+        return Candidate(suggestion, Proposal(self.subject, after or self.subject, put), order)
 
 
 def creation_remedies(snapshot: Snapshot, subject: Subject, cause: Cause, missing: int) -> list[Candidate]:
@@ -194,19 +198,36 @@ def _limit_range(context: _Context) -> Iterator[Candidate]:
         for each in context.snapshot.all(LimitRange)
         if each.metadata.namespace == context.namespace
         for item in each.spec.limits
-        if item.type == "Container"
     ]
     words: list[str] = []
 
     def edit(spec: PodSpec) -> bool:
         words.clear()
-        for container in (*spec.containers, *spec.init_containers):
-            for item in limits:
+        for item in limits:
+            if item.type == "Pod":
+                _clamp_sum(spec, item, words)
+            for container in (*spec.containers, *spec.init_containers) if item.type == "Container" else ():
                 _clamp(container, item, words)
         return bool(words)
 
     if limits and edit(copy_of(context.pod.spec)):
         yield from context.edit(f"stay within the LimitRange: {' and '.join(words)}", SMALL, edit)
+
+
+def _clamp_sum(spec: PodSpec, item: Any, words: list[str]) -> None:
+    """Lower the largest amount of a pod's containers until their sum is within a LimitRange for pods."""
+    for kind in ("limits", "requests"):
+        for name, most in item.max.items():
+            holders = [each for each in spec.containers if name in getattr(each.resources, kind)]
+            total = sum((getattr(each.resources, kind)[name] for each in holders), start=parse("0"))
+            if total <= most or not holders:
+                continue
+            largest = max(holders, key=lambda each: getattr(each.resources, kind)[name])
+            amounts = getattr(largest.resources, kind)
+            left = amounts[name] - (total - most)
+            if left > parse("0"):
+                words.append(f"{kind[:-1]} of {name} of container {largest.name} from {amounts[name]} to {left}")
+                amounts[name] = left
 
 
 def _clamp(container: Any, item: Any, words: list[str]) -> None:
@@ -267,6 +288,74 @@ def _priority_class(context: _Context) -> Iterator[Candidate]:
         api_version="scheduling.k8s.io/v1", kind="PriorityClass", metadata=ObjectMeta(name=name), value=1000
     )
     yield from context.create(f"create PriorityClass {name} (value 1000)", new)
+
+
+def _runtime_class(context: _Context) -> Iterator[Candidate]:
+    name = context.pod.spec.runtime_class_name or ""
+
+    def naming(wanted: str | None) -> Edit:
+        def edit(spec: PodSpec) -> bool:
+            spec.runtime_class_name = wanted
+            return True
+
+        return edit
+
+    meant = similar(name, [each.metadata.name for each in context.snapshot.all(RuntimeClass)])
+    if meant:
+        yield from context.edit(f"correct runtimeClassName {name} to {meant}", BOUND, naming(meant))
+    caveat = "the containers then run with the default runtime of the node"
+    yield from context.edit(f"drop runtimeClassName {name}", MODEST, naming(None), caveat)
+
+
+def _node_gone(context: _Context) -> Iterator[Candidate]:
+    wanted = context.pod.spec.node_name
+
+    def edit(spec: PodSpec) -> bool:
+        is_pinned, spec.node_name = spec.node_name == wanted, ""
+        return is_pinned
+
+    yield from context.edit(f"let the scheduler choose: drop spec.nodeName {wanted}", BOUND, edit)
+
+
+def _names_of(context: _Context, kind: type[Resource]) -> list[str]:
+    return [each.metadata.name for each in context.snapshot.all(kind) if each.metadata.namespace == context.namespace]
+
+
+def _claim_name(context: _Context) -> Iterator[Candidate]:
+    known = _names_of(context, PersistentVolumeClaim)
+    for volume in context.pod.spec.volumes:
+        source = volume.persistent_volume_claim
+        meant = similar(source.claim_name, known) if source is not None else ""
+        if source is None or not meant:
+            continue
+
+        def edit(spec: PodSpec, old: str = source.claim_name, new: str = meant) -> bool:
+            found = [each.persistent_volume_claim for each in spec.volumes]
+            used = [each for each in found if each is not None and each.claim_name == old]
+            for each in used:
+                each.claim_name = new
+            return bool(used)
+
+        yield from context.edit(f"correct claimName {source.claim_name} to {meant}", BOUND, edit)
+
+
+def _device_claim_name(context: _Context) -> Iterator[Candidate]:
+    """Correct the name of a ResourceClaim or ResourceClaimTemplate."""
+    for kind, field in (
+        (ResourceClaim, "resource_claim_name"),
+        (ResourceClaimTemplate, "resource_claim_template_name"),
+    ):
+        known = _names_of(context, kind)
+        for index, entry in enumerate(context.pod.spec.resource_claims):
+            meant = similar(getattr(entry, field) or "", known)
+            if not meant:
+                continue
+
+            def edit(spec: PodSpec, index: int = index, field: str = field, new: str = meant) -> bool:
+                setattr(spec.resource_claims[index], field, new)
+                return True
+
+            yield from context.edit(f"correct {kind.__name__} {getattr(entry, field)} to {meant}", BOUND, edit)
 
 
 def _service_account(context: _Context) -> Iterator[Candidate]:
@@ -388,6 +477,24 @@ def _too_few_domains(context: _Context) -> Iterator[Candidate]:
     yield from context.workload(summary, LARGE, edit)
 
 
+def _host_ports(context: _Context) -> Iterator[Candidate]:
+    """Run as many pods as there are nodes with the port, or give the host port up."""
+    source = context.subject.source
+    running = sum(bool(pod.spec.node_name) for pod in context.subject.siblings)
+    if not isinstance(source, _REPLICATED) or not running or (source.spec.replicas or 1) <= running:
+        return
+    yield from _scaled(context, source, running)
+
+    def edit(spec: PodSpec) -> bool:
+        ports = [port for each in (*spec.containers, *spec.init_containers) for port in each.ports if port.host_port]
+        for port in ports:
+            port.host_port = 0
+        return bool(ports) and not spec.host_network
+
+    caveat = "the pods are then reached by a Service, not by the address of their node"
+    yield from context.edit("drop the host port", LARGE - 1, edit, caveat)
+
+
 # -- pods that do not run
 
 
@@ -431,12 +538,18 @@ _BY_CAUSE: Mapping[str, Callable[[_Context], Iterator[Candidate]]] = {
     "PodSecurity": _security,
     "MissingPriorityClass": _priority_class,
     "MissingServiceAccount": _service_account,
+    "MissingRuntimeClass": _runtime_class,
+    "MissingClaim": _claim_name,
+    "MissingResourceClaim": _device_claim_name,
+    "MissingResourceClaimTemplate": _device_claim_name,
     "PolicyDenied": _policy,
     "WebhookDown": _webhook,
     "Paused": _resume,
     "Suspended": _unsuspend,
     "NoReplicas": _scale_up,
     "AntiAffinity": _too_few_domains,
+    "HostPortTaken": _host_ports,
+    "NodeGone": _node_gone,
     "ErrImagePull": _undo,
     "ImagePullBackOff": _undo,
     "InvalidImageName": _undo,

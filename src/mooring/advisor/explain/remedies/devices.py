@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.devices import Found, holders, look
-from mooring.advisor.explain.remedies.remedy import LARGE, MODEST, SMALL, Remedy, delete_pods
+from mooring.advisor.explain.devices import Found, claims_of, holders, look
+from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
+from mooring.advisor.node_facts import similar
 from mooring.api import codec
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodResourceClaim
@@ -44,16 +45,16 @@ def _for_request(view: View, found: Found) -> Iterator[Remedy]:
     name, count = f"request {found.request.name} of claim {full_name(found.claim)}", len(found.free)
     if count and not found.request.wants_all:
         idea = Remedy(PLUGIN, "fewer devices", MODEST, f"let {name} ask for {count} instead of {found.request.count}")
-        yield _changed(view, found, idea, lambda asked: setattr(asked, "count", count))
+        yield _changed(view, found.claim, idea, _in_request(found, lambda asked: setattr(asked, "count", count)))
     expression = found.failing[0]
     if expression and any(each.cel and each.cel.expression == expression for each in found.request.selectors):
         idea = Remedy(PLUGIN, "drop selector", LARGE - 1, f"drop the selector `{expression}` of {name}")
-        yield _changed(view, found, idea, lambda asked: _drop_selector(asked, expression))
+        yield _changed(view, found.claim, idea, _in_request(found, lambda asked: _drop_selector(asked, expression)))
     taints = found.taints()
     if taints:
         toleration = DeviceToleration(key=taints[0].key, operator="Exists", effect=taints[0].effect)
         idea = Remedy(PLUGIN, "tolerate device", SMALL + 1, f"let {name} tolerate the device taint {taints[0].key}")
-        yield _changed(view, found, idea, lambda asked: asked.tolerations.append(toleration))
+        yield _changed(view, found.claim, idea, _in_request(found, lambda asked: asked.tolerations.append(toleration)))
     taken = [device for device in found.tolerated if device not in found.free]
     missing = max(found.request.count - len(found.free), 1)
     remedy = delete_pods(view, PLUGIN, holders(view, taken[:missing]), ", which has the device")
@@ -77,17 +78,17 @@ def _drop_selector(asked: Asked, expression: str) -> None:
     asked.selectors = [each for each in asked.selectors if each.cel is None or each.cel.expression != expression]
 
 
-def _changed(view: View, found: Found, idea: Remedy, change: Callable[[Asked], None]) -> Remedy:
-    """A remedy that changes what a claim asks for, in the template that it is made from if there is one."""
-    after = copy_of(found.claim)
-    _change_request(after.spec, found, change)
-    entry = next((each for each in view.pod.spec.resource_claims if _stands_for(view, each, found.claim)), None)
+def _changed(view: View, claim: ResourceClaim, idea: Remedy, change: Callable[[ResourceClaimSpec], None]) -> Remedy:
+    """Return the remedy that changes the spec of a claim, in the template that it is made from if there is one."""
+    after = copy_of(claim)
+    change(after.spec)
+    entry = next((each for each in view.pod.spec.resource_claims if _stands_for(view, each, claim)), None)
     wanted = entry.resource_claim_template_name if entry is not None else None
     template = view.object(ResourceClaimTemplate, wanted, view.namespace) if wanted else None
     if template is None:
-        return replace(idea, put=(after,), changes=(_made_again(found.claim, after),), caveat=_IMMUTABLE)
+        return replace(idea, put=(after,), changes=(_made_again(claim, after),), caveat=_IMMUTABLE)
     new = copy_of(template)
-    _change_request(new.spec.spec, found, change)
+    change(new.spec.spec)
     changes = [_made_again(template, new)]
     if isinstance(view.subject.source, Pod):
         edit = (lambda _: True) if view.subject.exists else None  # the pod is created again, for its new claim
@@ -107,15 +108,18 @@ def _stands_for(view: View, entry: PodResourceClaim, claim: ResourceClaim) -> bo
         return False
 
 
-def _change_request(spec: ResourceClaimSpec, found: Found, change: Callable[[Asked], None]) -> None:
-    for request in spec.devices.requests:
-        if request.name != found.request.base:
-            continue
-        if request.exactly is not None:
-            change(request.exactly)
-        for sub in request.first_available:
-            if sub.name == found.request.sub:
-                change(sub)
+def _in_request(found: Found, change: Callable[[Asked], None]) -> Callable[[ResourceClaimSpec], None]:
+    def edit(spec: ResourceClaimSpec) -> None:
+        for request in spec.devices.requests:
+            if request.name != found.request.base:
+                continue
+            if request.exactly is not None:
+                change(request.exactly)
+            for sub in request.first_available:
+                if sub.name == found.request.sub:
+                    change(sub)
+
+    return edit
 
 
 def _made_again(before: Resource, after: Resource) -> Change:
@@ -124,18 +128,30 @@ def _made_again(before: Resource, after: Resource) -> Change:
     return Change(target=target, action="patch", patch=operations, command=patches.recreate_command(target, operations))
 
 
+def _asked_in(spec: ResourceClaimSpec) -> Iterator[Asked]:
+    for request in spec.devices.requests:
+        yield from [request.exactly] if request.exactly is not None else request.first_available
+
+
 def _missing_classes(view: View) -> Iterator[Remedy]:
-    names = {
-        asked.device_class_name
-        for claim in view.objects(ResourceClaim).values()
-        if claim.metadata.namespace == view.namespace
-        for request in claim.spec.devices.requests
-        for asked in (*([request.exactly] if request.exactly is not None else ()), *request.first_available)
-    }
-    for name in sorted(names):
-        if name and view.object(DeviceClass, name) is None:
+    for claim in claims_of(view):
+        names = dict.fromkeys(each.device_class_name for each in _asked_in(claim.spec))
+        for name in names if claim.status.allocation is None else ():
+            if view.object(DeviceClass, name) is not None:
+                continue
+            if meant := similar(name, view.objects(DeviceClass)):
+                idea = Remedy(PLUGIN, "correct class", BOUND, f"correct DeviceClass {name} to {meant}")
+                yield _changed(view, claim, idea, _renaming_class(name, meant))
             made = DeviceClass(api_version="resource.k8s.io/v1", kind="DeviceClass", metadata=ObjectMeta(name=name))
             yield _creating(made, f"create the DeviceClass {name}", "it has no selectors: every device is of it")
+
+
+def _renaming_class(old: str, new: str) -> Callable[[ResourceClaimSpec], None]:
+    def edit(spec: ResourceClaimSpec) -> None:
+        for each in _asked_in(spec):
+            each.device_class_name = new if each.device_class_name == old else each.device_class_name
+
+    return edit
 
 
 def _missing_claims(view: View) -> Iterator[Remedy]:

@@ -22,7 +22,7 @@ from mooring.advisor.explain.remedies.remedy import (
     node_change,
 )
 from mooring.advisor.explain.view import PODS, Shortage, Unmet, View
-from mooring.advisor.node_facts import shown_taint, similar
+from mooring.advisor.node_facts import NodeFacts, shown_taint, similar
 from mooring.api.core_v1 import (
     Container,
     Node,
@@ -425,6 +425,8 @@ def _dropping(unmet: Unmet) -> Edit:
 
 def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     shortages = view.shortages(info)
+    for each in shortages:
+        yield from _renamed_resource(view, each.resource)
     less = _asking_for_less(view, shortages)
     if less is not None:
         yield less
@@ -442,6 +444,35 @@ def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         if both is not None and freed is not None:
             summary = f"{both.summary}, and {freed.summary}"
             yield replace(freed, family="less and delete", size=both.size + freed.size, summary=summary, edit=both.edit)
+
+
+def _renamed_resource(view: View, resource: str) -> Iterator[Remedy]:
+    """Ask for the resource that was probably meant, and tolerate what keeps the pod off the nodes that have it."""
+    infos = list(view.engine.cluster.node_infos())
+    if any(resource in info.node.status.allocatable for info in infos):
+        return
+    meant = NodeFacts.of(info.node for info in infos).similar_resource(resource)
+    holder = next((info for info in infos if meant in info.node.status.allocatable), None)
+    if holder is None:
+        return
+    taints = view.untolerated(holder.node)
+
+    def rename(spec: PodSpec) -> bool:
+        found = [each.resources for each in (*spec.containers, *spec.init_containers)]
+        amounts = [each for of in found for each in (of.requests, of.limits) if resource in each]
+        for each in amounts:
+            each[meant] = each.pop(resource)
+        return bool(amounts)
+
+    also = f", and tolerate the taint {' and '.join(map(shown_taint, taints))}" if taints else ""
+    yield Remedy(
+        "NodeResourcesFit",
+        "correct resource",
+        BOUND,
+        f"ask for {meant} instead of {resource}{also}",
+        edit=_all_of([rename, *(_adding(_exact(taint)) for taint in taints)]),
+        node=holder.name,
+    )
 
 
 def _asking_for_less(view: View, shortages: Sequence[Shortage]) -> Remedy | None:
@@ -474,7 +505,8 @@ def _reduction(view: View, shortage: Shortage) -> _Step | None:
         return None
     spec = view.pod.spec
     is_whole = spec.resources is not None and resource in spec.resources.requests
-    containers = [each for each in spec.containers if resource in each.resources.requests]
+    every = (*spec.containers, *spec.init_containers)
+    containers = [each for each in every if resource in each.resources.requests]
     if not is_whole and not containers:
         return None
     largest = max(containers, key=lambda each: each.resources.requests[resource]) if not is_whole else None
@@ -497,16 +529,16 @@ def _requesting(container: Container | None, resource: str, number: int | None) 
     def edit(spec: PodSpec) -> bool:
         if container is None:
             return spec.resources is not None and _set(spec.resources, resource, number)
-        found = [each for each in spec.containers if each.name == container.name]
+        found = [each for each in (*spec.containers, *spec.init_containers) if each.name == container.name]
         return bool(found) and all(_set(each.resources, resource, number) for each in found)
 
     return edit
 
 
 def _set(of: ResourceRequirements, resource: str, number: int | None) -> bool:
-    if resource not in of.requests and resource not in of.limits:
-        return False
     if number is None:
+        if resource not in of.requests and resource not in of.limits:
+            return False
         of.requests.pop(resource, None)
         of.limits.pop(resource, None)
         return True

@@ -1,6 +1,7 @@
 """What helps against other pods: spread, affinity and anti-affinity."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from mooring.advisor.explain.reasons.pods import term_text
 from mooring.advisor.explain.remedies.remedy import (
@@ -15,7 +16,8 @@ from mooring.advisor.explain.remedies.remedy import (
     label_node,
 )
 from mooring.advisor.explain.view import Apart, Spread, View
-from mooring.api.core_v1 import PodSpec, TopologySpreadConstraint, WeightedPodAffinityTerm
+from mooring.advisor.node_facts import similar
+from mooring.api.core_v1 import PodAffinityTerm, PodSpec, TopologySpreadConstraint, WeightedPodAffinityTerm
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
@@ -26,6 +28,14 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         return
     unlabelled = [each for each in broken if each.domain is None]
     if unlabelled:
+        if meant := similar(unlabelled[0].constraint.topology_key, info.node.metadata.labels):
+            yield Remedy(
+                "PodTopologySpread",
+                "correct topologyKey",
+                BOUND,
+                f"correct topologyKey {unlabelled[0].constraint.topology_key} to {meant}",
+                edit=_each(unlabelled[:1], lambda own, _: setattr(own, "topology_key", meant)),
+            )
         wanted: dict[str, str | None] = {
             each.constraint.topology_key: each.least_domain or info.name for each in unlabelled
         }
@@ -82,6 +92,7 @@ def _each(broken: list[Spread], change: Callable[[TopologySpreadConstraint, Spre
 
 def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     apart = view.apart(info.node)
+    yield from _corrected_terms(view, info, apart)
     unlabelled: dict[str, str | None] = {}
     for each in apart:
         if each.domain is None:
@@ -104,6 +115,44 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         remedy = delete_pods(view, "InterPodAffinity", held, ", which anti-affinity keeps apart from this one")
         if remedy is not None:
             yield remedy
+
+
+def _corrected_terms(view: View, info: NodeInfo, apart: list[Apart]) -> Iterator[Remedy]:
+    """Correct the topology key or a label of a required affinity term."""
+    for each in apart:
+        key = each.term.topology_key
+        if each.domain is None and (meant := similar(key, info.node.metadata.labels)):
+            edit = _editing(each, partial(_set_topology_key, meant))
+            yield Remedy(
+                "InterPodAffinity", "correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit
+            )
+        elif each.kind == "affinity" and (found := view.misspelled_peer(each.index)) is not None:
+            label, old, new = found
+            summary = f"correct the affinity to pods with {label}={old} to {label}={new}"
+            edit = _editing(each, partial(_set_peer, label, new))
+            yield Remedy("InterPodAffinity", "correct peer", BOUND, summary, edit)
+
+
+def _set_topology_key(wanted: str, term: PodAffinityTerm) -> None:
+    term.topology_key = wanted
+
+
+def _set_peer(label: str, value: str, term: PodAffinityTerm) -> None:
+    if term.label_selector is not None:
+        term.label_selector.match_labels[label] = value
+
+
+def _editing(apart: Apart, change: Callable[[PodAffinityTerm], None]) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        affinity = spec.affinity
+        holder = affinity and (affinity.pod_affinity if apart.kind == "affinity" else affinity.pod_anti_affinity)
+        terms = holder.required_during_scheduling_ignored_during_execution if holder else []
+        if apart.index >= len(terms):
+            return False
+        change(terms[apart.index])
+        return True
+
+    return edit
 
 
 def _softening(apart: list[Apart]) -> Edit:

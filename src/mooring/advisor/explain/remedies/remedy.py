@@ -22,6 +22,7 @@ BOUND, SMALL, MODEST, NEW_NODE, LARGE, DRASTIC = 1, 2, 3, 4, 5, 8
 """The size of a change: moving a bound, adding something, relaxing something, another node, dropping a constraint,
 deleting."""
 _HOSTNAME = "kubernetes.io/hostname"
+_OF_THE_MACHINE = ("kubernetes.io/arch", "kubernetes.io/os")
 _SIMULATION = "simulation.mooring.dev/"
 _NODE_PARTS = ("capacity", "allocatable", "conditions")
 _SYSTEM_TAINTS = "node.kubernetes.io/"
@@ -62,8 +63,11 @@ def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], comm
 def label_node(
     view: View, plugin: str, node: Node, labels: dict[str, str | None], *, caveat: str = ""
 ) -> Remedy | None:
-    """Set labels of a node, or remove them; None for the host name. The caveat names the pods that select on them."""
-    if not labels or _HOSTNAME in labels:
+    """Return the change that sets or removes labels of a node; None for what a label cannot change.
+
+    The caveat names a pod of the node that selects on them.
+    """
+    if not labels or _HOSTNAME in labels or any(labels.get(key) for key in _OF_THE_MACHINE):
         return None
     name, old = node.metadata.name, node.metadata.labels
     words = [f"{key}-" if value is None else f"{key}={value}" for key, value in labels.items()]
@@ -80,7 +84,7 @@ def label_node(
         caveat = "; ".join(
             filter(None, (caveat, f"{selecting} selects on the old value and could not start there again"))
         )
-    size = sum(MODEST if key in old else SMALL for key in labels)
+    size = sum(LARGE if key in old else MODEST for key in labels)
     summary = f"label node {name} with {' and '.join(words)}"
     command = patches.kubectl("label", "node", name, *words, *overwrite)
     return node_change(Remedy(plugin, "label node", size, summary, caveat=caveat), node, change, command)
@@ -128,6 +132,17 @@ def add_node(view: View, plugin: str, model: Node) -> Remedy:
         distance=1,
         node=name,
     )
+
+
+def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Change]:
+    """Return one more node like a new one, and the change that creates it."""
+    old, name = model.metadata.name, f"{model.metadata.name}-{number}"
+    after = copy_of(model)
+    after.metadata.name = name
+    after.metadata.labels = {key: name if value == old else value for key, value in after.metadata.labels.items()}
+    tree: dict[str, Any] = {**(change.object or {}), "metadata": codec.to_tree(after)["metadata"]}
+    command = patches.create_command(tree) if change.command else ""
+    return after, structs.replace(change, target=patches.target_of(after), object=tree, command=command)
 
 
 def delete_pods(view: View, plugin: str, victims: Iterable[Pod], why: str) -> Remedy | None:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.labels import satisfying
-from mooring.advisor.explain.remedies.remedy import LARGE, MODEST, Remedy, delete_pods, label_node
+from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, Remedy, delete_pods, label_node
+from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.storage import (
     claims_of,
     disk_holders,
@@ -14,6 +15,8 @@ from mooring.advisor.explain.storage import (
     volume_zones,
 )
 from mooring.advisor.explain.view import Unmet, View, full_name
+from mooring.advisor.node_facts import similar
+from mooring.api import codec
 from mooring.api.apps_v1 import StatefulSet
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import (
@@ -66,6 +69,8 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         yield _create_volumes([(claim, _volume_for(view, claim, claim.spec.volume_name)) for claim in lost], bind=True)
         return
     immediate = [claim for claim in claims_of(view) if not is_bound(claim) and not _waits(view, claim)]
+    for claim in immediate:
+        yield from _missing_class(view, claim)
     if immediate:
         yield _create_volumes([(claim, _volume_for(view, claim)) for claim in immediate], bind=True)
         return
@@ -76,6 +81,40 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     waiting = [claim for claim in claims_of(view) if not is_bound(claim)]
     if waiting:
         yield _create_volumes([(claim, _volume_for(view, claim)) for claim in waiting], bind=False)
+
+
+def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]:
+    """Correct the StorageClass of a claim, or create it like another one; either has to wait for a pod."""
+    name = class_of(claim)
+    if not name or view.object(StorageClass, name) is not None:
+        return
+    known = sorted(view.objects(StorageClass).values(), key=lambda each: each.metadata.name)
+    usable = [each for each in known if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
+    if (meant := similar(name, [each.metadata.name for each in usable])) and not is_numbered(view, claim):
+        after = copy_of(claim)
+        after.spec.storage_class_name = meant
+        operations = patches.difference(codec.to_tree(claim), codec.to_tree(after))
+        target = patches.target_of(claim)
+        command = patches.recreate_command(target, operations)
+        change = Change(target=target, action="patch", patch=operations, command=command)
+        summary = f"correct the StorageClass of claim {full_name(claim)} from {name} to {meant}"
+        caveat = "a claim cannot be changed: it is deleted and created again"
+        yield Remedy("VolumeBinding", "correct class", BOUND, summary, put=(after,), changes=(change,), caveat=caveat)
+    for model in [each for each in usable if each.provisioner != NO_PROVISIONER][:1]:
+        made = copy_of(model)
+        made.metadata = ObjectMeta(name=name)
+        change = patches.creation(made)
+        summary = f"create StorageClass {name} like {model.metadata.name}"
+        yield Remedy("VolumeBinding", "create class", LARGE - 1, summary, put=(made,), changes=(change,))
+
+
+def is_numbered(view: View, claim: PersistentVolumeClaim) -> bool:
+    """Whether a claim is made from a template of the pod's StatefulSet."""
+    source = view.subject.source
+    return isinstance(source, StatefulSet) and any(
+        claim.metadata.name.startswith(f"{each.metadata.name}-{source.metadata.name}-")
+        for each in source.spec.volume_claim_templates
+    )
 
 
 def _waits(view: View, claim: PersistentVolumeClaim) -> bool:
@@ -223,7 +262,7 @@ def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         yield Remedy(
             "VolumeZone",
             "label volume",
-            MODEST + 1,
+            LARGE + 1,
             f"label volume {name} with {word}",
             put=(after,),
             changes=(patches.modification(volume, after, patches.kubectl("label", "pv", name, word, "--overwrite")),),
