@@ -22,7 +22,7 @@ class Explained(NamedTuple):
 EXPLAINED: tuple[Explained, ...] = (
     Explained(
         " apply$",
-        r"^code N \(failed to (create typed|convert)",
+        r"^code N \(failed to (create (typed|manager)|convert)",
         "choice: an applied configuration that does not decode is the client's error, 400 instead of 500",
     ),
     Explained(
@@ -76,7 +76,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "",
-        r"spec\.(strategy|preferredHolder|dataSourceRef|dataSource)|lifecycle\.stopSignal|status\.(healthStatus|config)",
+        r"spec\.(strategy|preferredHolder|dataSourceRef|dataSource)|lifecycle\.stopSignal|status\.(healthStatus|config|volumeHealth)",
         "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
     ),
     Explained(
@@ -110,19 +110,30 @@ EXPLAINED: tuple[Explained, ...] = (
         "choice: the API server recounts quotas itself; Kubernetes leaves it to a controller, which does not run here",
     ),
     Explained(
+        " strategic-patch$",
+        r"^code N \(map: .* does not contain declared merge key",
+        "choice: a patch without a merge key is the client's error, 400 instead of 500",
+    ),
+    Explained(
+        "^Job status$",
+        r"^code N \(Job\.batch .* ours N \(\)$",
+        "choice: of a Job's status only ranges are validated; Kubernetes has rules for Job controllers outside of it",
+    ),
+    Explained("^CSINode ", r"^at status: \{\}, ours null$", "choice: an empty status is not written"),
+    Explained(
         "DeviceTaintRule|ResourceSlice",
         r"managedFields.*f:timeAdded: \{\}, ours null$",
         "choice: a time that the server sets has no manager, as for taints of nodes",
     ),
     Explained(
-        "^Namespace ",
+        "^(Namespace|Node) (update|merge-patch|json-patch|strategic-patch|apply)$",
         r"^at metadata\.managedFields",
-        "upstream defect: managed fields name spec.finalizers as the client sent them, though an update of a Namespace "
-        "does not change them",
+        "upstream defect: managed fields name what a client sent though the server does not store it, such as "
+        "spec.finalizers of a Namespace and spec.configSource of a Node",
     ),
     Explained(
         "^FlowSchema ",
-        r"f:status\.f:conditions|ours N \(Operation cannot be fulfilled",
+        r"status\.(f:)?conditions|ours N \(Operation cannot be fulfilled",
         "choice: the server updates the condition Dangling when it sees a FlowSchema; Kubernetes applies it, at "
         "another moment",
     ),

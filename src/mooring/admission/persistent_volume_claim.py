@@ -8,6 +8,7 @@ from mooring.admission.checks import non_negative_quantity, require
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume import validate_access_modes, validate_class_name, validate_volume_mode
 from mooring.admission.pod.defaults import round_to_milli
+from mooring.admission.pod.warnings import fractional_bytes
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import errors as api_errors
@@ -83,11 +84,11 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         return errors
 
     def warnings(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> list[str]:
-        if CLASS_ANNOTATION not in new.metadata.annotations:
-            return []
-        return [
-            f'metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute instead'
-        ]
+        found = [*fractional_bytes(new.spec.resources, Path("spec", "resources"), "storage")]
+        if CLASS_ANNOTATION in new.metadata.annotations:
+            use = 'deprecated since v1.8; use "storageClassName" attribute instead'
+            found.insert(0, f"metadata.annotations[{CLASS_ANNOTATION}]: {use}")
+        return found
 
     def admit(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
         if old is None or old.metadata.deletion_timestamp is None:

@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from api_caller import MERGE_PATCH, PODS, ApiCaller, pod
+from api_caller import APPLY, MERGE_PATCH, PODS, STRATEGIC, ApiCaller, pod
 
 pytestmark = pytest.mark.req("S.1")
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 NODES = "/api/v1/nodes"
 SERVICES = "/api/v1/namespaces/default/services"
-APPLY = "application/apply-patch+yaml"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 NO_KEYS = {"secrets": [{"namespace": "other"}]}
 
@@ -48,6 +47,43 @@ async def test_nothing_is_applied_to_an_object_with_an_item_that_has_no_keys(api
     config = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}, "secrets": [{"name": "s"}]}
     answer = await api.patch(f"{ACCOUNTS}/a?fieldManager=m", config, APPLY)
     assert (answer.code, answer.message.partition(":")[0]) == (400, "failed to create typed live object")
+
+
+async def test_keys_that_the_type_always_writes_may_be_left_out(api: ApiCaller) -> None:
+    spec = {"containers": [{"name": "c", "image": "i", "ports": [{"name": "http"}]}, {"image": "i"}]}
+    config = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    answer = await api.patch(f"{PODS}/p?fieldManager=m", config, APPLY)
+    assert (answer.code, answer.reason) == (422, "Invalid")
+
+
+async def test_what_was_there_before_the_first_apply_is_what_a_client_wrote(api: ApiCaller) -> None:
+    await api.post(NODES, {"metadata": {"name": "n"}})
+    config = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"a": "b"}}}
+    answer = await api.patch(f"{NODES}/n?fieldManager=m", config, APPLY)
+    managers = [entry["manager"] for entry in answer.body["metadata"]["managedFields"]]
+    assert managers == ["m", "before-first-apply"]
+    assert "f:status" not in fields_of(answer.body)[1]
+
+
+async def test_items_that_are_duplicates_are_one_field(api: ApiCaller) -> None:
+    tree = pod()
+    tree["spec"]["containers"][0]["ports"] = [{"containerPort": 80}, {"containerPort": 80}]
+    [fields] = fields_of((await api.post(PODS, tree)).body)
+    [container] = fields["f:spec"]["f:containers"].values()
+    assert container["f:ports"]['k:{"containerPort":80,"protocol":"TCP"}'] == {}
+
+
+async def test_a_list_that_is_new_is_patched_without_merge_keys(api: ApiCaller) -> None:
+    await api.post(ACCOUNTS, {"metadata": {"name": "a"}})
+    answer = await api.patch(f"{ACCOUNTS}/a", NO_KEYS, STRATEGIC)
+    assert (answer.code, len(answer.body["secrets"])) == (200, 1)
+
+
+async def test_fractions_of_bytes_are_warned_about(api: ApiCaller) -> None:
+    tree = pod()
+    tree["spec"]["containers"][0]["resources"] = {"limits": {"memory": "100m"}}
+    what = 'spec.containers[0].resources.limits[memory]: fractional byte value "100m" is invalid, must be an integer'
+    assert what in (await api.post(PODS, tree)).warnings
 
 
 async def test_a_field_that_is_written_as_null_is_owned(api: ApiCaller) -> None:

@@ -485,9 +485,8 @@ async def test_refused_is(api: ApiCaller, case: Refused) -> None:
 
 
 async def test_an_item_without_its_key_is_refused(api: ApiCaller) -> None:
-    body = pod()
-    body["spec"]["containers"] = [{"image": "i"}]
-    answer = await api.apply(f"{PODS}/web", body)
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}, "secrets": [{"namespace": "b"}]}
+    answer = await api.apply("/api/v1/namespaces/default/serviceaccounts/a", body)
     assert (answer.code, answer.message) == (
         400,
         'failed to create typed patch object: an item of a list with keys omits all key fields ["name"]',

@@ -4,7 +4,14 @@ from collections.abc import Iterator
 
 from mooring.admission.pod.security import containers_of
 from mooring.api import names
-from mooring.api.core_v1 import Container, NodeSelectorTerm, PodAffinityTerm, PodSpec
+from mooring.api.core_v1 import (
+    Container,
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PodSpec,
+    ResourceRequirements,
+    VolumeResourceRequirements,
+)
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
 
@@ -108,8 +115,21 @@ def _host_aliases(spec: PodSpec, path: Path) -> Iterator[str]:
 
 def _containers(spec: PodSpec, path: Path) -> Iterator[str]:
     for container, here in containers_of(spec, path):
+        yield from fractional_bytes(container.resources, here.child("resources"), "memory", "ephemeral-storage")
         yield from _variables(container, here)
         yield from _ports(container, here)
+
+
+def fractional_bytes(
+    resources: ResourceRequirements | VolumeResourceRequirements, path: Path, *wanted: str
+) -> Iterator[str]:
+    """Yield a warning for every limit and request of a resource in bytes that is not a whole number."""
+    for name in wanted:
+        for kind, amounts in (("limits", resources.limits), ("requests", resources.requests)):
+            amount = amounts.get(name)
+            if amount is not None and amount.milli_value() % 1000:
+                shown = go_quote(str(amount))
+                yield f"{path.child(kind).key(name)}: fractional byte value {shown} is invalid, must be an integer"
 
 
 def _variables(container: Container, path: Path) -> Iterator[str]:

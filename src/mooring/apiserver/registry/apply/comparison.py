@@ -19,8 +19,6 @@ Sinks = tuple[Fields, Fields, Fields]
 
 _ABSENT: Any = object()
 _HOLDERS = (dict, list)
-_KEY_DEFAULTS = {"protocol": "TCP"}
-"""Keys of lists that may be left out, with their defaults (ports of containers and services)."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -128,8 +126,9 @@ def element_of(each: Any, node: Node) -> str:
     if not names:
         return field_set.value(each)
     found = each if isinstance(each, dict) else {}
-    keys = tuple(_KEY_DEFAULTS.get(name) if (key := found.get(name)) is None else key for name in names)
+    keys = tuple(found.get(name) for name in names)
     if None in keys:  # seldom
+        keys = tuple(node.key_defaults.get(name) if key is None else key for name, key in zip(names, keys, strict=True))
         names = tuple(name for name, key in zip(names, keys, strict=True) if key is not None)
         keys = tuple(key for key in keys if key is not None)
     if not keys:
@@ -148,7 +147,8 @@ def whole(value: Any, node: Node | None) -> Fields:
             result[f"f:{name}"] = whole(child, below) if below else {}
     else:
         for each in value:
-            result[element_of(each, node)] = whole(each, node.item)
+            element = element_of(each, node)
+            result[element] = {} if element in result else whole(each, node.item)  # duplicates are one field
     return result
 
 

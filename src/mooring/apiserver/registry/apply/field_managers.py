@@ -23,7 +23,7 @@ from mooring.api.scheme import Scheme
 from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.api.yaml_documents import find_duplicate_keys
 from mooring.apiserver.registry.apply import field_set
-from mooring.apiserver.registry.apply.comparison import Comparison, MissingKeyError, compare, named, whole
+from mooring.apiserver.registry.apply.comparison import Comparison, MissingKeyError, compare, named
 from mooring.apiserver.registry.apply.field_set import Fields, difference, intersection, ordered, union
 from mooring.apiserver.registry.apply.merging import merge, prune
 from mooring.apiserver.registry.patch.schema import schema_of
@@ -71,7 +71,7 @@ class FieldManagers:
         As in Kubernetes, no manager owns an object in which an item of a keyed list has no keys.
         """
         try:
-            fields = self._fields_of_new(kind, self._scheme.convert(obj, kind))
+            fields = self.fields_of_new(kind, self.convert(obj, kind))
         except MissingKeyError:
             fields = {}
         mine = _entry(manager, UPDATE, kind, fields)
@@ -179,7 +179,10 @@ class FieldManagers:
             return kind
         return self._scheme.kind(entry.api_version, kind.kind)
 
-    def _fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
+    def convert(self, obj: Resource, kind: Kind) -> Resource:
+        return self._scheme.convert(obj, kind)
+
+    def fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
         """Return all fields of a new object, in order, except those that every object of its kind has."""
         tree = relevant(codec.to_tree(obj), kind, "")
         return ordered(compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
@@ -267,10 +270,9 @@ class Applier:
         return _entry(self._manager, APPLY, self._kind, ordered(self._claimed))
 
     def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
-        """An object that nobody has owned so far belongs to whoever wrote it before."""
-        tree = _without_empty_metadata(self._managers.tree(old, self._kind, ""))
-        manager = Manager(_BEFORE_FIRST_APPLY, "", self._manager.now)
-        return _entry(manager, UPDATE, self._kind, ordered(field_set.below(whole(tree, self._node))))
+        """Return the entry of an object without managers: all that it has belongs to those that wrote it before."""
+        fields = self._managers.fields_of_new(self._kind, self._managers.convert(old, self._kind))
+        return _entry(Manager(_BEFORE_FIRST_APPLY, "", self._manager.now), UPDATE, self._kind, fields)
 
 
 class _Trees:

@@ -7,12 +7,12 @@ an annotation is atomic: whoever writes it writes all of it.
 from collections.abc import Mapping
 from functools import cache, cached_property
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from mooring.api.base import Merge, Object, merge_of
+from mooring.api.base import Merge, Object, is_required, merge_of
 from mooring.api.dynamic import Dynamic
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.structural import Structural
@@ -56,6 +56,13 @@ class Node:
         """The fields that tell the items of a list apart, by name; empty for other lists."""
         return tuple(sorted(self.merge.keys)) if self.merge is not None and self.merge.kind == "map" else ()
 
+    @cached_property
+    def key_defaults(self) -> Mapping[str, Any]:
+        """The defaults of those fields: protocols, and zero values of fields that Go always writes."""
+        infos = msgspec.structs.fields(self.item._type) if self.item.shape == "struct" else ()
+        found = {info.encode_name: cast("Any", info.default_factory)() for info in infos if is_required(info)}
+        return {"protocol": "TCP", **{name: found[name] for name in self.keys if name in found}}
+
 
 class CustomNode(Node):
     """A place in a custom object, by its schema. What has no schema is a leaf; maps without one merge by key."""
@@ -72,6 +79,10 @@ class CustomNode(Node):
         if self._schema is not None and self._schema.embedded:
             found["metadata"] = schema_of(ObjectMeta)
         return found
+
+    @cached_property
+    def key_defaults(self) -> Mapping[str, Any]:
+        return {}  # defaults of the schema are in the object already
 
     @cached_property
     def item(self) -> Node:

@@ -73,8 +73,22 @@ def _merge_value(found: Any, value: Any, node: Node | None, order: Any) -> Any:
             return {key: item for key, item in value.items() if key != _PATCH}
         return merge_object(found if isinstance(found, dict) else {}, value, node)
     if isinstance(value, list) and "merge" in _strategies(node):
+        if found is None and order is None and node and not any(map(_is_directive, value)):
+            return _new_list(value, node)
         return _merge_list(found if isinstance(found, list) else [], value, node, order)
     return value
+
+
+def _new_list(items: list[Any], node: Node) -> list[Any]:
+    """Return the items of a list that the object lacks; they need no merge keys."""
+    is_keyed = bool(node.merge and node.merge.patch_key)
+    if any(isinstance(each, _HOLDERS) is not is_keyed for each in items):
+        return _merge_list([], items, node, None)  # which refuses them
+    return [merge_object({}, each, node.item) for each in items] if is_keyed else list(dict.fromkeys(items))
+
+
+def _is_directive(item: Any) -> bool:
+    return isinstance(item, dict) and _PATCH in item
 
 
 def _strategies(node: Node | None) -> tuple[str, ...]:
