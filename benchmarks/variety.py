@@ -9,7 +9,6 @@ shows. Each row is measured in a process of its own. ``varied_pods.py`` says wha
 """
 
 import argparse
-import gc
 import multiprocessing
 import sys
 import time
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 
 from benchmarks import varied_pods
 from mooring.api.core_v1 import Node, Pod
+from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.scheduler.deciding.engine import Engine
 from mooring.testing.builders import made
 
@@ -68,8 +68,7 @@ def _measure_engine(axis: str, nodes: int, templates: int, pods: int) -> None:
         engine.put(made(Node, varied_pods.node(index)))
     _place(engine, _typed("env", -1, -1))  # the first pod in a cluster pays for all
     wanted = [_typed(axis, index % templates, index) for index in range(number)]
-    gc.collect()
-    gc.freeze()
+    collect_garbage_less()  # as the scheduler does
     times = [_place(engine, pod) for pod in wanted]
     window = min(WINDOW, number // 2)
     first, last = (1e6 * sum(part) / window for part in (times[:window], times[-window:]))

@@ -4,7 +4,6 @@ Exit codes: 0 when all went well, 1 when it could not be done, 2 for a wrong cal
 holds, 130 after Ctrl-C (what is known by then is printed).
 """
 
-import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,6 +22,7 @@ from mooring.cli.support.cluster_source import (
     scheduler_flags,
     show_notes,
 )
+from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.live_server import snapshot_component
 from mooring.cli.support.output import output_option, print_data
 from mooring.cli.support.pool_flags import pool_option, with_pools
@@ -166,7 +166,7 @@ def simulate(
         if consolidate:
             _consolidate(snapshot, scenario, settings, trace, output)
         other = _other_settings(compare_with, running, scheduler)
-        gc.freeze()  # the snapshot stays: there is no use in looking through it again and again
+        collect_garbage_less()
         with SimulationProgress() as tell:
             result = package.simulate(snapshot, scenario, settings, tell=tell)
             if other is not None and result.is_complete:

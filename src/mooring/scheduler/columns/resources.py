@@ -51,6 +51,8 @@ class ResourceColumns:
         self.used: Table = np.zeros(shape, np.int64)
         self.layout = 0
         """Rises when the tables get another form: more rows, or other lines."""
+        self.buffer: NDArray[np.int64] = np.empty(capacity, np.int64)
+        """Scratch space for one line; fresh memory for every pod would cost more than the arithmetic."""
         self._beside: dict[str, dict[int, int]] = {}
         self._states: dict[int, bytes] = {}
 
@@ -154,6 +156,7 @@ class ResourceColumns:
         added = np.zeros((len(self.used), capacity - self.used.shape[1]), np.int64)
         self.allocatable = np.concatenate((self.allocatable, added), axis=1)
         self.used = np.concatenate((self.used, added), axis=1)
+        self.buffer = np.empty(capacity, np.int64)
 
     def _usage(self, signature: PodSignature) -> Usage:
         usage = signature.usage

@@ -302,7 +302,10 @@ class PodInfo:
 class View:
     """The parts of a signature that a plugin declares: its results are cached by them, and it sees no others."""
 
-    def __init__(self, signer: Signer, parts: Part) -> None:
+    def __init__(self, parts: Part, signer: Signer | None, number: int = 0) -> None:
+        """`signer` is a plugin that signs more of a pod itself; `number` keeps the keys of several views apart."""
+        self.parts = parts
+        self._number = number
         self._signer = signer
         self._keys = [key for part, (key, _) in _PARTS.items() if part in parts]
         self._names = {name for part, (_, names) in _PARTS.items() if part in parts for name in names}
@@ -313,15 +316,14 @@ class View:
     def key(self, signature: PodSignature) -> Hashable:
         """Return what is equal for pods that the plugin cannot tell apart."""
         known = signature.parts
-        found = []
+        found: list[Hashable] = [self._number]
         for key in self._keys:
             value = known.get(key)
             if value is None:
                 value = known[key] = key(signature)
             found.append(value)
-        own = signature.signed_by(self._signer)
-        if own is not None:
-            found.append(codec.encode(own))
+        if self._signer is not None:
+            found.append(codec.encode(signature.signed_by(self._signer)))
         return tuple(found)
 
     def of(self, pod: PodInfo) -> PodInfo:
@@ -335,7 +337,7 @@ class View:
         if self._has_node_affinity:
             affinity = signature.spec.affinity
             seen.spec.affinity = None if affinity is None else Affinity(node_affinity=affinity.node_affinity)
-        seen.own = signature.signed_by(self._signer)
+        seen.own = None if self._signer is None else signature.signed_by(self._signer)
         shown = object.__new__(PodInfo)
         shown.signature = seen
         return shown

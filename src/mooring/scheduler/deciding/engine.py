@@ -170,7 +170,10 @@ class Engine:
             for plugin in profile.plugins
             if isinstance(plugin, SignPlugin)
         }
-        plans = {name: Plan(profile, self.cluster, timed or _itself) for name, profile in self.profiles.items()}
+        signers = self.cluster.signatures.signers
+        plans = {
+            name: Plan(profile, self.cluster, timed or _itself, signers) for name, profile in self.profiles.items()
+        }
         self.cluster.signatures.read = Part(0)
         for plan in plans.values():
             self.cluster.signatures.read |= plan.read

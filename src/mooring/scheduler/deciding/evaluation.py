@@ -24,7 +24,7 @@ from mooring.scheduler.deciding.filter_pipeline import Feasible, FilterPipeline,
 from mooring.scheduler.deciding.filter_vectors import FilterVector, Meter, NodeVector, PluginVector
 from mooring.scheduler.deciding.nominated_reservations import NominatedReservations, leave_room
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, status_on, status_with
-from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse, NodeScoreUse, Plan, ScoreUse
+from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse, NodeScoreUse, PartUses, Plan, ScoreUse
 from mooring.scheduler.deciding.score_sum import ScoreSum, best_of
 from mooring.scheduler.deciding.score_vectors import NodeScores, PodScores, ScoreVector, SharedScores
 from mooring.scheduler.framework import SKIP, SUCCESS, PreFilterResult, Scores, Status, unresolvable
@@ -43,13 +43,30 @@ _Score: TypeAlias = ScoreVector | ScoreUse | NodeScoreUse
 C = TypeVar("C", FilterPipeline, ScoreSum)
 
 
+class _VectorGroup:
+    """The vectors of all plugins that read one part of a pod, for one value of that part."""
+
+    __slots__ = ("filters", "key", "scores", "users")
+
+    def __init__(self, key: Hashable, uses: PartUses, pod: PodInfo, cluster: Cluster) -> None:
+        shown = uses.view.of(pod)
+        filters = [(place, PluginVector(use, shown, cluster)) for place, use in uses.filters]
+        scores = [(place, SharedScores(use, shown, cluster)) for place, use in uses.scores]
+        self.key = key
+        self.filters = [each for each in filters if not each[1].never_applies]
+        self.scores = [each for each in scores if not each[1].never_applies]
+        self.users = 0
+        """How many cached signatures use it."""
+
+
 class _Entry:
-    """The vectors of a signature."""
+    """What is cached for a signature: its vectors in the order of the profile, and their combinations."""
 
     __slots__ = (
         "counts",
         "diagnosis",
         "filters",
+        "groups",
         "of_spec",
         "pipeline",
         "promised",
@@ -57,13 +74,19 @@ class _Entry:
         "settled",
         "spec",
         "total",
-        "vectors",
     )
 
-    def __init__(self, filters: "list[_Filter]", scores: "list[_Score]", cluster: Cluster) -> None:
-        self.filters = [each for each in filters if not (isinstance(each, FilterVector) and each.never_applies)]
-        self.scores = [each for each in scores if not (isinstance(each, SharedScores) and each.never_applies)]
-        self.vectors = [each for each in (*filters, *scores) if isinstance(each, FilterVector | SharedScores)]
+    def __init__(self, plan: Plan, groups: "list[_VectorGroup]") -> None:
+        filters: list[_Filter | None] = [*plan.filters_of_pod]
+        scores: list[_Score | None] = [*plan.scores_of_pod]
+        for group in groups:
+            for place, vector in group.filters:
+                filters[place] = vector
+            for place, scored in group.scores:
+                scores[place] = scored
+        self.filters = [each for each in filters if each is not None]
+        self.scores = [each for each in scores if each is not None]
+        self.groups = groups
         self.spec: PodSpec | None = None
         self.of_spec: tuple[list[_Filter], list[_Score]] = [], []
         """Filters and scores of pods with this specification."""
@@ -72,7 +95,7 @@ class _Entry:
         self.pipeline: FilterPipeline | None = None
         self.total: ScoreSum | None = None
         self.counts: tuple[Feasible, list[FilterVector], list[tuple[str, int, int, int]]] | None = None
-        self.diagnosis = SharedDiagnosis(cluster)
+        self.diagnosis: SharedDiagnosis | None = None
         self.promised: NominatedReservations | None = None
 
     @property
@@ -115,7 +138,7 @@ class Evaluator:
         self._cluster = cluster
         self._layout = cluster.layout
         self._entries: OrderedDict[PodSignature, _Entry] = OrderedDict()
-        self._vectors: dict[Hashable, FilterVector | SharedScores] = {}
+        self._groups: dict[Hashable, _VectorGroup] = {}
         self._meter = Meter()
         self._pipelines: OrderedDict[Hashable, FilterPipeline] = OrderedDict()
         self._sums: OrderedDict[Hashable, ScoreSum] = OrderedDict()
@@ -131,7 +154,7 @@ class Evaluator:
 
     def clear(self) -> None:
         self._entries.clear()
-        self._vectors.clear()
+        self._groups.clear()
         self._pipelines.clear()
         self._sums.clear()
         self._meter = Meter()
@@ -140,14 +163,19 @@ class Evaluator:
     def forget(self, signature: PodSignature) -> None:
         """Drop what is cached for a signature, and every vector that no other signature uses."""
         entry = self._entries.pop(signature, None)
-        for vector in entry.vectors if entry is not None else ():
-            vector.users -= 1
-            if not vector.users and self._vectors.pop(vector.key, None) is not None:
-                self._meter.bytes -= vector.charged
-                cache: OrderedDict[Hashable, Any]
-                cache = self._pipelines if isinstance(vector, FilterVector) else self._sums
-                for key in vector.combinations:
-                    cache.pop(key, None)
+        for group in entry.groups if entry is not None else ():
+            group.users -= 1
+            if not group.users and self._groups.pop(group.key, None) is not None:
+                self._drop(self._pipelines, group.filters)
+                self._drop(self._sums, group.scores)
+
+    def _drop(
+        self, combinations: "OrderedDict[Hashable, Any]", vectors: "Sequence[tuple[int, FilterVector | SharedScores]]"
+    ) -> None:
+        for _, vector in vectors:
+            self._meter.bytes -= vector.charged
+            for key in vector.combinations:
+                combinations.pop(key, None)
 
     def _entry(self, pod: PodInfo) -> _Entry:
         if self._layout != self._cluster.layout:
@@ -157,8 +185,8 @@ class Evaluator:
             found = self._make_entry(pod)
             if not found.names_nodes:
                 self._entries[pod.signature] = found
-                for vector in found.vectors:
-                    vector.users += 1
+                for group in found.groups:
+                    group.users += 1
                 self._evict()
         else:
             self._entries.move_to_end(pod.signature)
@@ -171,28 +199,16 @@ class Evaluator:
             self.forget(next(iter(entries)))
 
     def _make_entry(self, pod: PodInfo) -> _Entry:
-        filters: list[_Filter] = [
-            self._vector(place, use, pod) if isinstance(use, FilterUse) and not use.reads_pod else use
-            for place, use in enumerate(self._plan.filters)
-        ]
-        scores: list[_Score] = [
-            self._vector(place, use, pod) if isinstance(use, ScoreUse) and not use.reads_pod else use
-            for place, use in enumerate(self._plan.scores)
-        ]
-        return _Entry(filters, scores, self._cluster)
-
-    def _vector(self, place: int, use: FilterUse | ScoreUse, pod: PodInfo) -> Any:
-        key = (type(use), place, use.view.key(pod.signature))
-        found = self._vectors.get(key)
-        if found is None:
-            shown = use.view.of(pod)
-            if isinstance(use, FilterUse):
-                found = PluginVector(use, shown, self._cluster)
-            else:
-                found = SharedScores(use, shown, self._cluster)
-            self._vectors[key] = found
-            found.key, found.meter = key, self._meter
-        return found
+        found: list[_VectorGroup] = []
+        for uses in self._plan.parts:
+            key = uses.view.key(pod.signature)
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = _VectorGroup(key, uses, pod, self._cluster)
+                for _, vector in (*group.filters, *group.scores):
+                    vector.meter = self._meter
+            found.append(group)
+        return _Entry(self._plan, found)
 
     def _combination(
         self,
@@ -262,6 +278,7 @@ class Evaluator:
         if entry is None or not evaluation.is_shared_by_template or evaluation.naming or evaluation.refusal is not None:
             return diagnose(evaluation, self._cluster)
         changed_at = max([each.changes.changed_at for each in evaluation.filters], default=0)
+        entry.diagnosis = entry.diagnosis or SharedDiagnosis(self._cluster)
         return entry.diagnosis.of(evaluation, max(changed_at, self._cluster.nodes_changed_at))
 
     # -- filtering
@@ -402,6 +419,10 @@ class Evaluator:
         if total is None or total.vectors != vectors:
             depends = any(each.depends_on_feasible or each.is_normalized for each in vectors)
             key = (id(entry.pipeline) if depends else 0, *[vector.serial for vector in vectors])
+            if any(not vector.combinations for vector in vectors):  # most parts that are new have no second pod
+                for vector in vectors:
+                    vector.combinations.append(key)
+                return ScoreSum(vectors, self._cluster, is_kept=False)
             total = entry.total = self._combination(self._sums, key, ScoreSum, vectors)
         return total
 

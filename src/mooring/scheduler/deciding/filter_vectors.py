@@ -51,7 +51,6 @@ class Meter:
 class Cached:
     """A value in the cache of an evaluator."""
 
-    key: Hashable = None
     meter: Meter | None = None
     charged = 0
     """How much of the meter's bytes are this value's."""
@@ -59,8 +58,6 @@ class Cached:
     def __init__(self, name: str) -> None:
         self.name = name
         self.serial = next(_serials)
-        self.users = 0
-        """How many cached signatures use it."""
         self.combinations: list[Hashable] = []
         """The keys of cached combinations that may use it."""
 

@@ -3,13 +3,13 @@
 Built by ``engine.py`` for each profile; ``evaluation.py`` makes vectors of them for pods.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from mooring.api.core_v1 import PodSpec
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.inputs import Input
-from mooring.scheduler.columns.signatures import Part, View
+from mooring.scheduler.columns.signatures import Part, Signer, View
 from mooring.scheduler.deciding.profiles import Profile
 from mooring.scheduler.framework import Declaration, FilterPlugin, ScorePlugin, Status
 
@@ -21,7 +21,7 @@ class PluginUse:
         self.plugin = plugin
         self.name: str = plugin.name
         self.declared = declared
-        self.view = View((profile, plugin.name), declared.pod)
+        self.signer = (profile, plugin.name)
         self.reads_pod = Part.POD in declared.pod
         """Whether it is called for every pod."""
         self.log = cluster.inputs.log(declared.rows)
@@ -74,7 +74,9 @@ class NodeScoreUse:
 class Plan:
     """The Filter and Score plugins of a profile, in order."""
 
-    def __init__(self, profile: Profile, cluster: Cluster, timed: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, profile: Profile, cluster: Cluster, timed: Callable[[Any], Any], signers: Container[Signer]
+    ) -> None:
         """`timed` returns what is called in the place of a plugin."""
         self.filters: Sequence[FilterUse | NodeFilterUse] = [
             FilterUse(timed(plugin), plugin.filters, profile.name, cluster)
@@ -88,8 +90,32 @@ class Plan:
             else NodeScoreUse(timed(plugin), entry.weight)
             for entry in profile.scores
         ]
+        self.filters_of_pod = [use if use.reads_pod else None for use in self.filters]
+        """The plugins that are called for every pod, each at its place; None elsewhere."""
+        self.scores_of_pod = [use if use.reads_pod else None for use in self.scores]
+        self.parts = self._group_by_part(signers)
         self.read = Part(0)
         """What plugins read of a signature."""
-        for use in (*self.filters, *self.scores):
+        for uses in self.parts:
+            self.read |= uses.view.parts
+
+    def _group_by_part(self, signers: Container[Signer]) -> "list[PartUses]":
+        found: dict[tuple[Part, Signer | None], PartUses] = {}
+        for place, use in (*enumerate(self.filters), *enumerate(self.scores)):
             if isinstance(use, PluginUse) and not use.reads_pod:
-                self.read |= use.declared.pod
+                key = (use.declared.pod, use.signer if use.signer in signers else None)
+                uses = found.setdefault(key, PartUses(View(*key, number=len(found))))
+                if isinstance(use, FilterUse):
+                    uses.filters.append((place, use))
+                elif isinstance(use, ScoreUse):
+                    uses.scores.append((place, use))
+        return list(found.values())
+
+
+class PartUses:
+    """The Filter and Score plugins that read the same part of a pod, with their places in the profile."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.filters: list[tuple[int, FilterUse]] = []
+        self.scores: list[tuple[int, ScoreUse]] = []

@@ -62,9 +62,10 @@ class _Part:
 
 
 class ScoreSum:
-    def __init__(self, vectors: Sequence[SharedScores], cluster: Cluster) -> None:
+    def __init__(self, vectors: Sequence[SharedScores], cluster: Cluster, *, is_kept: bool = True) -> None:
         self.vectors = vectors
         self._cluster = cluster
+        self._is_kept = is_kept
         self._parts = [_Part(vector) for vector in vectors]
         self._plain = [part for part in self._parts if not part.vector.use.has_refresh]
         self._others = [part for part in self._parts if part.vector.use.has_refresh]
@@ -84,6 +85,8 @@ class ScoreSum:
 
     def best(self, feasible: Mask) -> BestRows | GroupedRows:
         """Return the best of the feasible rows, a mask that is never changed."""
+        if not self._is_kept:
+            return self._best_once(feasible)
         by_row = _update(self._plain, feasible)
         if self._by_group is not None:
             changed = union(self._reader.changes().either, by_row)
@@ -95,6 +98,15 @@ class ScoreSum:
         others = _update(self._others, feasible)
         self._add_up(by_row, others)
         return self._totals.best(self._sums, feasible, union(by_row, others))
+
+    def _best_once(self, feasible: Mask) -> BestRows:
+        for part in self._parts:
+            part.update(feasible)
+        totals = _sum([part.scores for part in self._parts])
+        if len(self._parts) == 1:
+            totals = totals.copy()
+        np.copyto(totals, OUT, where=~feasible)
+        return BestRows(totals)
 
     def sums(self, feasible: Mask) -> Scores:
         """Return the sums of all rows."""
@@ -124,7 +136,7 @@ class ScoreSum:
             changed = union(changed, (feasible != rows.feasible).nonzero()[0])
         parts = [part.scores for part in self._ungrouped]
         if rows is None or rescored is None or changed is None or rows.codes is not codes or not self._are_few(changed):
-            base = _sum([self._base, *parts]) if parts else self._base.copy()
+            base = _sum([self._base.astype(np.int64), *parts])
             rows = self._grouped = GroupedRows(base, codes, feasible)
         else:
             if len(rescored):

@@ -18,6 +18,8 @@ from mooring.scheduler.deciding.profile_plan import NodeScoreUse, ScoreUse
 from mooring.scheduler.framework import ALL_ROWS, MAX_NODE_SCORE, CycleState, Mask, Scores, Status
 
 _NO_SCORES: Scores = np.empty(0, np.int64)
+_MAX_SMALL_WEIGHT = 1000
+"""Scores with weights up to this, and sums of them, fit into 32 bits."""
 
 
 class ScoreVector(Cached):
@@ -129,6 +131,8 @@ class SharedScores(ScoreVector):
 
     def _take_all(self, scores: Scores) -> None:
         self.is_zero = not scores.any() and not (self.depends_on_feasible and len(scores))
+        if not self.is_zero and not self.is_normalized and self.weight <= _MAX_SMALL_WEIGHT:
+            scores = scores.astype(np.int32, copy=False)  # fresh memory for every pod costs more than the arithmetic
         self.scores = _NO_SCORES if self.is_zero else scores
         self.charge(self.scores.nbytes)
 

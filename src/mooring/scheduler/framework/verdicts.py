@@ -6,7 +6,7 @@ row numbers when only those have changed; `column[rows]` serves both.
 """
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from mooring.scheduler.framework.status import Code, Status
 K = TypeVar("K")
 Mask: TypeAlias = NDArray[np.bool_]
 Codes: TypeAlias = NDArray[np.int32]
-Scores: TypeAlias = NDArray[np.int64]
+Scores: TypeAlias = NDArray[np.signedinteger[Any]]
 Rows: TypeAlias = slice | NDArray[np.intp]
 
 ALL_ROWS: Rows = slice(None)

@@ -22,6 +22,7 @@ from mooring.scheduler.framework import (
     SKIP,
     Action,
     ClusterEvent,
+    Codes,
     Declaration,
     EventWithHint,
     FilterPlugin,
@@ -100,10 +101,11 @@ class NodeAffinity(Proportional[_Preferred], FilterPlugin[_Wanted]):
         return PreFilterResult(_Wanted(cluster.labels, required, self._added), names)
 
     def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
-        codes = np.where(state.labels.required_mask(state.required)[rows], 0, -2)
+        codes: Codes = (~state.labels.required_mask(state.required)[rows]).astype(np.int32)
+        codes *= -2
         if state.added is not node_selector.ANY_NODE:
             codes[~state.labels.required_mask(state.added)[rows]] = -1
-        return Verdicts(codes.astype(np.int32), lambda code: (_REASONS[code],))
+        return Verdicts(codes, lambda code: (_REASONS[code],))
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | Status:
         affinity = pod.signature.spec.affinity and pod.signature.spec.affinity.node_affinity

@@ -3,10 +3,7 @@
 75 points when the pod makes no difference, 50 when it turns a balanced node into the opposite, 100 the other way round.
 """
 
-import numpy as np
-
 from mooring.api.base import Object
-from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.framework import (
@@ -27,6 +24,7 @@ from mooring.scheduler.plugins.resource_scoring import (
     CPU_AND_MEMORY,
     ResourceSpec,
     ScoredResources,
+    Scoring,
     balance,
     checked_resources,
 )
@@ -46,47 +44,25 @@ class NodeResourcesBalancedAllocation(ScorePlugin[ScoredResources]):
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
         args = plugin_arguments.read(self.name, arguments, NodeResourcesBalancedAllocationArgs)
         self._resources = checked_resources(self.name, args.resources or CPU_AND_MEMORY)
-        self._without = _Without(handle.cluster)
-        for entry in self._resources:
-            handle.cluster.resources.name(entry.name)
+        self._scoring = Scoring(handle.cluster, self._resources, assumed=False)
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> ScoredResources | Status:
+    def pre_score(self, pod: PodInfo, _cluster: Cluster) -> ScoredResources | Status:
         asked = pod.signature.requests
         if not any(asked.get(entry.name) for entry in self._resources):
             return SKIP  # pods that ask for nothing would all go to the node that happens to be most in balance
-        return ScoredResources.of(cluster.resources, self._resources, asked, assumed=False)
+        return self._scoring.of(asked)
 
     def score(self, state: ScoredResources, rows: Rows) -> Scores:
         return state.score(self._points, rows)
 
     def _points(self, scored: ScoredResources, rows: Rows) -> Scores:
-        used, allocatable = scored.tables(rows)
-        is_all = isinstance(rows, slice)
-        without = self._without.current(scored) if is_all else balance(used, allocatable)
-        points = balance(used + scored.asked, allocatable)
-        points -= without
+        if isinstance(rows, slice):
+            points = scored.by.balance_change(scored.asked)
+        else:
+            used, allocatable = scored.tables(rows)
+            points = balance(used + scored.asked, allocatable)
+            points -= balance(used, allocatable)
         points += MAX_NODE_SCORE
         points >>= 1
         points += MAX_NODE_SCORE // 4
         return points
-
-
-class _Without:
-    """The balance of all nodes as they are, which every pod is compared with; kept up to date by row."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._log = cluster.inputs.log(Input.NODE_ALLOCATABLE | Input.PODS)
-        self._verified_at = NEVER
-        self._made_for: tuple[object, ...] = ()
-        self._points: Scores = np.empty(0, np.int64)
-
-    def current(self, scored: ScoredResources) -> Scores:
-        """Return it for the resources that a pod is scored by."""
-        rows = self._log.since(self._verified_at)
-        made_for = (scored.columns.layout, repr(scored.lines))
-        if rows is None or made_for != self._made_for:
-            self._points, self._made_for = balance(*scored.tables(slice(None))), made_for
-        elif len(rows):
-            self._points[rows] = balance(*scored.tables(rows))
-        self._verified_at = self._log.changed_at
-        return self._points

@@ -39,6 +39,7 @@ from mooring.scheduler.plugins.resource_scoring import (
     ResourceSpec,
     RowMemo,
     ScoredResources,
+    Scoring,
     Strategy,
     UtilizationShapePoint,
     checked_resources,
@@ -98,7 +99,7 @@ class _Asked:
         consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
         self._lines = slice(lines[0], lines[0] + len(lines)) if consecutive else np.array(lines, np.intp)
         self._amounts = np.array([amount for _, amount in self._by_line], np.int64).reshape(-1, 1)
-        self._texts = (TOO_MANY_PODS, *[f"Insufficient {resource}" for resource, _ in asked])
+        self._resources = [resource for resource, _ in asked]
         self._counted = [0, *[place for place, (_, line, _) in enumerate(found, 1) if line is not None]]
         self._memo: RowMemo[Verdicts] = RowMemo()
         self._has_bits = len(self._counted) <= _FEW
@@ -116,9 +117,10 @@ class _Asked:
         return self._texts_of(code >> np.arange(len(self._counted)) & 1)
 
     def _texts_of(self, lacking: NDArray[np.integer[Any]]) -> tuple[str, ...]:
-        is_lacking = np.ones(len(self._texts), np.bool_)
+        texts = (TOO_MANY_PODS, *[f"Insufficient {resource}" for resource in self._resources])
+        is_lacking = np.ones(len(texts), np.bool_)
         is_lacking[self._counted] = lacking
-        return tuple(self._texts[place] for place in is_lacking.nonzero()[0].tolist())
+        return tuple(texts[place] for place in is_lacking.nonzero()[0].tolist())
 
     def verdicts(self, rows: Rows) -> Verdicts:
         if isinstance(rows, slice) or len(rows) != 1:
@@ -128,20 +130,27 @@ class _Asked:
         return self._memo.keep(state, self._verdicts(rows)) if found is None else found
 
     def _verdicts(self, rows: Rows) -> Verdicts:
-        if isinstance(rows, slice) and self._fits_everywhere():
-            return Verdicts(np.zeros(len(self._nodes), np.int32), self.reasons)
-        codes = self.codes_with(self.columns.allocatable[:, rows], self.columns.used[:, rows])
+        if not isinstance(rows, slice):
+            codes = self.codes_with(self.columns.allocatable[:, rows], self.columns.used[:, rows])
+        elif not self._is_offered:
+            codes = self.codes_with(self.columns.allocatable, self.columns.used)
+        else:
+            refused = self._refused_rows()
+            codes = np.zeros(len(self._nodes), np.int32)
+            if len(refused):
+                codes[refused] = self.codes_with(
+                    self.columns.allocatable.take(refused, axis=1), self.columns.used.take(refused, axis=1)
+                )
         return Verdicts(codes, self.reasons)
 
-    def _fits_everywhere(self) -> bool:
-        if not self._is_offered:
-            return False
-        allocatable, used = self.columns.allocatable, self.columns.used
+    def _refused_rows(self) -> NDArray[np.intp]:
+        allocatable, used, free = self.columns.allocatable, self.columns.used, self.columns.buffer
         fits = used[POD_COUNT] < allocatable[POD_COUNT]
         for line, amount in self._by_line:
-            fits &= allocatable[line] - used[line] >= amount
-        fits |= ~self._nodes
-        return bool(fits.all())
+            np.subtract(allocatable[line], used[line], out=free)
+            fits &= free >= amount
+        refused: NDArray[np.intp] = (self._nodes & ~fits).nonzero()[0]
+        return refused
 
     def fits_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
         if not self._is_offered:
@@ -199,10 +208,9 @@ class NodeResourcesFit(FilterPlugin[_Asked], ScorePlugin[ScoredResources]):
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy or ScoringStrategy()
-        self._resources = checked_resources(self.name, strategy.resources or CPU_AND_MEMORY)
+        resources = checked_resources(self.name, strategy.resources or CPU_AND_MEMORY)
         self._strategy = self._strategy_of(strategy)
-        for entry in self._resources:
-            handle.cluster.resources.name(entry.name)
+        self._scoring = Scoring(handle.cluster, resources, assumed=True)
 
     def _strategy_of(self, strategy: ScoringStrategy) -> Strategy:
         plain: dict[str, Strategy] = {
@@ -247,15 +255,17 @@ class NodeResourcesFit(FilterPlugin[_Asked], ScorePlugin[ScoredResources]):
     def row_state(self, state: _Asked, row: int) -> bytes:
         return state.columns.state(row)
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> ScoredResources:
-        return ScoredResources.of(cluster.resources, self._resources, pod.signature.scored, assumed=True)
+    def pre_score(self, pod: PodInfo, _cluster: Cluster) -> ScoredResources:
+        return self._scoring.of(pod.signature.scored)
 
     def score(self, state: ScoredResources, rows: Rows) -> Scores:
         return state.score(self._points, rows)
 
     def _points(self, scored: ScoredResources, rows: Rows) -> Scores:
+        if isinstance(rows, slice) and self._strategy is least_allocated:
+            return scored.by.least_allocated(scored.asked)
         used, allocatable = scored.tables(rows)
-        return self._strategy(used + scored.asked, allocatable, scored.weights)
+        return self._strategy(used + scored.asked, allocatable, scored.by.weights)
 
     # -- what may help
 

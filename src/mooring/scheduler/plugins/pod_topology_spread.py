@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Node, Pod
-from mooring.constraints import node_selector
 from mooring.constraints.columns.revisions import NEVER, Derived, Reader
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.domains import CountedDomains, Domains
+from mooring.scheduler.columns.domains import CountedDomains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodSet
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature
 from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, Topology
@@ -42,7 +41,7 @@ from mooring.scheduler.framework import (
     Scores,
     Verdicts,
 )
-from mooring.scheduler.plugins.spread_constraints import SpreadConstraint, SpreadConstraints
+from mooring.scheduler.plugins.spread_constraints import CountedNodes, SpreadConstraint, SpreadConstraints
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL = f"{REASON} (missing required label)"
@@ -70,13 +69,11 @@ class _Counted:
         self._domains: NDArray[np.intp]
         self._number_of_codes = 0
 
-    def include(self, nodes: Mask) -> None:
-        """Count on these nodes from now on."""
+    def include(self, nodes: Mask, domains: NDArray[np.intp]) -> None:
+        """Count on these nodes, which are in these domains, from now on."""
         self.counts = self.pods.by_domain(self.topology, nodes)
-        numbers = np.bincount(self.topology.codes[nodes], minlength=len(self.topology.values))
-        numbers[0] = 0
-        self._number_of_codes = len(numbers)
-        self._domains = numbers.nonzero()[0]
+        self._number_of_codes = len(self.topology.values)
+        self._domains = domains
 
     def refusals(self) -> Codes:
         """By domain, the verdict on nodes there."""
@@ -95,9 +92,7 @@ class _Constraints:
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints, action: str) -> None:
         self.cluster = cluster
         self.counted: list[_Counted] = []
-        self.domains: Domains
-        self.labelled: Mask
-        """The nodes that have all topology labels, or all nodes where that is not asked for."""
+        self._nodes: CountedNodes
         self.needs_all_labels = rules.need_all_labels(signature)
         self.derived = Derived()
         """When verdicts or points have changed."""
@@ -105,7 +100,6 @@ class _Constraints:
         self._shape = signature
         self._rules = rules
         self._action = action
-        self._required = node_selector.required_affinity(signature.spec, rules.features.constraints)
         self._rules_verified_at = NEVER
         self._nodes_verified_at = (NEVER, NEVER)
 
@@ -132,17 +126,11 @@ class _Constraints:
     def _include(self) -> None:
         self.verified_at = NEVER
         self.derived.change()
-        self.labelled = self.cluster.labels.nodes.copy()
-        if self.needs_all_labels:
-            for counted in self.counted:
-                self.labelled &= counted.topology.codes > 0
-        affine = self.labelled & self.cluster.labels.required_mask(self._required)
-        tolerated = self.cluster.taints.untolerated(self._shape.spec.tolerations).mask()
-        for counted in self.spreads_over():
-            included = affine if counted.constraint.honor_affinity else self.labelled
-            counted.include(included & tolerated if counted.constraint.honor_taints else included)
-        self.domains = Domains([counted.topology for counted in self.spreads_over()], self.cluster.capacity)
-        self._unlabelled = [(codes == 0).nonzero()[0] for codes in self.domains.parts]
+        over = self.spreads_over()
+        required = [each.topology for each in self.counted] if self.needs_all_labels else []
+        self._nodes = self._rules.included.of(self._shape.spec, required, [each.constraint for each in over])
+        for counted, (nodes, domains) in zip(over, self._nodes.counted, strict=True):
+            counted.include(nodes, domains)
 
     def spreads_over(self) -> list[_Counted]:
         """The constraints whose domains are told apart, and for which pods are counted by domain."""
@@ -177,18 +165,18 @@ class _Hard(_Constraints):
     def _verdicts(self) -> Codes:
         if len(self.counted) == 1:
             return self.counted[0].refusals()  # the groups are its domains
-        found: Codes = np.zeros(len(self.domains), np.int32)
-        for counted, codes in zip(self.counted, self.domains.parts, strict=True):
+        found: Codes = np.zeros(len(self._nodes.domains), np.int32)
+        for counted, codes in zip(self.counted, self._nodes.domains.parts, strict=True):
             found = np.where(found == 0, counted.refusals()[codes], found)
         return found
 
     def verdicts(self, rows: Rows) -> Codes:
         if not isinstance(rows, slice) or len(self._table) > _FEW_DOMAINS:
-            return self._table.take(self.domains.codes[rows])
+            return self._table.take(self._nodes.domains.codes[rows])
         key = self._table.tobytes()
         found = self._by_table.get(key)
         if found is None:
-            found = self._table.take(self.domains.codes)
+            found = self._table.take(self._nodes.domains.codes)
             found.flags.writeable = False
             self._by_table[key] = found
             if len(self._by_table) > _TABLES:
@@ -235,9 +223,9 @@ class _Soft(_Constraints):
         self._competition = None
         hosts = [counted for counted in self.counted if counted.is_by_host]
         # A second constraint over hosts cannot be: keys are unique among those with the same action.
-        pods, counting = (hosts[0].pods, hosts[0].topology.codes > 0) if hosts else (None, self.labelled)
+        pods, counting = (hosts[0].pods, hosts[0].topology.codes > 0) if hosts else (None, self._nodes.labelled)
         reader = Reader(self.cluster.node_changes, self.cluster.pod_changes)
-        self._groups = CountedDomains(self.domains, pods, counting, reader)
+        self._groups = CountedDomains(self._nodes.domains, pods, counting, reader)
 
     def refresh(self, feasible: Mask) -> Derived | Input:
         if not self.catch_up():
@@ -258,14 +246,14 @@ class _Soft(_Constraints):
         if last is not None and last.feasible is feasible:
             rows, number = last.rows, last.number
         else:
-            rows = feasible & self.labelled
+            rows = feasible & self._nodes.labelled
             number = int(np.count_nonzero(rows))
         present = self._groups.among(rows)
         if last is not None and last.feasible is feasible and last.present is present:
             return last
         levels = np.arange(len(present))[:, None]
         of_hosts, weights = np.zeros(levels.shape), []
-        topologies = zip(self.domains.parts, self._unlabelled, strict=True)
+        topologies = zip(self._nodes.domains.parts, self._nodes.unlabelled, strict=True)
         domains = present.any(axis=0)
         for counted in self.counted:
             skew = counted.constraint.max_skew - 1
@@ -282,7 +270,7 @@ class _Soft(_Constraints):
 
     def _points(self, competition: "_Competition") -> Scores:
         points: NDArray[np.float64] | float = 0.0
-        topologies = zip(self.domains.parts, competition.weights, strict=True)
+        topologies = zip(self._nodes.domains.parts, competition.weights, strict=True)
         for counted in self.counted:
             if counted.is_by_host:
                 points = points + competition.of_hosts
@@ -297,7 +285,7 @@ class _Soft(_Constraints):
         low, high = (int(np.minimum.reduce(among)), int(np.maximum.reduce(among))) if len(among) else (0, 0)
         turned = MAX_NODE_SCORE * (high + low - points) // high if high else np.full_like(points, MAX_NODE_SCORE)
         if self.needs_all_labels:
-            for unlabelled in self._unlabelled:
+            for unlabelled in self._nodes.unlabelled:
                 turned[:, unlabelled] = 0
             if self._groups.counts_pods:
                 turned[0] = 0

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from mooring.api.base import Int32, Int64, Object, required
 from mooring.constraints import requests
-from mooring.scheduler.columns.resources import ResourceColumns
-from mooring.scheduler.framework import MAX_NODE_SCORE, Rows, Scores
+from mooring.constraints.columns.revisions import NEVER
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.framework import ALL_ROWS, MAX_NODE_SCORE, Input, Rows, Scores
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
 T = TypeVar("T")
@@ -24,6 +25,8 @@ Strategy: TypeAlias = Callable[[Table, Table, Table], Scores]
 """Of requested, allocatable and the weights as a column."""
 _MAX_EXACT = 1 << 45
 """Larger amounts are divided as integers."""
+_MAX_ROUNDED = 1 << 43
+_ROUNDING = 2.0**-44
 _MOST_STATES = 4096
 """So many are remembered; then remembering begins again."""
 
@@ -60,41 +63,152 @@ class RowMemo(dict[bytes, T]):
 
 
 class ScoredResources(msgspec.Struct, frozen=True):
-    """For one shape: the lines to look at, what the pod adds to each, and their weights."""
+    """What a pod adds to the resources that it is scored by."""
 
-    columns: ResourceColumns
-    lines: slice | NDArray[np.intp]
+    by: "ResourceLines"
     asked: Table
-    weights: Table
     memo: RowMemo[Scores] = msgspec.field(default_factory=RowMemo)
 
-    @classmethod
-    def of(
-        cls, columns: ResourceColumns, specs: Sequence[ResourceSpec], asked: Mapping[str, int], *, assumed: bool
-    ) -> "ScoredResources":
-        """Resources beside cpu, memory and ephemeral storage count only for pods that ask for them."""
-        counted = [entry for entry in specs if asked.get(entry.name) or not requests.is_scalar(entry.name)]
-        line = columns.scored_line if assumed else columns.line
-        lines = [line(entry.name) for entry in counted]
-        consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
-        return cls(
-            columns,
-            slice(lines[0], lines[0] + len(lines)) if consecutive else np.array(lines, np.intp),
-            np.array([[asked.get(entry.name, 0)] for entry in counted], np.int64).reshape(-1, 1),
-            np.array([[entry.weight] for entry in counted], np.int64).reshape(-1, 1),
-        )
-
     def score(self, points: Callable[["ScoredResources", Rows], Scores], rows: Rows) -> Scores:
-        """What `points` says, from memory for single rows in a state that was seen before."""
+        """Return what `points` does, from memory for single rows in a state that was seen before."""
         if isinstance(rows, slice) or len(rows) != 1:
             return points(self, rows)
-        state = self.columns.state(rows.item())
+        state = self.by.columns.state(rows.item())
         found = self.memo.get(state)
         return self.memo.keep(state, points(self, rows)) if found is None else found
 
     def tables(self, rows: Rows) -> tuple[Table, Table]:
-        """What is used without the pod, and what there is."""
-        return self.columns.used[self.lines][:, rows], self.columns.allocatable[self.lines][:, rows]
+        """Return what is used on some rows without the pod, and what is allocatable there."""
+        return self.by.tables(rows)
+
+
+class Scoring:
+    """The resources that a plugin scores pods by."""
+
+    def __init__(self, cluster: Cluster, specs: Sequence[ResourceSpec], *, assumed: bool) -> None:
+        """With `assumed`, pods that request no cpu or memory are scored as if they requested a little."""
+        self._cluster = cluster
+        self._specs = specs
+        self._assumed = assumed
+        self._layout = NEVER
+        self._lines: dict[tuple[str, ...], ResourceLines] = {}
+        for entry in specs:
+            cluster.resources.name(entry.name)
+
+    def of(self, asked: Mapping[str, int]) -> ScoredResources:
+        """Resources beside cpu, memory and ephemeral storage count only for pods that ask for them."""
+        counted = [entry for entry in self._specs if asked.get(entry.name) or not requests.is_scalar(entry.name)]
+        if self._layout != self._cluster.layout:
+            self._layout, self._lines = self._cluster.layout, {}
+        names = tuple([entry.name for entry in counted])
+        lines = self._lines.get(names)
+        if lines is None:
+            lines = self._lines[names] = ResourceLines(self._cluster, counted, assumed=self._assumed)
+        return ScoredResources(lines, np.array([[asked.get(name, 0)] for name in names], np.int64).reshape(-1, 1))
+
+
+class ResourceLines:
+    """Some resources of all nodes, in floats that are brought up to date by row.
+
+    The share of a resource is computed with an error below 2 ** -45. Where it is no integer, it is further away from
+    the next one than the error and `_ROUNDING` together, because amounts are below 2 ** 43: rounding down is exact.
+    """
+
+    def __init__(self, cluster: Cluster, specs: Sequence[ResourceSpec], *, assumed: bool) -> None:
+        self.columns = cluster.resources
+        line = self.columns.scored_line if assumed else self.columns.line
+        lines = [line(entry.name) for entry in specs]
+        is_consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
+        self._lines = slice(lines[0], lines[0] + len(lines)) if is_consecutive else np.array(lines, np.intp)
+        self.weights: Table = np.array([[entry.weight] for entry in specs], np.int64).reshape(-1, 1)
+        self._weight = sum(entry.weight for entry in specs)
+        self._allocatable = cluster.inputs.log(Input.NODE_ALLOCATABLE)
+        self._amounts = cluster.inputs.log(Input.NODE_ALLOCATABLE | Input.PODS)
+        self._allocatable_at = self._used_at = self._balance_at = NEVER
+        self._balance: NDArray[np.float64] = np.empty(0)
+
+    def tables(self, rows: Rows) -> tuple[Table, Table]:
+        """Return what is used on some rows, and what is allocatable there."""
+        return self.columns.used[self._lines][:, rows], self.columns.allocatable[self._lines][:, rows]
+
+    def least_allocated(self, asked: Table) -> Scores:
+        """Return for all rows the scores of the strategy of this name."""
+        shares = self._fractions(asked)
+        if not self._is_exact:
+            used, allocatable = self.tables(ALL_ROWS)
+            return least_allocated(used + asked, allocatable, self.weights)
+        shares *= -MAX_NODE_SCORE
+        shares += MAX_NODE_SCORE + _ROUNDING
+        np.floor(shares, out=shares)
+        if self._weight != len(shares):
+            shares *= self.weights
+        total: Scores = np.add.reduce(shares).astype(np.int32)
+        total //= self._weight
+        return total
+
+    def balance_change(self, asked: Table) -> Scores:
+        """Return for all rows how much more balanced the use of resources would be with a pod."""
+        fractions = self._fractions(asked)
+        if len(fractions) == 2:
+            change = np.subtract(fractions[0], fractions[1], out=fractions[0])
+            np.abs(change, out=change)
+            change /= 2
+            if not self._have_all:
+                change *= self._has_all
+        else:
+            change = _deviation(fractions, self._is_there)
+        np.subtract(1.0, change, out=change)
+        change *= MAX_NODE_SCORE
+        np.floor(change, out=change)
+        change -= self._balance_now()
+        found: Scores = change.astype(np.int32)
+        return found
+
+    def _fractions(self, asked: Table) -> NDArray[np.float64]:
+        """Return the fractions that would be used with a pod, in a buffer that the next call uses again."""
+        if self._allocatable.changed_at != self._allocatable_at:
+            self._prepare(self.columns.allocatable[self._lines])
+            self._allocatable_at, self._used_at, self._balance_at = self._allocatable.changed_at, NEVER, NEVER
+        if self._amounts.changed_at != self._used_at:
+            rows = self._amounts.since(self._used_at)
+            if rows is None:
+                self._used[:] = self.columns.used[self._lines]
+            else:
+                self._used[:, rows] = self.columns.used[self._lines][:, rows]
+            self._used_at = self._amounts.changed_at
+        np.add(self._used, asked.astype(np.float64), out=self._buffer)
+        np.divide(self._buffer, self._whole, out=self._buffer)
+        return np.minimum(self._buffer, 1.0, out=self._buffer)
+
+    def _prepare(self, allocatable: Table) -> None:
+        self._is_there = allocatable != 0
+        self._has_all: NDArray[np.bool_] = np.logical_and.reduce(self._is_there)
+        self._have_all = bool(self._has_all.all())
+        self._whole = np.maximum(allocatable, 1).astype(np.float64)
+        self._used = np.empty_like(self._whole)
+        self._buffer = np.empty_like(self._whole)
+        has_any = np.logical_or.reduce(self._is_there)
+        self._is_exact = allocatable.max(initial=0) < _MAX_ROUNDED and np.array_equal(self._has_all, has_any)
+
+    def _balance_now(self) -> NDArray[np.float64]:
+        rows = self._amounts.since(self._balance_at)
+        if rows is None:
+            self._balance = balance(*self.tables(ALL_ROWS)).astype(np.float64)
+        elif len(rows) == 1 and len(self._used) == 2:  # a pod was placed
+            row = rows.item()
+            amounts = (table[self._lines, row].tolist() for table in (self.columns.used, self.columns.allocatable))
+            self._balance[row] = _balance_of_two(*amounts)
+        elif len(rows):
+            self._balance[rows] = balance(*self.tables(rows))
+        self._balance_at = self._amounts.changed_at
+        return self._balance
+
+
+def _balance_of_two(used: Sequence[int], allocatable: Sequence[int]) -> int:
+    if not all(allocatable):
+        return MAX_NODE_SCORE
+    first, second = (min(part / whole, 1.0) for part, whole in zip(used, allocatable, strict=True))
+    return int((1.0 - abs(first - second) / 2) * MAX_NODE_SCORE)
 
 
 def least_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:

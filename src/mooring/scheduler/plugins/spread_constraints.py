@@ -1,20 +1,26 @@
 """Which spread constraints a pod has: its own, or the defaults of the plugin for pods of a service or workload."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from weakref import WeakValueDictionary
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from mooring.api import label_selector
+from mooring.api import codec, label_selector
 from mooring.api.apps_v1 import ReplicaSet, StatefulSet
 from mooring.api.base import Object
-from mooring.api.core_v1 import Pod, ReplicationController, Service, TopologySpreadConstraint
+from mooring.api.core_v1 import Pod, PodSpec, ReplicationController, Service, TopologySpreadConstraint
 from mooring.api.label_selector import EVERYTHING, NOTHING, Operator, Requirement, Selector, SelectorError
 from mooring.api.meta_v1 import LabelSelector
+from mooring.constraints import node_selector
 from mooring.constraints.columns.revisions import NEVER
+from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.columns.domains import Domains
 from mooring.scheduler.columns.selector_index import SelectorIndex
 from mooring.scheduler.columns.signatures import PodSignature
-from mooring.scheduler.columns.topology import HOSTNAME, ZONE
+from mooring.scheduler.columns.topology import HOSTNAME, ZONE, Mask, Topology
 from mooring.scheduler.framework import PluginArguments, SchedulerFeatures
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
@@ -61,6 +67,7 @@ class SpreadConstraints:
         self.refuse_by_default = any(entry.when_unsatisfiable == "DoNotSchedule" for entry in self._defaults)
         """Whether pods that have no constraints of their own can be refused."""
         self._services = _ServiceIndex(cluster)
+        self.included = IncludedNodes(cluster, features.constraints)
         self._check(plugin, args)
 
     def _check(self, plugin: str, args: PodTopologySpreadArgs) -> None:
@@ -139,6 +146,64 @@ class SpreadConstraints:
             else self._cluster.objects(StatefulSet).get(key)
         )
         return selector.plus(_selector(owner.spec.selector).requirements) if owner else selector
+
+
+class IncludedNodes:
+    """The nodes on which constraints count pods, and their domains: the same for most pods, so they are cached."""
+
+    def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._made_for: tuple[int, ...] = ()
+        self._known: WeakValueDictionary[Hashable, CountedNodes] = WeakValueDictionary()
+
+    def of(
+        self, spec: PodSpec, required: Sequence[Topology], constraints: Sequence[SpreadConstraint]
+    ) -> "CountedNodes":
+        """Return the nodes for pods with a specification: those that have the labels of all `required` topologies."""
+        cluster = self._cluster
+        made_for = cluster.labels.changed_at, cluster.taints.changed_at, cluster.layout
+        if made_for != self._made_for:
+            self._known, self._made_for = WeakValueDictionary(), made_for
+        rules = [(each.topology_key, each.honor_affinity, each.honor_taints) for each in constraints]
+        affinity = spec.affinity and spec.affinity.node_affinity
+        chosen = codec.encode((spec.node_selector, affinity)) if spec.node_selector or affinity else b""
+        tolerations = codec.encode(spec.tolerations) if spec.tolerations else b""
+        key = (*[topology.key for topology in required], None, *rules, chosen, tolerations)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = CountedNodes(cluster, spec, required, constraints, self._options)
+        return found
+
+
+class CountedNodes:
+    """The nodes on which the constraints of a pod count, by domain. Pods share it as long as no node changes."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        spec: PodSpec,
+        required: Sequence[Topology],
+        constraints: Sequence[SpreadConstraint],
+        options: ConstraintOptions,
+    ) -> None:
+        self.labelled: Mask = cluster.labels.nodes.copy()
+        """The nodes that have all topology labels, or all nodes where that is not asked for."""
+        for topology in required:
+            self.labelled &= topology.codes > 0
+        self._topologies = [cluster.topologies.of(each.topology_key) for each in constraints]
+        self.domains = Domains(self._topologies, cluster.capacity)
+        self.unlabelled = [(codes == 0).nonzero()[0] for codes in self.domains.parts]
+        self.counted: list[tuple[Mask, NDArray[np.intp]]] = []
+        """For each constraint its nodes, and their domains."""
+        affine = self.labelled & cluster.labels.required_mask(node_selector.required_affinity(spec, options))
+        tolerated = cluster.taints.untolerated(spec.tolerations).mask()
+        for each, topology in zip(constraints, self._topologies, strict=True):
+            nodes = affine if each.honor_affinity else self.labelled
+            nodes = nodes & tolerated if each.honor_taints else nodes
+            numbers = np.bincount(topology.codes[nodes], minlength=len(topology.values))
+            numbers[0] = 0
+            self.counted.append((nodes, numbers.nonzero()[0]))
 
 
 class _ServiceIndex:
