@@ -21,6 +21,7 @@ import msgspec
 
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.deciding.diagnosis import Diagnosis, diagnose
 from mooring.scheduler.deciding.evaluation import Evaluator
@@ -28,26 +29,13 @@ from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
 from mooring.scheduler.deciding.profile_plan import Plan
 from mooring.scheduler.deciding.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
 from mooring.scheduler.deciding.rejection import Rejection
-from mooring.scheduler.framework import (
-    ChoosePlugin,
-    Code,
-    CycleState,
-    Handle,
-    Part,
-    PostFilterResult,
-    Registry,
-    SchedulerFeatures,
-    SignPlugin,
-    Status,
-    unschedulable,
-)
 from mooring.scheduler.framework.nominations import Nominations
 from mooring.scheduler.plugins import IN_TREE
 
 if TYPE_CHECKING:  # handed on to plugins; simulations have none
     from mooring.scheduler.framework.waiting import WaitingPods
 
-NOTHING_DONE = PostFilterResult(unschedulable())
+NOTHING_DONE = fwk.PostFilterResult(fwk.unschedulable())
 NO_NODES = "no nodes available to schedule pods"
 """What a pod is told in a cluster without any."""
 
@@ -61,7 +49,7 @@ class EvaluationCount(NamedTuple):
 
     plugin: str
     point: str
-    code: Code
+    code: fwk.Code
     number: int
 
 
@@ -71,7 +59,7 @@ class Outcome(msgspec.Struct):
     pod: Pod
     profile: Profile
     node: str | None
-    cycle: CycleState
+    cycle: fwk.CycleState
     """For the extension points that follow."""
     feasible: int
     """How many nodes would do."""
@@ -79,7 +67,7 @@ class Outcome(msgspec.Struct):
     """How many nodes were looked at."""
     diagnosis: Diagnosis | None
     """When no node will do."""
-    error: Status | None
+    error: fwk.Status | None
     """When something went wrong instead."""
     evaluation: PodEvaluation
 
@@ -110,33 +98,33 @@ class Outcome(msgspec.Struct):
         yield from self._preparations()
         for plugin, nodes, for_now, for_good in self.evaluation.asked:
             for code, number in (
-                (Code.SUCCESS, nodes - for_now - for_good),
-                (Code.UNSCHEDULABLE, for_now),
-                (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, for_good),
+                (fwk.Code.SUCCESS, nodes - for_now - for_good),
+                (fwk.Code.UNSCHEDULABLE, for_now),
+                (fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, for_good),
             ):
                 if number:
                     yield EvaluationCount(plugin, "Filter", code, number)
         if self.feasible > 1:  # a single feasible node is taken without scoring
             for slot in self.evaluation.scores:
-                yield EvaluationCount(slot.name, "Score", Code.SUCCESS, self.feasible)
+                yield EvaluationCount(slot.name, "Score", fwk.Code.SUCCESS, self.feasible)
 
     def _preparations(self) -> Iterator[EvaluationCount]:
         for slot in self.evaluation.filters:
             if slot.has_pre_point and not slot.status.is_skip:
-                yield EvaluationCount(slot.name, "PreFilter", Code.SUCCESS, 1)
+                yield EvaluationCount(slot.name, "PreFilter", fwk.Code.SUCCESS, 1)
         refusal = self.evaluation.refusal
         if refusal is not None and refusal.is_rejected and refusal.plugin:
             yield EvaluationCount(refusal.plugin, "PreFilter", refusal.code, 1)
         if self.feasible > 1:
             for entry in self.evaluation.scores:
                 if entry.has_pre_point:
-                    yield EvaluationCount(entry.name, "PreScore", Code.SUCCESS, 1)
+                    yield EvaluationCount(entry.name, "PreScore", fwk.Code.SUCCESS, 1)
 
 
 class NodeExplanation(msgspec.Struct, frozen=True):
     """What the plugins say about one node: why not, or how good it is."""
 
-    status: Status
+    status: fwk.Status
     scores: Mapping[str, int]
     """By plugin, weighted."""
     total: int
@@ -147,8 +135,8 @@ class Engine:
         self,
         profiles: Sequence[ProfileSpec] = (ProfileSpec(),),
         *,
-        features: SchedulerFeatures | None = None,
-        registry: Registry | None = None,
+        features: fwk.SchedulerFeatures | None = None,
+        registry: fwk.Registry | None = None,
         client: Any = None,
         waiting: "WaitingPods | None" = None,
         seed: int = 0,
@@ -156,11 +144,11 @@ class Engine:
         timed: Callable[[Any], Any] | None = None,
     ) -> None:
         """`timed` makes stand-ins of the plugins that filter and score, for those who want to know what they take."""
-        features = features or SchedulerFeatures()
+        features = features or fwk.SchedulerFeatures()
         self.cluster = Cluster(features.constraints, pod_level_resources=features.pod_level_resources)
         self.nominations = Nominations(self.cluster)
         self._random = random.Random(seed)  # noqa: S311 - chooses among equals, keeps no secret
-        handle = Handle(self.cluster, features, client, self.nominations, self._random, waiting, workload)
+        handle = fwk.Handle(self.cluster, features, client, self.nominations, self._random, waiting, workload)
         self.profiles: dict[str, Profile] = {
             spec.scheduler_name: build(spec, IN_TREE if registry is None else registry, handle) for spec in profiles
         }
@@ -168,13 +156,13 @@ class Engine:
             (profile.name, plugin.name): plugin.sign
             for profile in self.profiles.values()
             for plugin in profile.plugins
-            if isinstance(plugin, SignPlugin)
+            if isinstance(plugin, fwk.SignPlugin)
         }
         signers = self.cluster.signatures.signers
         plans = {
             name: Plan(profile, self.cluster, timed or _itself, signers) for name, profile in self.profiles.items()
         }
-        self.cluster.signatures.read = Part(0)
+        self.cluster.signatures.read = fwk.Part(0)
         for plan in plans.values():
             self.cluster.signatures.read |= plan.read
         self._evaluators = {name: Evaluator(plan, self.cluster) for name, plan in plans.items()}
@@ -241,10 +229,10 @@ class Engine:
                 found[info.name] = NodeExplanation(status, {}, 0)
             else:
                 scores = {name: int(points[info.row]) for name, points in evaluation.points.items()}
-                found[info.name] = NodeExplanation(Status(), scores, sum(scores.values()))
+                found[info.name] = NodeExplanation(fwk.Status(), scores, sum(scores.values()))
         return found
 
-    def post_filter(self, outcome: Outcome) -> PostFilterResult:
+    def post_filter(self, outcome: Outcome) -> fwk.PostFilterResult:
         """What the first plugin does that can do something for a pod that fits nowhere, or what all of them say.
 
         To be asked before the cluster changes.
@@ -258,8 +246,8 @@ class Engine:
             said += found.status.reasons
             if found.nominated is not None:
                 break
-        status = Status(found.status.code, tuple(said), name)
-        return PostFilterResult(status, found.nominated, found.victims, found.keeps_nomination, found.in_background)
+        status = fwk.Status(found.status.code, tuple(said), name)
+        return fwk.PostFilterResult(status, found.nominated, found.victims, found.keeps_nomination, found.in_background)
 
     # -- how
 
@@ -276,7 +264,7 @@ class Engine:
         evaluation = self._evaluators[profile.name].evaluate_on(info, row, self.nominations.expected_on(name, pod))
         return evaluation if evaluation.number_feasible else None
 
-    def _best(self, evaluation: PodEvaluation, chooser: ChoosePlugin | None) -> int:
+    def _best(self, evaluation: PodEvaluation, chooser: fwk.ChoosePlugin | None) -> int:
         if evaluation.number_feasible == 1 or evaluation.best is None:
             return int(evaluation.feasible.argmax())
         if chooser is None:
@@ -289,7 +277,7 @@ def _itself(plugin: Any) -> Any:
     return plugin
 
 
-def fit_message(outcome: Outcome, after: PostFilterResult = NOTHING_DONE) -> str:
+def fit_message(outcome: Outcome, after: fwk.PostFilterResult = NOTHING_DONE) -> str:
     """`0/5 nodes are available: …` and, when it was tried, what preemption found."""
     if outcome.diagnosis is None:
         return outcome.message

@@ -13,31 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows, Derived, union
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.inputs import Input, Revision
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature
 from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse
-from mooring.scheduler.framework import (
-    ALL_ROWS,
-    SKIP,
-    SUCCESS,
-    Code,
-    Codes,
-    CycleState,
-    Mask,
-    PreFilterResult,
-    ReasonSets,
-    Rows,
-    Status,
-    Verdicts,
-)
 from mooring.scheduler.framework.verdicts import counted, status_of
 
 _MAX_SHARED = 8
 _Amounts: TypeAlias = NDArray[np.int64]
 """As in the resource columns: a line for each resource, here with a column for each row in question."""
-_NO_CODES: Codes = np.empty(0, np.int32)
-_NO_MASK: Mask = np.empty(0, np.bool_)
+_NO_CODES: fwk.Codes = np.empty(0, np.int32)
+_NO_MASK: fwk.Mask = np.empty(0, np.bool_)
 _serials = count(1)
 
 
@@ -77,7 +64,7 @@ class FilterVector(Cached):
 
     def __init__(self, name: str, cluster: Cluster) -> None:
         super().__init__(name)
-        self.status: Status = SUCCESS
+        self.status: fwk.Status = fwk.SUCCESS
         """`SKIP` when the plugin does not apply; a rejection of all nodes; or an error."""
         self.node_names: frozenset[str] | None = None
         """The only nodes to consider, when `pre_filter` named some."""
@@ -85,14 +72,14 @@ class FilterVector(Cached):
         """Whether each pod names the node that it is made for."""
         self.refuses = False
         """Whether it refuses some node; otherwise `codes` and `ok` may be absent."""
-        self.codes: Codes = _NO_CODES
-        self.ok: Mask = _NO_MASK
+        self.codes: fwk.Codes = _NO_CODES
+        self.ok: fwk.Mask = _NO_MASK
         self.changes = Derived()
         """When verdicts changed, and on which rows."""
         self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
-        self._statuses: dict[int, Status] = {}
+        self._statuses: dict[int, fwk.Status] = {}
         self._cluster = cluster
-        self._shared: deque[tuple[Codes, Mask]] = deque(maxlen=_MAX_SHARED)
+        self._shared: deque[tuple[fwk.Codes, fwk.Mask]] = deque(maxlen=_MAX_SHARED)
 
     @property
     def never_applies(self) -> bool:
@@ -104,10 +91,10 @@ class FilterVector(Cached):
         """Whether the next pod with this vector passes `pre_filter`, and no node is named."""
         return self.node_names is None and not self.is_pinned and (self.status.is_success or self.status.is_skip)
 
-    def refresh(self, _accepted: Mask | None = None) -> None:
+    def refresh(self, _accepted: fwk.Mask | None = None) -> None:
         """Evaluate the rows that have changed. `accepted` are the rows that passed every filter before."""
 
-    def verdicts(self, _rows: Rows) -> Verdicts | Status | None:
+    def verdicts(self, _rows: fwk.Rows) -> fwk.Verdicts | fwk.Status | None:
         """Return current verdicts on some rows, without any cache; None when all pass."""
         return None
 
@@ -133,29 +120,29 @@ class FilterVector(Cached):
         """Whether nothing but resources and the node itself decides: then it has `fits_with`."""
         return False
 
-    def fits_with(self, _rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Mask | None:
+    def fits_with(self, _rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> fwk.Mask | None:
         """Return which rows would pass if other amounts were used there; None when all would."""
         return None
 
     def refusals_with(
         self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts
-    ) -> list[tuple[Status, NDArray[np.intp]]]:
+    ) -> list[tuple[fwk.Status, NDArray[np.intp]]]:
         """Return why some rows would not pass then, each with its places among them."""
         codes, reasons = self._verdicts_with(rows, allocatable, used)
         of = self.status_of if reasons == self.reasons else lambda code: status_of(code, reasons, self.name)
         return [(of(code), (codes == code).nonzero()[0]) for code, _ in counted(codes)]
 
-    def _verdicts_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Verdicts:
-        return Verdicts(self.codes[rows], self.reasons)
+    def _verdicts_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> fwk.Verdicts:
+        return fwk.Verdicts(self.codes[rows], self.reasons)
 
-    def status_of(self, code: int) -> Status:
+    def status_of(self, code: int) -> fwk.Status:
         """Return what a code among `codes` stands for."""
         found = self._statuses.get(code)
         if found is None:
             found = self._statuses[code] = status_of(code, self.reasons, self.name)
         return found
 
-    def _take(self, verdicts: Verdicts, rows: ChangedRows) -> bool:
+    def _take(self, verdicts: fwk.Verdicts, rows: ChangedRows) -> bool:
         codes, changed = verdicts.codes, verdicts.reasons != self.reasons
         if changed:
             self.reasons, self._statuses = verdicts.reasons, {}
@@ -176,7 +163,7 @@ class FilterVector(Cached):
         self.refuses = not self.ok.all()
         return changed
 
-    def _take_all(self, codes: Codes) -> None:
+    def _take_all(self, codes: fwk.Codes) -> None:
         if not codes.any():
             self._set(_NO_CODES, _NO_MASK)
             self.refuses = False
@@ -191,7 +178,7 @@ class FilterVector(Cached):
             self.ok.flags.writeable = False
             self._shared.append((codes, self.ok))
 
-    def _set(self, codes: Codes, ok: Mask) -> None:
+    def _set(self, codes: fwk.Codes, ok: fwk.Mask) -> None:
         self.codes, self.ok = codes, ok
         self.charge(codes.nbytes + ok.nbytes)
 
@@ -210,7 +197,7 @@ class PluginVector(FilterVector):
     """The verdicts of a vectorised plugin on all pods that have the part that it reads; or on one pod."""
 
     def __init__(
-        self, use: FilterUse, pod: PodInfo, cluster: Cluster, found: PreFilterResult[Any] | Status | None = None
+        self, use: FilterUse, pod: PodInfo, cluster: Cluster, found: fwk.PreFilterResult[Any] | fwk.Status | None = None
     ) -> None:
         """`pod` is what the plugin may see of it; `found` what its `pre_filter` returned, if that is known."""
         super().__init__(use.name, cluster)
@@ -227,12 +214,12 @@ class PluginVector(FilterVector):
         self._idle_at = NEVER
         if found is None:
             found = use.plugin.pre_filter(pod, cluster)
-        if isinstance(found, Status):
+        if isinstance(found, fwk.Status):
             self.status = found.by(use.name)
         else:
             self._state, self.node_names, self.is_pinned = found.state, found.node_names, found.is_pinned
 
-    def refresh(self, _accepted: Mask | None = None) -> None:
+    def refresh(self, _accepted: fwk.Mask | None = None) -> None:
         state, use = self._state, self._use
         if state is None or self._idle.value == self._idle_at:
             return
@@ -248,13 +235,13 @@ class PluginVector(FilterVector):
                     return
                 if derived.changed_at > self._verified_at:
                     rows = union(rows, derived.since(self._verified_at))
-                self.status, self._verified_at, self._revision = SUCCESS, derived.changed_at, revision
+                self.status, self._verified_at, self._revision = fwk.SUCCESS, derived.changed_at, revision
                 self._idle_at = NEVER
         if is_fresh and rows is not None and not len(rows):
             self._is_fresh, self._position = True, position
             return
-        verdicts = use.plugin.filter(state, ALL_ROWS if rows is None or not is_fresh else rows)
-        if isinstance(verdicts, Status):
+        verdicts = use.plugin.filter(state, fwk.ALL_ROWS if rows is None or not is_fresh else rows)
+        if isinstance(verdicts, fwk.Status):
             self.status = verdicts.by(self.name)
             self.changes.change()
             return
@@ -265,9 +252,9 @@ class PluginVector(FilterVector):
     def _leave_out(self, until: Input) -> None:
         self._idle = self._cluster.inputs.revision(until)
         self._idle_at = self._idle.value
-        if self.status is not SKIP:
+        if self.status is not fwk.SKIP:
             self.changes.change()
-            self.status, self.refuses = SKIP, False
+            self.status, self.refuses = fwk.SKIP, False
             self._set(_NO_CODES, _NO_MASK)
 
     def on_rows(self, rows: NDArray[np.intp]) -> FilterVector:
@@ -275,22 +262,22 @@ class PluginVector(FilterVector):
         found = PluginVector(self._use, self._pod, self._cluster, self.status)
         found.node_names, found.is_pinned, found._state = self.node_names, self.is_pinned, self._state
         verdicts = self.verdicts(rows)
-        if isinstance(verdicts, Status):
+        if isinstance(verdicts, fwk.Status):
             found.status = verdicts.by(self.name)
         elif verdicts is None:
-            found.status = SKIP if self._state is not None else self.status
+            found.status = fwk.SKIP if self._state is not None else self.status
         else:
-            found.status = SUCCESS
+            found.status = fwk.SUCCESS
             codes = np.zeros(self._cluster.capacity, np.int32)
             codes[rows] = verdicts.codes
-            found._take(Verdicts(codes, verdicts.reasons), None)
+            found._take(fwk.Verdicts(codes, verdicts.reasons), None)
         return found
 
-    def verdicts(self, rows: Rows) -> Verdicts | Status | None:
+    def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status | None:
         state, use = self._state, self._use
         if use.reads_pod:  # pods may have moved since `pre_filter`
             found = use.plugin.pre_filter(self._pod, self._cluster)
-            if isinstance(found, PreFilterResult):
+            if isinstance(found, fwk.PreFilterResult):
                 return use.plugin.filter(found.state, rows)
             return None if found.is_success or found.is_skip else found
         if state is None or (use.has_refresh and isinstance(use.plugin.refresh(state), Input)):
@@ -328,7 +315,7 @@ class PluginVector(FilterVector):
     def reads_only_resources(self) -> bool:
         return self.reads_only_node or self._use.declared.only_resources or not self._applies
 
-    def fits_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> Mask | None:
+    def fits_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> fwk.Mask | None:
         if not self._applies or (self.reads_only_node and not self.refuses):
             return None
         if self.reads_only_node:
@@ -337,7 +324,7 @@ class PluginVector(FilterVector):
             return None
         return self._use.plugin.fits_resources(self._state, allocatable, used)
 
-    def _verdicts_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> Verdicts:
+    def _verdicts_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> fwk.Verdicts:
         if self.reads_only_node or not self._use.declared.only_resources:
             return super()._verdicts_with(rows, allocatable, used)
         return self._use.plugin.filter_resources(self._state, allocatable, used)
@@ -346,36 +333,36 @@ class PluginVector(FilterVector):
 class NodeVector(FilterVector):
     """The verdicts of a plugin that evaluates one node at a time, on nodes that every filter before it accepted."""
 
-    def __init__(self, use: NodeFilterUse, pod: PodInfo, cluster: Cluster, cycle: CycleState) -> None:
+    def __init__(self, use: NodeFilterUse, pod: PodInfo, cluster: Cluster, cycle: fwk.CycleState) -> None:
         super().__init__(use.name, cluster)
         self.has_pre_point = use.pre_filter is not None
         self._use = use
         self._pod = pod
         self._cycle = cycle
-        self._sets: ReasonSets[tuple[str, ...]] = ReasonSets(tuple)
+        self._sets: fwk.ReasonSets[tuple[str, ...]] = fwk.ReasonSets(tuple)
         if use.pre_filter is not None:
             self.status = use.pre_filter(cycle, pod.pod, cluster).by(use.name)
 
-    def refresh(self, accepted: Mask | None = None) -> None:
+    def refresh(self, accepted: fwk.Mask | None = None) -> None:
         rows = np.flatnonzero(self._cluster.labels.nodes if accepted is None else accepted)
         verdicts = self.verdicts(rows)
-        if isinstance(verdicts, Status):
+        if isinstance(verdicts, fwk.Status):
             self.status = verdicts
             return
         codes = np.zeros(self._cluster.capacity, np.int32)
         codes[rows] = verdicts.codes
-        self._take(Verdicts(codes, verdicts.reasons), None)
+        self._take(fwk.Verdicts(codes, verdicts.reasons), None)
 
-    def verdicts(self, rows: Rows) -> Verdicts | Status:
+    def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status:
         wanted = range(self._cluster.capacity) if isinstance(rows, slice) else rows.tolist()
         codes = np.zeros(len(wanted), np.int32)
         for index, row in enumerate(wanted):
             info = self._cluster.nodes[row]
-            status = SUCCESS if info is None else self._use.plugin.filter_node(self._cycle, self._pod.pod, info)
+            status = fwk.SUCCESS if info is None else self._use.plugin.filter_node(self._cycle, self._pod.pod, info)
             if status.is_success:
                 continue
             if not status.is_rejected:
                 return status.by(self.name)
             code = self._sets.code(status.reasons)
-            codes[index] = -code if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else code
-        return Verdicts(codes, self._sets.reasons)
+            codes[index] = -code if status.code is fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE else code
+        return fwk.Verdicts(codes, self._sets.reasons)

@@ -9,26 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from mooring.scheduler.framework import (
-    BindPlugin,
-    ChoosePlugin,
-    FilterPlugin,
-    GroupBindPlugin,
-    Handle,
-    NodeFilterPlugin,
-    NodeScorePlugin,
-    PermitPlugin,
-    Plugin,
-    PluginArguments,
-    PostBindPlugin,
-    PostFilterPlugin,
-    PreBindPlugin,
-    PreEnqueuePlugin,
-    QueueSortPlugin,
-    Registry,
-    ReservePlugin,
-    ScorePlugin,
-)
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.framework.registry import PluginError
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -88,7 +69,7 @@ class ProfileSpec(msgspec.Struct, frozen=True):
     """By extension point (`filter`, `score`, …): further plugins, or other weights."""
     disabled: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
     """By extension point: plugins that it does without; `*` for all of `plugins`."""
-    arguments: Mapping[str, PluginArguments] = msgspec.field(default_factory=dict)
+    arguments: Mapping[str, fwk.PluginArguments] = msgspec.field(default_factory=dict)
     """By plugin."""
 
 
@@ -101,36 +82,36 @@ class Profile(msgspec.Struct, frozen=True):
     """The plugins of one scheduler name, by extension point, in order."""
 
     name: str
-    queue_sort: QueueSortPlugin
-    pre_enqueue: tuple[PreEnqueuePlugin, ...]
-    filters: tuple[FilterPlugin[Any] | NodeFilterPlugin, ...]
-    scores: tuple[Weighted[ScorePlugin[Any] | NodeScorePlugin], ...]
-    post_filter: tuple[PostFilterPlugin, ...]
-    reserve: tuple[ReservePlugin, ...]
-    permit: tuple[PermitPlugin, ...]
-    pre_bind: tuple[PreBindPlugin, ...]
-    bind: tuple[BindPlugin | GroupBindPlugin, ...]
-    post_bind: tuple[PostBindPlugin, ...]
-    choose: ChoosePlugin | None = None
+    queue_sort: fwk.QueueSortPlugin
+    pre_enqueue: tuple[fwk.PreEnqueuePlugin, ...]
+    filters: tuple[fwk.FilterPlugin[Any] | fwk.NodeFilterPlugin, ...]
+    scores: tuple[Weighted[fwk.ScorePlugin[Any] | fwk.NodeScorePlugin], ...]
+    post_filter: tuple[fwk.PostFilterPlugin, ...]
+    reserve: tuple[fwk.ReservePlugin, ...]
+    permit: tuple[fwk.PermitPlugin, ...]
+    pre_bind: tuple[fwk.PreBindPlugin, ...]
+    bind: tuple[fwk.BindPlugin | fwk.GroupBindPlugin, ...]
+    post_bind: tuple[fwk.PostBindPlugin, ...]
+    choose: fwk.ChoosePlugin | None = None
     """Who decides among nodes that are equally good; None leaves it to the lot."""
-    plugins: tuple[Plugin, ...] = msgspec.field(default=())
+    plugins: tuple[fwk.Plugin, ...] = msgspec.field(default=())
     """All of them."""
 
 
-def build(spec: ProfileSpec, registry: Registry, handle: Handle) -> Profile:
+def build(spec: ProfileSpec, registry: fwk.Registry, handle: fwk.Handle) -> Profile:
     """Make the plugins of a profile; raises `PluginError` for what cannot be."""
     return _Builder(spec, registry, handle).profile()
 
 
 class _Builder:
-    def __init__(self, spec: ProfileSpec, registry: Registry, handle: Handle) -> None:
+    def __init__(self, spec: ProfileSpec, registry: fwk.Registry, handle: fwk.Handle) -> None:
         self._spec = spec
         self._registry = registry
         self._handle = handle
-        self._made: dict[str, Plugin] = {}
+        self._made: dict[str, fwk.Plugin] = {}
 
     def profile(self) -> Profile:
-        queue_sort = self._at("queueSort", QueueSortPlugin)
+        queue_sort = self._at("queueSort", fwk.QueueSortPlugin)
         if len(queue_sort) != 1:
             raise PluginError(
                 f"profile {self._spec.scheduler_name}: one plugin must sort the queue, not {len(queue_sort)}"
@@ -138,21 +119,21 @@ class _Builder:
         return Profile(
             name=self._spec.scheduler_name,
             queue_sort=queue_sort[0],
-            pre_enqueue=tuple(self._at("preEnqueue", PreEnqueuePlugin)),
-            filters=tuple(self._at("filter", FilterPlugin, NodeFilterPlugin)),
-            scores=tuple(self._weighted("score", ScorePlugin, NodeScorePlugin)),
-            post_filter=tuple(self._at("postFilter", PostFilterPlugin)),
-            reserve=tuple(self._at("reserve", ReservePlugin)),
-            permit=tuple(self._at("permit", PermitPlugin)),
-            pre_bind=tuple(self._at("preBind", PreBindPlugin)),
-            bind=tuple(self._at("bind", BindPlugin, GroupBindPlugin)),
-            post_bind=tuple(self._at("postBind", PostBindPlugin)),
+            pre_enqueue=tuple(self._at("preEnqueue", fwk.PreEnqueuePlugin)),
+            filters=tuple(self._at("filter", fwk.FilterPlugin, fwk.NodeFilterPlugin)),
+            scores=tuple(self._weighted("score", fwk.ScorePlugin, fwk.NodeScorePlugin)),
+            post_filter=tuple(self._at("postFilter", fwk.PostFilterPlugin)),
+            reserve=tuple(self._at("reserve", fwk.ReservePlugin)),
+            permit=tuple(self._at("permit", fwk.PermitPlugin)),
+            pre_bind=tuple(self._at("preBind", fwk.PreBindPlugin)),
+            bind=tuple(self._at("bind", fwk.BindPlugin, fwk.GroupBindPlugin)),
+            post_bind=tuple(self._at("postBind", fwk.PostBindPlugin)),
             choose=self._chooser(),
             plugins=tuple(self._made.values()),
         )
 
-    def _chooser(self) -> ChoosePlugin | None:
-        found = self._at("choose", ChoosePlugin)
+    def _chooser(self) -> fwk.ChoosePlugin | None:
+        found = self._at("choose", fwk.ChoosePlugin)
         if len(found) > 1:
             raise PluginError(
                 f"profile {self._spec.scheduler_name}: one plugin may choose among equals, not {len(found)}"
@@ -177,7 +158,7 @@ class _Builder:
             found.append(Weighted(plugin, use.weight or 1))
         return found
 
-    def _plugin(self, name: str) -> Plugin:
+    def _plugin(self, name: str) -> fwk.Plugin:
         plugin = self._made.get(name)
         if plugin is None:
             factory = self._registry.get(name)
@@ -187,5 +168,5 @@ class _Builder:
         return plugin
 
 
-def _offers(plugin: Plugin, kinds: tuple[type[Any], ...]) -> bool:
+def _offers(plugin: fwk.Plugin, kinds: tuple[type[Any], ...]) -> bool:
     return any(isinstance(plugin, kind) for kind in kinds)

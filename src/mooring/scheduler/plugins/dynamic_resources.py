@@ -21,6 +21,7 @@ from mooring.api.resource_v1 import AllocationResult, ResourceClaim
 from mooring.cel.conversions import string_to_duration
 from mooring.cel.errors import CelError
 from mooring.constraints import node_selector
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.dra import memo, readiness, writing
@@ -36,32 +37,6 @@ from mooring.scheduler.dra.claims import (
 )
 from mooring.scheduler.dra.memo import Findings, shared_memo
 from mooring.scheduler.dra.results import allocation_of
-from mooring.scheduler.framework import (
-    ALL_ROWS,
-    SKIP,
-    SUCCESS,
-    Action,
-    ClusterEvent,
-    CycleState,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Kind,
-    Mask,
-    Part,
-    PluginArguments,
-    PostFilterResult,
-    PreFilterResult,
-    QueueingHint,
-    Rows,
-    Scores,
-    Status,
-    Verdicts,
-    error,
-    unresolvable,
-    unschedulable,
-)
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.normalization import Proportional
 from mooring.scheduler.volumes.assumed import assumed
@@ -71,7 +46,7 @@ REASON_GAVE_UP = "timed out trying to allocate devices"
 REASON_INVALID_POOL = "invalid resource pools were encountered"
 REASON_ELSEWHERE = "resourceclaim not available on the node"
 _ELSEWHERE = memo.INVALID_POOL + 1
-_NOTHING_TO_FREE = PostFilterResult(unschedulable())
+_NOTHING_TO_FREE = fwk.PostFilterResult(fwk.unschedulable())
 """Since 1.37 nothing is said about it, so that events tell only what matters."""
 _REASONS = ("", REASON_CANNOT, REASON_GAVE_UP, REASON_INVALID_POOL, REASON_ELSEWHERE)
 
@@ -102,12 +77,12 @@ class PodState(msgspec.Struct):
     """The claims as they will be with that."""
 
 
-class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
+class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
     name = "DynamicResources"
-    filters = Declaration(Part.POD)
-    scores = Declaration(Part.POD, is_normalized=True)
+    filters = fwk.Declaration(fwk.Part.POD)
+    scores = fwk.Declaration(fwk.Part.POD, is_normalized=True)
 
-    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         super().__init__()
         args = plugin_arguments.read(self.name, arguments, DynamicResourcesArgs)
         self._is_limited = args.filter_timeout is None or self._seconds("filterTimeout", args.filter_timeout) > 0
@@ -131,21 +106,21 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
 
     # -- whether to try at all
 
-    def pre_enqueue(self, pod: Pod) -> Status:
+    def pre_enqueue(self, pod: Pod) -> fwk.Status:
         try:
             pod_claims(pod, self._claims)
         except ClaimError as problem:
-            return unresolvable(str(problem))
-        return SUCCESS
+            return fwk.unresolvable(str(problem))
+        return fwk.SUCCESS
 
     # -- which nodes
 
-    def applies_to(self, spec: PodSpec) -> Status | None:
-        return None if spec.resource_claims else SKIP
+    def applies_to(self, spec: PodSpec) -> fwk.Status | None:
+        return None if spec.resource_claims else fwk.SKIP
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[PodState] | Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[PodState] | fwk.Status:
         if not pod.pod.spec.resource_claims:
-            return SKIP
+            return fwk.SKIP
         try:
             state = PodState(cluster, pod_claims(pod.pod, self._claims))
             for claim in state.claims:
@@ -153,12 +128,12 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
                 if claim.status.allocation is None:
                     state.wanted.append(Wanted(claim, requests_of(claim, cluster)))
         except ClaimError as problem:
-            return unresolvable(str(problem))
+            return fwk.unresolvable(str(problem))
         if not state.claims:
-            return SKIP
+            return fwk.SKIP
         if state.wanted:
             state.findings = self._memo.of(state.wanted)
-        return PreFilterResult(state)
+        return fwk.PreFilterResult(state)
 
     def _check(self, pod: Pod, claim: ResourceClaim) -> None:
         if claim.status.allocation is not None:
@@ -167,19 +142,19 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
         elif self._allocated.is_in_flight(claim):
             raise ClaimError(f"resource claim {full_name(claim)} is in the process of being allocated")
 
-    def filter(self, state: PodState, rows: Rows) -> Verdicts | Status:
+    def filter(self, state: PodState, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status:
         codes = np.zeros(state.cluster.capacity, np.int32)
         if state.findings is not None:
             try:
                 self._memo.evaluate(state.findings, state.wanted, rows, is_limited=self._is_limited)
             except AllocationError as problem:
-                return error(str(problem))
+                return fwk.error(str(problem))
             codes = state.findings.codes.copy()
         codes[(codes == 0) & ~self._available(state.claims, state.cluster)] = _ELSEWHERE
-        return Verdicts(-codes[rows], lambda code: (_REASONS[code],))
+        return fwk.Verdicts(-codes[rows], lambda code: (_REASONS[code],))
 
-    def _available(self, claims: Sequence[ResourceClaim], cluster: Cluster) -> Mask:
-        found: Mask = np.ones(cluster.capacity, np.bool_)
+    def _available(self, claims: Sequence[ResourceClaim], cluster: Cluster) -> fwk.Mask:
+        found: fwk.Mask = np.ones(cluster.capacity, np.bool_)
         for claim in claims:
             if self._is_of_no_use(claim):
                 return np.zeros_like(found)
@@ -200,7 +175,7 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
 
     # -- what could be done when there is none
 
-    def post_filter(self, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterResult:
+    def post_filter(self, pod: PodInfo, statuses: Mapping[str, fwk.Status]) -> fwk.PostFilterResult:
         """Free a claim of the pod that nobody uses and that is in the wrong place."""
         if not pod.pod.spec.resource_claims:
             return _NOTHING_TO_FREE
@@ -212,7 +187,7 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
             for claim in claims:
                 if self._can_be_freed(claim, pod.pod) and self._client is not None:
                     self._later(writing.deallocate(self._client, claim))
-                    return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
+                    return fwk.PostFilterResult(fwk.unschedulable("deallocation of ResourceClaim completed"))
         return _NOTHING_TO_FREE
 
     def _can_be_freed(self, claim: ResourceClaim, pod: Pod) -> bool:
@@ -223,38 +198,38 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
 
     # -- which is best
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> PodState | Status:
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> PodState | fwk.Status:
         if not pod.pod.spec.resource_claims:
-            return SUCCESS
+            return fwk.SUCCESS
         found = self.pre_filter(pod, cluster)
-        if isinstance(found, Status) or found.state.findings is None:
-            return SUCCESS
+        if isinstance(found, fwk.Status) or found.state.findings is None:
+            return fwk.SUCCESS
         return found.state
 
-    def score(self, state: PodState, rows: Rows) -> Scores:
+    def score(self, state: PodState, rows: fwk.Rows) -> fwk.Scores:
         if state.findings is None:
             return np.zeros(state.cluster.capacity, np.int64)[rows]
-        self._memo.evaluate(state.findings, state.wanted, ALL_ROWS, is_limited=self._is_limited)
+        self._memo.evaluate(state.findings, state.wanted, fwk.ALL_ROWS, is_limited=self._is_limited)
         return state.findings.points[rows]
 
     # -- making it so
 
-    def reserve(self, cycle: CycleState, _pod: Pod, node_name: str) -> Status:
+    def reserve(self, cycle: fwk.CycleState, _pod: Pod, node_name: str) -> fwk.Status:
         state: PodState | None = cycle.pre_filter.get(self.name)
         if state is None or state.findings is None:
-            return SUCCESS
+            return fwk.SUCCESS
         solution = state.findings.solutions.get(state.cluster.row_of[node_name])
         if solution is None:
-            return error("claim allocation not found for node")
+            return fwk.error("claim allocation not found for node")
         for entry, devices in zip(state.wanted, solution.devices, strict=True):
             claim = entry.claim
             allocation = state.allocations[claim.metadata.uid] = allocation_of(claim, devices, node_name)
             reserved = structs.replace(claim, status=structs.replace(claim.status, allocation=allocation))
             state.reserved.append(reserved)
             self._allocated.begin(reserved)
-        return SUCCESS
+        return fwk.SUCCESS
 
-    def unreserve(self, cycle: CycleState, pod: Pod, _node_name: str) -> None:
+    def unreserve(self, cycle: fwk.CycleState, pod: Pod, _node_name: str) -> None:
         state: PodState | None = cycle.pre_filter.get(self.name)
         if state is None:
             return
@@ -265,10 +240,10 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
             if claim.status.allocation is not None and is_reserved_for(pod, claim) and self._client is not None:
                 self._later(writing.take_back(self._client, claim, pod))
 
-    async def pre_bind(self, cycle: CycleState, pod: Pod, _node_name: str) -> Status:
+    async def pre_bind(self, cycle: fwk.CycleState, pod: Pod, _node_name: str) -> fwk.Status:
         state: PodState | None = cycle.pre_filter.get(self.name)
         if state is None or self._client is None or self._writer is None:
-            return SUCCESS
+            return fwk.SUCCESS
         for index, claim in enumerate(state.claims):
             if is_reserved_for(pod, claim):
                 continue
@@ -276,7 +251,7 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
             try:
                 written = await self._writer.give(claim, pod, allocation)
             except writing.ClaimWriteError as problem:
-                return error(str(problem))
+                return fwk.error(str(problem))
             state.claims[index] = written
             self._claims.assume_written(written)
             if allocation is not None:
@@ -284,7 +259,7 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
             self._allocated.touch(written)
         return await readiness.wait(state.claims, self._latest, self._client, self._binding_seconds)
 
-    def would_write(self, cycle: CycleState, pod: Pod, _node_name: str) -> Sequence[Resource]:
+    def would_write(self, cycle: fwk.CycleState, pod: Pod, _node_name: str) -> Sequence[Resource]:
         state: PodState | None = cycle.pre_filter.get(self.name)
         if state is None:
             return ()
@@ -300,22 +275,29 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
 
     # -- what wakes a pod
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
-        changed = Action.ADD | Action.UPDATE
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
+        changed = fwk.Action.ADD | fwk.Action.UPDATE
         return (
-            EventWithHint(
-                ClusterEvent(Kind.RESOURCE_CLAIM, changed | Action.DELETE), self._after_claim_change, _only_its_pods
+            fwk.EventWithHint(
+                fwk.ClusterEvent(fwk.Kind.RESOURCE_CLAIM, changed | fwk.Action.DELETE),
+                self._after_claim_change,
+                _only_its_pods,
             ),
-            EventWithHint(
-                ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), self._after_pod_change
+            fwk.EventWithHint(
+                fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM),
+                self._after_pod_change,
             ),
-            EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), self._after_pod_gone, _if_it_had_claims),
-            EventWithHint(
-                ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)
+            fwk.EventWithHint(
+                fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE), self._after_pod_gone, _if_it_had_claims
             ),
-            EventWithHint(ClusterEvent(Kind.DEVICE_CLASS, changed)),
-            EventWithHint(ClusterEvent(Kind.RESOURCE_SLICE, changed)),
-            EventWithHint(ClusterEvent(Kind.DEVICE_TAINT_RULE, Action.UPDATE | Action.DELETE)),
+            fwk.EventWithHint(
+                fwk.ClusterEvent(
+                    fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL | fwk.Action.UPDATE_NODE_ALLOCATABLE
+                )
+            ),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.DEVICE_CLASS, changed)),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.RESOURCE_SLICE, changed)),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.DEVICE_TAINT_RULE, fwk.Action.UPDATE | fwk.Action.DELETE)),
         )
 
     def refers_to(self, pod: Pod) -> Iterator[str]:
@@ -328,31 +310,31 @@ class DynamicResources(Proportional[PodState], FilterPlugin[PodState]):
             if name is not None:
                 yield object_key(pod.metadata.namespace, name)
 
-    def opened_by(self, event: ClusterEvent, old: Any, new: Any) -> bool | str:
+    def opened_by(self, event: fwk.ClusterEvent, old: Any, new: Any) -> bool | str:
         """`pre_enqueue` keeps pods out until their claims are there."""
-        return _key(new or old) if event.kind is Kind.RESOURCE_CLAIM else False
+        return _key(new or old) if event.kind is fwk.Kind.RESOURCE_CLAIM else False
 
-    def _after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> QueueingHint:
+    def _after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> fwk.QueueingHint:
         if new is None:
-            return QueueingHint.of(old is not None and old.status.allocation is not None)
+            return fwk.QueueingHint.of(old is not None and old.status.allocation is not None)
         try:
             used = pod_claims(pod, self._claims)
         except ClaimError:
-            return QueueingHint.SKIP
+            return fwk.QueueingHint.SKIP
         if old is not None and old.status.allocation is not None and new.status.allocation is None:
-            return QueueingHint.QUEUE
+            return fwk.QueueingHint.QUEUE
         is_own = any(claim.metadata.uid == new.metadata.uid for claim in used)
-        return QueueingHint.of(is_own and (old is None or old.status != new.status))
+        return fwk.QueueingHint.of(is_own and (old is None or old.status != new.status))
 
-    def _after_pod_change(self, pod: Pod, _old: Pod | None, new: Pod | None) -> QueueingHint:
+    def _after_pod_change(self, pod: Pod, _old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         own = new is not None and new.metadata.uid == pod.metadata.uid
-        return QueueingHint.of(own and new is not None and self.pre_enqueue(new).is_success)
+        return fwk.QueueingHint.of(own and new is not None and self.pre_enqueue(new).is_success)
 
-    def _after_pod_gone(self, _pod: Pod, old: Pod, _new: None) -> QueueingHint:
+    def _after_pod_gone(self, _pod: Pod, old: Pod, _new: None) -> fwk.QueueingHint:
         try:
-            return QueueingHint.of(any(claim.status.allocation is None for claim in pod_claims(old, self._claims)))
+            return fwk.QueueingHint.of(any(claim.status.allocation is None for claim in pod_claims(old, self._claims)))
         except ClaimError:
-            return QueueingHint.QUEUE
+            return fwk.QueueingHint.QUEUE
 
 
 def _if_it_had_claims(old: Pod, _new: None) -> str | None:

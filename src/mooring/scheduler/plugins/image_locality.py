@@ -8,20 +8,9 @@ import msgspec
 import numpy as np
 
 from mooring.constraints.columns.revisions import Derived
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.framework import (
-    MAX_NODE_SCORE,
-    Declaration,
-    Handle,
-    Input,
-    Mask,
-    Part,
-    PluginArguments,
-    Rows,
-    ScorePlugin,
-    Scores,
-)
 
 _MB = 1024 * 1024
 _LEAST = 23 * _MB
@@ -37,17 +26,17 @@ class _Needed(msgspec.Struct):
     points: Derived = msgspec.field(default_factory=Derived)
 
 
-class ImageLocality(ScorePlugin[_Needed]):
+class ImageLocality(fwk.ScorePlugin[_Needed]):
     name = "ImageLocality"
-    scores = Declaration(Part.IMAGES, cluster=Input.NODE_IMAGES, has_pre_point=False)
+    scores = fwk.Declaration(fwk.Part.IMAGES, cluster=fwk.Input.NODE_IMAGES, has_pre_point=False)
 
-    def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
+    def __init__(self, _arguments: fwk.PluginArguments, _handle: fwk.Handle) -> None:
         pass
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Needed:
         return _Needed(cluster, pod.signature.images, _MOST * len(pod.signature.images))
 
-    def refresh_score(self, state: _Needed, _feasible: Mask) -> Derived:
+    def refresh_score(self, state: _Needed, _feasible: fwk.Mask) -> Derived:
         # The share of nodes that have an image changes with every node; scores do not while no node has any.
         is_anywhere = any(map(state.cluster.images.sizes, state.images))
         if is_anywhere or state.is_anywhere:
@@ -55,7 +44,7 @@ class ImageLocality(ScorePlugin[_Needed]):
         state.is_anywhere = is_anywhere
         return state.points
 
-    def score(self, state: _Needed, rows: Rows) -> Scores:
+    def score(self, state: _Needed, rows: fwk.Rows) -> fwk.Scores:
         images, nodes = state.cluster.images, len(state.cluster)
         if not state.is_anywhere:
             return np.zeros(state.cluster.capacity, np.int64)[rows]
@@ -67,4 +56,4 @@ class ImageLocality(ScorePlugin[_Needed]):
                 where = np.fromiter(sizes.keys(), np.intp, len(sizes))
                 points[where] += (np.fromiter(sizes.values(), np.float64, len(sizes)) * share).astype(np.int64)
         points = np.clip(points[rows], _LEAST, max(state.most, _LEAST + 1))
-        return MAX_NODE_SCORE * (points - _LEAST) // max(state.most - _LEAST, 1)
+        return fwk.MAX_NODE_SCORE * (points - _LEAST) // max(state.most - _LEAST, 1)

@@ -13,34 +13,12 @@ from mooring.api.base import Int32, Object
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows, ChangeLog, Derived, union
 from mooring.constraints.pod_affinity import AffinityTerm
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.pod_sets import PodChoice, PodGroup, PodSet
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature, PodTerms, TermKind, pod_terms
 from mooring.scheduler.columns.term_owners import OwnedTerm
 from mooring.scheduler.columns.topology import DomainCounts, Topology
-from mooring.scheduler.framework import (
-    MAX_NODE_SCORE,
-    SKIP,
-    Action,
-    ClusterEvent,
-    Codes,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Input,
-    Kind,
-    Mask,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    Rows,
-    ScorePlugin,
-    Scores,
-    Status,
-    Verdicts,
-)
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
@@ -50,7 +28,7 @@ _FEW_ROWS = 64
 """So many rows are evaluated one by one."""
 _PART = 64
 """Evaluating some rows costs less than all when they are at most one in so many."""
-_INPUTS = Input.PODS | Input.NODE_LABELS | Input.NAMESPACES
+_INPUTS = fwk.Input.PODS | fwk.Input.NODE_LABELS | fwk.Input.NAMESPACES
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
@@ -130,11 +108,11 @@ class _Required(_Terms):
             self._far.append(pods.by_domain(topologies.of(term.topology_key)))
         self._begins = False
 
-    def refresh(self) -> Derived | Input:
+    def refresh(self) -> Derived | fwk.Input:
         self.find_existing()
         counted = [*self._near, *self._far, *(term.domains for term in self.existing)]
         if not counted:
-            return Input.TERMS | Input.NAMESPACES
+            return fwk.Input.TERMS | fwk.Input.NAMESPACES
         begins = bool(self._near) and not any(counts.by_code for counts in self._near)
         begins = begins and _select(self._choices, self.signature, self.cluster)
         if begins != self._begins:
@@ -143,14 +121,14 @@ class _Required(_Terms):
         self.note_changes(counted, [counts.flips for counts in counted])
         return self.derived
 
-    def codes(self, rows: Rows) -> Codes:
+    def codes(self, rows: fwk.Rows) -> fwk.Codes:
         """Affinity decides first, then the pod's own anti-affinity, then that of placed pods."""
         if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
             return self._all_codes()[rows]
         return np.array([self._code(row) for row in rows.tolist()], np.int32)
 
-    def _all_codes(self) -> Codes:
-        found: Codes = np.zeros(self.cluster.capacity, np.int32)
+    def _all_codes(self) -> fwk.Codes:
+        found: fwk.Codes = np.zeros(self.cluster.capacity, np.int32)
         for code, counted in ((3, [term.domains for term in self.existing]), (2, self._far)):
             for mask in _with_pods(counted):
                 found[mask] = code
@@ -186,29 +164,29 @@ class _Preferred(_Terms):
             self._own.append((pods.by_domain(cluster.topologies.of(entry.term.topology_key)), entry.weight))
         self._weighted: list[tuple[DomainCounts, int]] = []
 
-    def refresh(self) -> Derived | Input:
+    def refresh(self) -> Derived | fwk.Input:
         self.find_existing()
         self._weighted = [*self._own, *((term.domains, self._weight(term)) for term in self.existing)]
         if not any(counts.by_code for counts, _ in self._weighted):
             self.forget_counts()
-            return _INPUTS if self._weighted else Input.TERMS | Input.NAMESPACES
+            return _INPUTS if self._weighted else fwk.Input.TERMS | fwk.Input.NAMESPACES
         counted = [counts for counts, _ in self._weighted]
         self.note_changes(counted, [counts.changes for counts in counted])
         return self.derived
 
-    def points(self, rows: Rows) -> Scores:
+    def points(self, rows: fwk.Rows) -> fwk.Scores:
         if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
             return self._all_points()[rows]
         return np.array([self._points(row) for row in rows.tolist()], np.int64)
 
-    def _all_points(self) -> Scores:
-        tables: dict[Topology, Scores] = {}
+    def _all_points(self) -> fwk.Scores:
+        tables: dict[Topology, fwk.Scores] = {}
         for counts, weight in self._weighted:
             table = tables.get(counts.topology)
             if table is None:
                 table = tables[counts.topology] = np.zeros(len(counts.topology.values), np.int64)
             table[list(counts.by_code)] += np.array(list(counts.by_code.values()), np.int64) * weight
-        found: Scores = np.zeros(self.cluster.capacity, np.int64)
+        found: fwk.Scores = np.zeros(self.cluster.capacity, np.int64)
         for topology, table in tables.items():
             found += table.take(topology.codes)
         return found
@@ -220,12 +198,14 @@ class _Preferred(_Terms):
         return self._hard_weight if term.key.kind is TermKind.AFFINITY else term.key.weight
 
 
-class InterPodAffinity(FilterPlugin[_Required], ScorePlugin[_Preferred]):
+class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred]):
     name = "InterPodAffinity"
-    filters = Declaration(Part.SELECTED | Part.POD_AFFINITY, Input.NODE_LABELS, cluster=_INPUTS)
-    scores = Declaration(Part.SELECTED | Part.POD_AFFINITY, Input.NODE_LABELS, cluster=_INPUTS, is_normalized=True)
+    filters = fwk.Declaration(fwk.Part.SELECTED | fwk.Part.POD_AFFINITY, fwk.Input.NODE_LABELS, cluster=_INPUTS)
+    scores = fwk.Declaration(
+        fwk.Part.SELECTED | fwk.Part.POD_AFFINITY, fwk.Input.NODE_LABELS, cluster=_INPUTS, is_normalized=True
+    )
 
-    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         args = plugin_arguments.read(self.name, arguments, InterPodAffinityArgs)
         weight = args.hard_pod_affinity_weight
         self._hard_weight = 1 if weight is None else weight
@@ -235,64 +215,64 @@ class InterPodAffinity(FilterPlugin[_Required], ScorePlugin[_Preferred]):
         self._scored_kinds = (TermKind.PREFERRED, TermKind.AFFINITY)[: 2 if self._hard_weight else 1]
         self._cluster = handle.cluster
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Required]:
-        return PreFilterResult(_Required(cluster, pod.signature))
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Required]:
+        return fwk.PreFilterResult(_Required(cluster, pod.signature))
 
     def may_apply_after(self, signature: PodSignature) -> bool:
         """Left out, it is because the new pod has no terms, and nobody has any that choose it."""
         return bool(signature.terms.keys)
 
-    def refresh(self, state: _Required) -> Derived | Input:
+    def refresh(self, state: _Required) -> Derived | fwk.Input:
         return state.refresh()
 
-    def filter(self, state: _Required, rows: Rows) -> Verdicts:
-        return Verdicts(state.codes(rows), _reasons)
+    def filter(self, state: _Required, rows: fwk.Rows) -> fwk.Verdicts:
+        return fwk.Verdicts(state.codes(rows), _reasons)
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | Status:
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | fwk.Status:
         if self._ignore_existing and not pod.signature.terms.preferred:
-            return SKIP
+            return fwk.SKIP
         return _Preferred(cluster, pod.signature, self._scored_kinds, self._hard_weight)
 
-    def refresh_score(self, state: _Preferred, _feasible: Mask) -> Derived | Input:
+    def refresh_score(self, state: _Preferred, _feasible: fwk.Mask) -> Derived | fwk.Input:
         return state.refresh()
 
-    def score(self, state: _Preferred, rows: Rows) -> Scores:
+    def score(self, state: _Preferred, rows: fwk.Rows) -> fwk.Scores:
         return state.points(rows)
 
-    def span(self, scores: Scores, feasible: Mask) -> tuple[int, ...]:
+    def span(self, scores: fwk.Scores, feasible: fwk.Mask) -> tuple[int, ...]:
         first = int(feasible.argmax())
         among = np.where(feasible, scores, scores[first]) if feasible[first] else np.zeros(1, np.int64)
         return int(among.min()), int(among.max())
 
-    def normalized(self, scores: Scores, span: tuple[int, ...]) -> Scores:
+    def normalized(self, scores: fwk.Scores, span: tuple[int, ...]) -> fwk.Scores:
         low, high = span
         if low == high:
             return np.zeros_like(scores)
         shares = (scores - low) / (high - low)
-        shares *= MAX_NODE_SCORE
+        shares *= fwk.MAX_NODE_SCORE
         return shares.astype(np.int64)
 
     # -- what may help
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
-        pods = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL)
-        nodes = ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
+        pods = fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.ADD | fwk.Action.DELETE | fwk.Action.UPDATE_POD_LABEL)
+        nodes = fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL)
         return (
-            EventWithHint(pods, self._after_pod_change),
-            EventWithHint(nodes, self._after_node_change),
-            EventWithHint(ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_LABEL)),
+            fwk.EventWithHint(pods, self._after_pod_change),
+            fwk.EventWithHint(nodes, self._after_node_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_LABEL)),
         )
 
-    def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+    def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         terms = pod_terms(pod.spec, pod.metadata.namespace)
         chosen_before = old is not None and self._choose_all(terms.affinity, old)
         chosen_after = new is not None and self._choose_all(terms.affinity, new)
         if terms.affinity and chosen_after and not chosen_before:
-            return QueueingHint.QUEUE
+            return fwk.QueueingHint.QUEUE
         if terms.affinity and chosen_before and not chosen_after and self._choose_all(terms.affinity, pod):
-            return QueueingHint.QUEUE  # it may have been the last: then a pod of the same kind may begin anywhere
+            return fwk.QueueingHint.QUEUE  # it may have been the last: then a pod of the same kind may begin anywhere
         before, after = self._apart(terms, pod, old), self._apart(terms, pod, new)
-        return QueueingHint.of(bool(before - after))  # one of them is enough: they are about different domains
+        return fwk.QueueingHint.of(bool(before - after))  # one of them is enough: they are about different domains
 
     def _choose_all(self, terms: Sequence[AffinityTerm], other: Pod) -> bool:
         return all(self._chooses(term, other) for term in terms)
@@ -308,21 +288,21 @@ class InterPodAffinity(FilterPlugin[_Required], ScorePlugin[_Preferred]):
         own = {term for term in terms.anti_affinity if self._chooses(term, other)}
         return own | {term for term in theirs if self._chooses(term, pod)}
 
-    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         """A node must have come to the domains that the pod's own terms are about, or have moved between domains.
 
         One that moved takes its pods along, so that the pod may fit on other nodes, whatever labels it has now.
         """
         if new is None:
-            return QueueingHint.SKIP
+            return fwk.QueueingHint.SKIP
         terms = pod_terms(pod.spec, pod.metadata.namespace)
         keys = {term.topology_key for term in terms.affinity}
         if old is None:
-            return QueueingHint.of(keys <= new.metadata.labels.keys())
+            return fwk.QueueingHint.of(keys <= new.metadata.labels.keys())
         keys |= {term.topology_key for term in terms.anti_affinity}
         keys |= self._cluster.term_owners.topology_keys(TermKind.ANTI_AFFINITY)
         before, after = old.metadata.labels, new.metadata.labels
-        return QueueingHint.of(any(before.get(key) != after.get(key) for key in keys))
+        return fwk.QueueingHint.of(any(before.get(key) != after.get(key) for key in keys))
 
 
 def _reasons(code: int) -> tuple[str, ...]:
@@ -338,7 +318,7 @@ def _has_pods(counts: DomainCounts, row: int) -> bool:
     return counts.topology.codes.item(row) in counts.by_code
 
 
-def _with_pods(counted: Iterable[DomainCounts]) -> Iterator[Mask]:
+def _with_pods(counted: Iterable[DomainCounts]) -> Iterator[fwk.Mask]:
     domains: dict[Topology, set[int]] = {}
     for counts in counted:
         domains.setdefault(counts.topology, set()).update(counts.by_code)

@@ -16,29 +16,9 @@ from mooring.base import logs
 from mooring.constraints import node_selector
 from mooring.constraints.columns import LabelColumns
 from mooring.constraints.node_selector import PreferredAffinity, RequiredAffinity
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.framework import (
-    SKIP,
-    Action,
-    ClusterEvent,
-    Codes,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Input,
-    Kind,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    Rows,
-    Scores,
-    Status,
-    Verdicts,
-    unresolvable,
-)
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.normalization import Proportional
 
@@ -68,12 +48,12 @@ class _Preferred(msgspec.Struct, frozen=True):
     preferred: PreferredAffinity
 
 
-class NodeAffinity(Proportional[_Preferred], FilterPlugin[_Wanted]):
+class NodeAffinity(Proportional[_Preferred], fwk.FilterPlugin[_Wanted]):
     name = "NodeAffinity"
-    filters = Declaration(Part.UNPINNED, Input.NODE_LABELS)
-    scores = Declaration(Part.UNPINNED, Input.NODE_LABELS, is_normalized=True)
+    filters = fwk.Declaration(fwk.Part.UNPINNED, fwk.Input.NODE_LABELS)
+    scores = fwk.Declaration(fwk.Part.UNPINNED, fwk.Input.NODE_LABELS, is_normalized=True)
 
-    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         super().__init__()
         self._options = handle.features.constraints
         added = plugin_arguments.read(self.name, arguments, NodeAffinityArgs).added_affinity
@@ -88,44 +68,44 @@ class NodeAffinity(Proportional[_Preferred], FilterPlugin[_Wanted]):
                 "addedAffinity uses %s, whose feature gate is off: terms with it match no node", ", ".join(unjudged)
             )
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Wanted] | fwk.Status:
         spec = pod.signature.spec
         required = node_selector.required_affinity(spec, self._options)
         if pod.signature.is_pinned:
-            return PreFilterResult(_Wanted(cluster.labels, required, self._added), is_pinned=True)
+            return fwk.PreFilterResult(_Wanted(cluster.labels, required, self._added), is_pinned=True)
         if required is node_selector.ANY_NODE and self._added is node_selector.ANY_NODE:
-            return SKIP
+            return fwk.SKIP
         names = _named_nodes(spec)
         if names is not None and not names:
-            return unresolvable(REASON_CONFLICT)
-        return PreFilterResult(_Wanted(cluster.labels, required, self._added), names)
+            return fwk.unresolvable(REASON_CONFLICT)
+        return fwk.PreFilterResult(_Wanted(cluster.labels, required, self._added), names)
 
-    def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
-        codes: Codes = (~state.labels.required_mask(state.required)[rows]).astype(np.int32)
+    def filter(self, state: _Wanted, rows: fwk.Rows) -> fwk.Verdicts:
+        codes: fwk.Codes = (~state.labels.required_mask(state.required)[rows]).astype(np.int32)
         codes *= -2
         if state.added is not node_selector.ANY_NODE:
             codes[~state.labels.required_mask(state.added)[rows]] = -1
-        return Verdicts(codes, lambda code: (_REASONS[code],))
+        return fwk.Verdicts(codes, lambda code: (_REASONS[code],))
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | Status:
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | fwk.Status:
         affinity = pod.signature.spec.affinity and pod.signature.spec.affinity.node_affinity
         wishes = affinity.preferred_during_scheduling_ignored_during_execution if affinity else []
         if not wishes and not self._added_preferred.terms:
-            return SKIP
+            return fwk.SKIP
         own = node_selector.preferred_affinity(pod.signature.spec, self._options)
         return _Preferred(cluster.labels, PreferredAffinity(self._added_preferred.terms + own.terms))
 
-    def score(self, state: _Preferred, rows: Rows) -> Scores:
+    def score(self, state: _Preferred, rows: fwk.Rows) -> fwk.Scores:
         return state.labels.preferred_scores(state.preferred)[rows]
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
-        event = ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
-        return (EventWithHint(event, self._after_node_change),)
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
+        event = fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL)
+        return (fwk.EventWithHint(event, self._after_node_change),)
 
-    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         required = node_selector.required_affinity(pod.spec, self._options)
         matched = old is not None and self._matches(required, old)
-        return QueueingHint.of(new is not None and not matched and self._matches(required, new))
+        return fwk.QueueingHint.of(new is not None and not matched and self._matches(required, new))
 
     def _matches(self, required: RequiredAffinity, node: Node) -> bool:
         labels, name = node.metadata.labels, node.metadata.name

@@ -5,25 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from mooring.api.core_v1 import Node, Pod, PodSpec
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.framework import (
-    SKIP,
-    Action,
-    ClusterEvent,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Kind,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    Rows,
-    Status,
-    Verdicts,
-)
 
 REASON = "node(s) didn't match Pod's required features"
 NO_FEATURES: frozenset[str] = frozenset()
@@ -31,35 +15,35 @@ _RESTART_ALL = "RestartAllContainers"
 _Needs = tuple[Cluster, frozenset[str]]
 
 
-class NodeDeclaredFeatures(FilterPlugin[_Needs]):
+class NodeDeclaredFeatures(fwk.FilterPlugin[_Needs]):
     name = "NodeDeclaredFeatures"
-    filters = Declaration(Part.POD)
+    filters = fwk.Declaration(fwk.Part.POD)
 
-    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, _arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         self._is_on = handle.features.node_declared_features
 
-    def applies_to(self, spec: PodSpec) -> Status | None:
-        return None if self._is_on and needed_features(spec) else SKIP
+    def applies_to(self, spec: PodSpec) -> fwk.Status | None:
+        return None if self._is_on and needed_features(spec) else fwk.SKIP
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Needs] | Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Needs] | fwk.Status:
         needs = needed_features(pod.pod.spec) if self._is_on else None
-        return PreFilterResult((cluster, needs)) if needs else SKIP
+        return fwk.PreFilterResult((cluster, needs)) if needs else fwk.SKIP
 
-    def filter(self, state: _Needs, rows: Rows) -> Verdicts:
+    def filter(self, state: _Needs, rows: fwk.Rows) -> fwk.Verdicts:
         cluster, needs = state
         codes = np.zeros(cluster.capacity, np.int32)
         for info in cluster.node_infos():
             if not needs.issubset(info.node.status.declared_features):
                 codes[info.row] = -1
-        return Verdicts(codes[rows], lambda _: (REASON,))
+        return fwk.Verdicts(codes[rows], lambda _: (REASON,))
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         if not self._is_on:
             return ()
-        node = ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)
+        node = fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_DECLARED_FEATURE)
         return (
-            EventWithHint(node, _after_node_change),
-            EventWithHint(ClusterEvent(Kind.TARGET_POD, Action.UPDATE), _after_own_change),
+            fwk.EventWithHint(node, _after_node_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE), _after_own_change),
         )
 
 
@@ -76,11 +60,11 @@ def needed_features(spec: PodSpec) -> frozenset[str]:
     return frozenset(needs) if needs else NO_FEATURES
 
 
-def _after_node_change(_pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+def _after_node_change(_pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
     same = old is not None and new is not None and old.status.declared_features == new.status.declared_features
-    return QueueingHint.of(not same)
+    return fwk.QueueingHint.of(not same)
 
 
-def _after_own_change(_pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+def _after_own_change(_pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
     same = old is not None and new is not None and needed_features(old.spec) == needed_features(new.spec)
-    return QueueingHint.of(not same)
+    return fwk.QueueingHint.of(not same)

@@ -6,26 +6,9 @@ import msgspec
 import numpy as np
 
 from mooring.api.core_v1 import Node, Pod
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import ANY_ADDRESS, HostPort, PodInfo, host_ports
-from mooring.scheduler.framework import (
-    SKIP,
-    Action,
-    ClusterEvent,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Input,
-    Kind,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    Rows,
-    Status,
-    Verdicts,
-)
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
@@ -35,32 +18,32 @@ class _Wanted(msgspec.Struct, frozen=True):
     ports: tuple[HostPort, ...]
 
 
-class NodePorts(FilterPlugin[_Wanted]):
+class NodePorts(fwk.FilterPlugin[_Wanted]):
     name = "NodePorts"
-    filters = Declaration(Part.PORTS, Input.PODS)
+    filters = fwk.Declaration(fwk.Part.PORTS, fwk.Input.PODS)
 
-    def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
+    def __init__(self, _arguments: fwk.PluginArguments, _handle: fwk.Handle) -> None:
         pass
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
-        return PreFilterResult(_Wanted(cluster, pod.signature.ports)) if pod.signature.ports else SKIP
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Wanted] | fwk.Status:
+        return fwk.PreFilterResult(_Wanted(cluster, pod.signature.ports)) if pod.signature.ports else fwk.SKIP
 
-    def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
+    def filter(self, state: _Wanted, rows: fwk.Rows) -> fwk.Verdicts:
         taken = state.cluster.ports.conflicts(state.ports, rows, state.cluster.capacity)
-        return Verdicts(taken.astype(np.int32), lambda _: (REASON,))
+        return fwk.Verdicts(taken.astype(np.int32), lambda _: (REASON,))
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         return (
-            EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), _after_pod_deletion),
-            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD), _after_node_addition),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE), _after_pod_deletion),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD), _after_node_addition),
         )
 
 
-def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> QueueingHint:
+def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> fwk.QueueingHint:
     if old is None or not old.spec.node_name:
-        return QueueingHint.SKIP
+        return fwk.QueueingHint.SKIP
     freed = host_ports(old.spec)
-    return QueueingHint.of(any(_same(wanted, port) for wanted in host_ports(pod.spec) for port in freed))
+    return fwk.QueueingHint.of(any(_same(wanted, port) for wanted in host_ports(pod.spec) for port in freed))
 
 
 def _same(one: HostPort, other: HostPort) -> bool:
@@ -69,5 +52,5 @@ def _same(one: HostPort, other: HostPort) -> bool:
     return same_port and (len(addresses) == 1 or ANY_ADDRESS in addresses)
 
 
-def _after_node_addition(_pod: Pod, _old: Node | None, _new: Node | None) -> QueueingHint:
-    return QueueingHint.QUEUE
+def _after_node_addition(_pod: Pod, _old: Node | None, _new: Node | None) -> fwk.QueueingHint:
+    return fwk.QueueingHint.QUEUE

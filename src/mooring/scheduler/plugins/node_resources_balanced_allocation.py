@@ -4,21 +4,9 @@
 """
 
 from mooring.api.base import Object
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.framework import (
-    MAX_NODE_SCORE,
-    SKIP,
-    Declaration,
-    Handle,
-    Input,
-    Part,
-    PluginArguments,
-    Rows,
-    ScorePlugin,
-    Scores,
-    Status,
-)
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.resource_scoring import (
     CPU_AND_MEMORY,
@@ -37,32 +25,32 @@ class NodeResourcesBalancedAllocationArgs(Object):
     """The resources that count; cpu and memory when absent."""
 
 
-class NodeResourcesBalancedAllocation(ScorePlugin[ScoredResources]):
+class NodeResourcesBalancedAllocation(fwk.ScorePlugin[ScoredResources]):
     name = "NodeResourcesBalancedAllocation"
-    scores = Declaration(Part.RESOURCES, Input.NODE_ALLOCATABLE | Input.PODS)
+    scores = fwk.Declaration(fwk.Part.RESOURCES, fwk.Input.NODE_ALLOCATABLE | fwk.Input.PODS)
 
-    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         args = plugin_arguments.read(self.name, arguments, NodeResourcesBalancedAllocationArgs)
         self._resources = checked_resources(self.name, args.resources or CPU_AND_MEMORY)
         self._scoring = Scoring(handle.cluster, self._resources, assumed=False)
 
-    def pre_score(self, pod: PodInfo, _cluster: Cluster) -> ScoredResources | Status:
+    def pre_score(self, pod: PodInfo, _cluster: Cluster) -> ScoredResources | fwk.Status:
         asked = pod.signature.requests
         if not any(asked.get(entry.name) for entry in self._resources):
-            return SKIP  # pods that ask for nothing would all go to the node that happens to be most in balance
+            return fwk.SKIP  # pods that ask for nothing would all go to the node that happens to be most in balance
         return self._scoring.of(asked)
 
-    def score(self, state: ScoredResources, rows: Rows) -> Scores:
+    def score(self, state: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         return state.score(self._points, rows)
 
-    def _points(self, scored: ScoredResources, rows: Rows) -> Scores:
+    def _points(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         if isinstance(rows, slice):
             points = scored.by.balance_change(scored.asked)
         else:
             used, allocatable = scored.tables(rows)
             points = balance(used + scored.asked, allocatable)
             points -= balance(used, allocatable)
-        points += MAX_NODE_SCORE
+        points += fwk.MAX_NODE_SCORE
         points >>= 1
-        points += MAX_NODE_SCORE // 4
+        points += fwk.MAX_NODE_SCORE // 4
         return points

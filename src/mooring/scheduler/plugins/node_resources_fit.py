@@ -9,30 +9,10 @@ from numpy.typing import NDArray
 from mooring.api.base import Object
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints import requests
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.resources import POD_COUNT, ResourceColumns
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.framework import (
-    Action,
-    ClusterEvent,
-    Codes,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Input,
-    Kind,
-    Mask,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    ReasonSets,
-    Rows,
-    ScorePlugin,
-    Scores,
-    Verdicts,
-)
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.resource_scoring import (
     CPU_AND_MEMORY,
@@ -89,7 +69,7 @@ class NodeResourcesFitArgs(Object):
 class _Asked:
     """What a pod requests: the line and amount of each resource, and the reasons for what is lacking."""
 
-    def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: Mask) -> None:
+    def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: fwk.Mask) -> None:
         self._nodes = nodes
         self.columns = columns
         found = [(resource, columns.find(resource), amount) for resource, amount in asked]
@@ -101,9 +81,9 @@ class _Asked:
         self._amounts = np.array([amount for _, amount in self._by_line], np.int64).reshape(-1, 1)
         self._resources = [resource for resource, _ in asked]
         self._counted = [0, *[place for place, (_, line, _) in enumerate(found, 1) if line is not None]]
-        self._memo: RowMemo[Verdicts] = RowMemo()
+        self._memo: RowMemo[fwk.Verdicts] = RowMemo()
         self._has_bits = len(self._counted) <= _FEW
-        self._sets: ReasonSets[bytes] = ReasonSets(self._tell)
+        self._sets: fwk.ReasonSets[bytes] = fwk.ReasonSets(self._tell)
         if not self._has_bits:
             self._sets.code(np.packbits(np.array(self._counted) == 0).tobytes())  # 1 is for too many pods alone
 
@@ -122,14 +102,14 @@ class _Asked:
         is_lacking[self._counted] = lacking
         return tuple(texts[place] for place in is_lacking.nonzero()[0].tolist())
 
-    def verdicts(self, rows: Rows) -> Verdicts:
+    def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
         if isinstance(rows, slice) or len(rows) != 1:
             return self._verdicts(rows)
         state = self.columns.state(rows.item())
         found = self._memo.get(state)
         return self._memo.keep(state, self._verdicts(rows)) if found is None else found
 
-    def _verdicts(self, rows: Rows) -> Verdicts:
+    def _verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
         if not isinstance(rows, slice):
             codes = self.codes_with(self.columns.allocatable[:, rows], self.columns.used[:, rows])
         elif not self._is_offered:
@@ -141,7 +121,7 @@ class _Asked:
                 codes[refused] = self.codes_with(
                     self.columns.allocatable.take(refused, axis=1), self.columns.used.take(refused, axis=1)
                 )
-        return Verdicts(codes, self.reasons)
+        return fwk.Verdicts(codes, self.reasons)
 
     def _refused_rows(self) -> NDArray[np.intp]:
         allocatable, used, free = self.columns.allocatable, self.columns.used, self.columns.buffer
@@ -152,31 +132,31 @@ class _Asked:
         refused: NDArray[np.intp] = (self._nodes & ~fits).nonzero()[0]
         return refused
 
-    def fits_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
+    def fits_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> fwk.Mask:
         if not self._is_offered:
             return np.zeros(allocatable.shape[1], np.bool_)
-        fits: Mask = used[POD_COUNT] < allocatable[POD_COUNT]
+        fits: fwk.Mask = used[POD_COUNT] < allocatable[POD_COUNT]
         if len(self._amounts):
             fits = fits & np.logical_and.reduce(allocatable[self._lines] - used[self._lines] >= self._amounts)
         return fits
 
-    def codes_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Codes:
+    def codes_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> fwk.Codes:
         is_full = used[POD_COUNT] >= allocatable[POD_COUNT]
         there = allocatable[self._lines]
         lacking = there - used[self._lines] < self._amounts
         if self._is_offered and not lacking.any():
-            none_lacking: Codes = is_full.astype(np.int32)
+            none_lacking: fwk.Codes = is_full.astype(np.int32)
             return none_lacking
         codes = self._numbered(np.concatenate((is_full[None], lacking)))
         # Evicting everything would not help where the node as such is too small.
         hopeless = np.logical_or.reduce(lacking & (there < self._amounts)) | (not self._is_offered)
-        found: Codes = np.where(hopeless, -codes, codes)
+        found: fwk.Codes = np.where(hopeless, -codes, codes)
         return found
 
-    def _numbered(self, lacking: Mask) -> Codes:
+    def _numbered(self, lacking: fwk.Mask) -> fwk.Codes:
         if self._has_bits:
             bits = (1 << np.arange(len(self._counted))).astype(np.int32)
-            found: Codes = bits @ lacking
+            found: fwk.Codes = bits @ lacking
             return found if self._is_offered else found | 1 << len(bits)
         kinds, numbers = _alike(lacking)
         codes = [
@@ -188,7 +168,7 @@ class _Asked:
         return np.array(codes, np.int32)[numbers]
 
 
-def _alike(columns: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _alike(columns: fwk.Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     first = numbers = np.zeros(columns.shape[1], np.intp)
     for begin in range(0, len(columns), _BITS):
         part = columns[begin : begin + _BITS]
@@ -197,12 +177,14 @@ def _alike(columns: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return first, numbers
 
 
-class NodeResourcesFit(FilterPlugin[_Asked], ScorePlugin[ScoredResources]):
+class NodeResourcesFit(fwk.FilterPlugin[_Asked], fwk.ScorePlugin[ScoredResources]):
     name = "NodeResourcesFit"
-    filters = Declaration(Part.RESOURCES, Input.NODE_ALLOCATABLE | Input.PODS, only_resources=True, compares_rows=True)
-    scores = Declaration(Part.RESOURCES, Input.NODE_ALLOCATABLE | Input.PODS)
+    filters = fwk.Declaration(
+        fwk.Part.RESOURCES, fwk.Input.NODE_ALLOCATABLE | fwk.Input.PODS, only_resources=True, compares_rows=True
+    )
+    scores = fwk.Declaration(fwk.Part.RESOURCES, fwk.Input.NODE_ALLOCATABLE | fwk.Input.PODS)
 
-    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         args = plugin_arguments.read(self.name, arguments, NodeResourcesFitArgs)
         self._pod_level = handle.features.pod_level_resources
         self._ignored = frozenset(args.ignored_resources)
@@ -226,8 +208,8 @@ class NodeResourcesFit(FilterPlugin[_Asked], ScorePlugin[ScoredResources]):
         ratio = strategy.requested_to_capacity_ratio
         return requested_to_capacity_ratio(checked_shape(self.name, ratio.shape if ratio else []))
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Asked]:
-        return PreFilterResult(_Asked(cluster.resources, self._asked(pod.signature.requests), cluster.labels.nodes))
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Asked]:
+        return fwk.PreFilterResult(_Asked(cluster.resources, self._asked(pod.signature.requests), cluster.labels.nodes))
 
     def _asked(self, amounts: dict[str, int]) -> list[tuple[str, int]]:
         native = [(resource, amounts[resource]) for resource in _NATIVE if amounts.get(resource, 0) > 0]
@@ -243,14 +225,14 @@ class NodeResourcesFit(FilterPlugin[_Asked], ScorePlugin[ScoredResources]):
             return False
         return resource in self._ignored or resource.partition("/")[0] in self._ignored_groups
 
-    def filter(self, state: _Asked, rows: Rows) -> Verdicts:
+    def filter(self, state: _Asked, rows: fwk.Rows) -> fwk.Verdicts:
         return state.verdicts(rows)
 
-    def fits_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
+    def fits_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> fwk.Mask:
         return state.fits_with(allocatable, used)
 
-    def filter_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Verdicts:
-        return Verdicts(state.codes_with(allocatable, used), state.reasons)
+    def filter_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> fwk.Verdicts:
+        return fwk.Verdicts(state.codes_with(allocatable, used), state.reasons)
 
     def row_state(self, state: _Asked, row: int) -> bytes:
         return state.columns.state(row)
@@ -258,10 +240,10 @@ class NodeResourcesFit(FilterPlugin[_Asked], ScorePlugin[ScoredResources]):
     def pre_score(self, pod: PodInfo, _cluster: Cluster) -> ScoredResources:
         return self._scoring.of(pod.signature.scored)
 
-    def score(self, state: ScoredResources, rows: Rows) -> Scores:
+    def score(self, state: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         return state.score(self._points, rows)
 
-    def _points(self, scored: ScoredResources, rows: Rows) -> Scores:
+    def _points(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         if isinstance(rows, slice) and self._strategy is least_allocated:
             return scored.by.least_allocated(scored.asked)
         used, allocatable = scored.tables(rows)
@@ -269,33 +251,33 @@ class NodeResourcesFit(FilterPlugin[_Asked], ScorePlugin[ScoredResources]):
 
     # -- what may help
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
-        pods = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
-        nodes = ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
+        pods = fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE | fwk.Action.UPDATE_POD_SCALE_DOWN)
+        nodes = fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_ALLOCATABLE)
         return (
-            EventWithHint(pods, self._after_pod_change),
-            EventWithHint(nodes, self._after_node_change),
-            EventWithHint(ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN)),
+            fwk.EventWithHint(pods, self._after_pod_change),
+            fwk.EventWithHint(nodes, self._after_node_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_SCALE_DOWN)),
         )
 
-    def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+    def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         if old is None or not old.spec.node_name:
-            return QueueingHint.SKIP
+            return fwk.QueueingHint.SKIP
         if new is None:
-            return QueueingHint.QUEUE
+            return fwk.QueueingHint.QUEUE
         before, after = self._amounts(old), self._amounts(new)
         wanted = self._asked(self._amounts(pod))
-        return QueueingHint.of(any(after.get(name, 0) < before.get(name, 0) for name, _ in wanted))
+        return fwk.QueueingHint.of(any(after.get(name, 0) < before.get(name, 0) for name, _ in wanted))
 
-    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         if new is None:
-            return QueueingHint.SKIP
+            return fwk.QueueingHint.SKIP
         wanted = [*self._asked(self._amounts(pod)), (requests.PODS, 1)]
         there = _amount_on(new)
         if any(there(resource) < amount for resource, amount in wanted):
-            return QueueingHint.SKIP
+            return fwk.QueueingHint.SKIP
         before = _amount_on(old) if old is not None else None
-        return QueueingHint.of(before is None or any(there(name) > before(name) for name, _ in wanted))
+        return fwk.QueueingHint.of(before is None or any(there(name) > before(name) for name, _ in wanted))
 
     def _amounts(self, pod: Pod) -> dict[str, int]:
         return requests.in_units(requests.requests_of(pod, pod_level=self._pod_level))

@@ -11,25 +11,9 @@ import numpy as np
 
 from mooring.api.core_v1 import PersistentVolumeClaim, Pod, PodSpec
 from mooring.api.storage_v1 import CSINode, VolumeAttachment
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.framework import (
-    SKIP,
-    Action,
-    ClusterEvent,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Kind,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    Rows,
-    Status,
-    Verdicts,
-)
 from mooring.scheduler.volumes import csi
 from mooring.scheduler.volumes.attached import AttachedVolumes, limits_of
 from mooring.scheduler.volumes.claims import uses_claim
@@ -45,30 +29,30 @@ class _Wanted(msgspec.Struct, frozen=True):
     """Why the pod cannot run anywhere: a claim that is not there, or not its own."""
 
 
-class NodeVolumeLimits(FilterPlugin[_Wanted]):
+class NodeVolumeLimits(fwk.FilterPlugin[_Wanted]):
     name = "NodeVolumeLimits"
-    filters = Declaration(Part.POD)
+    filters = fwk.Declaration(fwk.Part.POD)
 
-    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, _arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         self._attached = AttachedVolumes(handle.cluster)
 
-    def applies_to(self, spec: PodSpec) -> Status | None:
-        return None if any(map(csi.is_counted, spec.volumes)) else SKIP
+    def applies_to(self, spec: PodSpec) -> fwk.Status | None:
+        return None if any(map(csi.is_counted, spec.volumes)) else fwk.SKIP
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Wanted] | fwk.Status:
         if not any(csi.is_counted(volume) for volume in pod.pod.spec.volumes):
-            return SKIP
+            return fwk.SKIP
         missing: list[str] = []
         volumes = frozenset(csi.attachments(pod.pod, cluster, missing))
         # What is missing is told node by node: VolumeBinding refuses the pod as a whole, and knows better words.
-        return PreFilterResult(_Wanted(cluster, volumes, missing[0] if missing else ""))
+        return fwk.PreFilterResult(_Wanted(cluster, volumes, missing[0] if missing else ""))
 
-    def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
+    def filter(self, state: _Wanted, rows: fwk.Rows) -> fwk.Verdicts:
         codes = np.full(state.cluster.capacity, -1 if state.missing else 0, np.int32)
         if state.volumes and not state.missing:
             for row in self._attached.rows_to_look_at(state.volumes).tolist():
                 codes[row] = self._exceeds(state.volumes, row)
-        return Verdicts(codes[rows], lambda _: (state.missing or REASON,))
+        return fwk.Verdicts(codes[rows], lambda _: (state.missing or REASON,))
 
     def _exceeds(self, volumes: frozenset[Attachment], row: int) -> bool:
         node = self._attached.csi_node(row)
@@ -80,33 +64,37 @@ class NodeVolumeLimits(FilterPlugin[_Wanted]):
         new = Counter(driver for driver, _ in wanted - attached)
         return any(driver in limits and there[driver] + number > limits[driver] for driver, number in new.items())
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         return (
-            EventWithHint(ClusterEvent(Kind.CSI_NODE, Action.ADD | Action.UPDATE), _after_csi_node_change),
-            EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), _after_pod_deletion),
-            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME_CLAIM, Action.ADD), _after_claim_addition),
-            EventWithHint(ClusterEvent(Kind.VOLUME_ATTACHMENT, Action.DELETE), _after_detachment),
+            fwk.EventWithHint(
+                fwk.ClusterEvent(fwk.Kind.CSI_NODE, fwk.Action.ADD | fwk.Action.UPDATE), _after_csi_node_change
+            ),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE), _after_pod_deletion),
+            fwk.EventWithHint(
+                fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME_CLAIM, fwk.Action.ADD), _after_claim_addition
+            ),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.VOLUME_ATTACHMENT, fwk.Action.DELETE), _after_detachment),
         )
 
 
-def _after_csi_node_change(_pod: Pod, old: CSINode | None, new: CSINode | None) -> QueueingHint:
+def _after_csi_node_change(_pod: Pod, old: CSINode | None, new: CSINode | None) -> fwk.QueueingHint:
     if old is None or new is None:
-        return QueueingHint.QUEUE
+        return fwk.QueueingHint.QUEUE
     before, after = limits_of(old), limits_of(new)
     risen = any(name not in after or after[name] > count for name, count in before.items())
-    return QueueingHint.of(risen or csi.migrated_plugins(old) != csi.migrated_plugins(new))
+    return fwk.QueueingHint.of(risen or csi.migrated_plugins(old) != csi.migrated_plugins(new))
 
 
-def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> QueueingHint:
+def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> fwk.QueueingHint:
     has_volume = old is not None and any(csi.is_counted(volume) for volume in old.spec.volumes)
-    return QueueingHint.of(has_volume and any(csi.is_counted(volume) for volume in pod.spec.volumes))
+    return fwk.QueueingHint.of(has_volume and any(csi.is_counted(volume) for volume in pod.spec.volumes))
 
 
 def _after_claim_addition(
     pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
-) -> QueueingHint:
-    return QueueingHint.of(new is not None and uses_claim(pod, new))
+) -> fwk.QueueingHint:
+    return fwk.QueueingHint.of(new is not None and uses_claim(pod, new))
 
 
-def _after_detachment(pod: Pod, _old: VolumeAttachment | None, _new: VolumeAttachment | None) -> QueueingHint:
-    return QueueingHint.of(any(csi.is_counted(volume) for volume in pod.spec.volumes))
+def _after_detachment(pod: Pod, _old: VolumeAttachment | None, _new: VolumeAttachment | None) -> fwk.QueueingHint:
+    return fwk.QueueingHint.of(any(csi.is_counted(volume) for volume in pod.spec.volumes))

@@ -15,38 +15,18 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints.columns.revisions import NEVER, Derived, Reader
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import CountedDomains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodSet
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature
 from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, Topology
-from mooring.scheduler.framework import (
-    MAX_NODE_SCORE,
-    Action,
-    ClusterEvent,
-    Codes,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Input,
-    Kind,
-    Mask,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    Rows,
-    ScorePlugin,
-    Scores,
-    Verdicts,
-)
 from mooring.scheduler.plugins.spread_constraints import CountedNodes, SpreadConstraint, SpreadConstraints
 
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL = f"{REASON} (missing required label)"
-_PARTS = Part.SELECTED | Part.SPREAD | Part.UNPINNED | Part.TOLERATIONS
-_INPUTS = Input.PODS | Input.NODE_LABELS | Input.NODE_TAINTS
+_PARTS = fwk.Part.SELECTED | fwk.Part.SPREAD | fwk.Part.UNPINNED | fwk.Part.TOLERATIONS
+_INPUTS = fwk.Input.PODS | fwk.Input.NODE_LABELS | fwk.Input.NODE_TAINTS
 _REASONS = ("", REASON, REASON_LABEL)
 _HARD = "DoNotSchedule"
 _NO_DOMAIN = 2**31 - 1
@@ -69,13 +49,13 @@ class _Counted:
         self._domains: NDArray[np.intp]
         self._number_of_codes = 0
 
-    def include(self, nodes: Mask, domains: NDArray[np.intp]) -> None:
+    def include(self, nodes: fwk.Mask, domains: NDArray[np.intp]) -> None:
         """Count on these nodes, which are in these domains, from now on."""
         self.counts = self.pods.by_domain(self.topology, nodes)
         self._number_of_codes = len(self.topology.values)
         self._domains = domains
 
-    def refusals(self) -> Codes:
+    def refusals(self) -> fwk.Codes:
         """By domain, the verdict on nodes there."""
         table = self.counts.table()[: self._number_of_codes]
         least = int(np.minimum.reduce(table.take(self._domains), initial=_NO_DOMAIN))
@@ -143,16 +123,16 @@ class _Constraints:
 class _Hard(_Constraints):
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
         super().__init__(cluster, signature, rules, _HARD)
-        self._table: Codes = np.empty(0, np.int32)
-        self._by_table: dict[bytes, Codes] = {}
+        self._table: fwk.Codes = np.empty(0, np.int32)
+        self._by_table: dict[bytes, fwk.Codes] = {}
 
     def _include(self) -> None:
         super()._include()
         self._by_table.clear()
 
-    def refresh(self) -> Derived | Input:
+    def refresh(self) -> Derived | fwk.Input:
         if not self.catch_up():
-            return Input.OBJECTS
+            return fwk.Input.OBJECTS
         changed_at = self.counts_changed_at()
         if changed_at > self.verified_at:
             self.verified_at = changed_at
@@ -162,15 +142,15 @@ class _Hard(_Constraints):
                 self.derived.change()
         return self.derived
 
-    def _verdicts(self) -> Codes:
+    def _verdicts(self) -> fwk.Codes:
         if len(self.counted) == 1:
             return self.counted[0].refusals()  # the groups are its domains
-        found: Codes = np.zeros(len(self._nodes.domains), np.int32)
+        found: fwk.Codes = np.zeros(len(self._nodes.domains), np.int32)
         for counted, codes in zip(self.counted, self._nodes.domains.parts, strict=True):
             found = np.where(found == 0, counted.refusals()[codes], found)
         return found
 
-    def verdicts(self, rows: Rows) -> Codes:
+    def verdicts(self, rows: fwk.Rows) -> fwk.Codes:
         if not isinstance(rows, slice) or len(self._table) > _FEW_DOMAINS:
             return self._table.take(self._nodes.domains.codes[rows])
         key = self._table.tobytes()
@@ -187,8 +167,8 @@ class _Hard(_Constraints):
 class _Competition(NamedTuple):
     """The nodes among which points are normalised, and the groups that they are in."""
 
-    feasible: Mask
-    rows: Mask
+    feasible: fwk.Mask
+    rows: fwk.Mask
     number: int
     present: NDArray[np.bool_]
     """By level and domain, see `CountedDomains`."""
@@ -212,7 +192,7 @@ class _Soft(_Constraints):
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
         super().__init__(cluster, signature, rules, "ScheduleAnyway")
         self._groups: CountedDomains
-        self._table: Scores = np.empty(0, np.int64)
+        self._table: fwk.Scores = np.empty(0, np.int64)
         self._competition: _Competition | None = None
 
     def spreads_over(self) -> list[_Counted]:
@@ -227,9 +207,9 @@ class _Soft(_Constraints):
         reader = Reader(self.cluster.node_changes, self.cluster.pod_changes)
         self._groups = CountedDomains(self._nodes.domains, pods, counting, reader)
 
-    def refresh(self, feasible: Mask) -> Derived | Input:
+    def refresh(self, feasible: fwk.Mask) -> Derived | fwk.Input:
         if not self.catch_up():
-            return Input.OBJECTS
+            return fwk.Input.OBJECTS
         regrouped = self._groups.refresh()
         last, changed_at = self._competition, self.counts_changed_at()
         found = self._competition = self._competitors(feasible, last)
@@ -242,7 +222,7 @@ class _Soft(_Constraints):
             self.derived.change()
         return self.derived
 
-    def _competitors(self, feasible: Mask, last: "_Competition | None") -> "_Competition":
+    def _competitors(self, feasible: fwk.Mask, last: "_Competition | None") -> "_Competition":
         if last is not None and last.feasible is feasible:
             rows, number = last.rows, last.number
         else:
@@ -268,7 +248,7 @@ class _Soft(_Constraints):
         halves, groups = np.full(present.shape, 0.5), present.ravel().nonzero()[0]
         return _Competition(feasible, rows, number, present, groups, of_hosts, weights, halves)
 
-    def _points(self, competition: "_Competition") -> Scores:
+    def _points(self, competition: "_Competition") -> fwk.Scores:
         points: NDArray[np.float64] | float = 0.0
         topologies = zip(self._nodes.domains.parts, competition.weights, strict=True)
         for counted in self.counted:
@@ -280,10 +260,12 @@ class _Soft(_Constraints):
         # Adding a half rounds, because there are no negative ones.
         return (points + competition.halves).astype(np.int64)
 
-    def _normalized(self, points: Scores, groups: NDArray[np.intp]) -> Scores:
+    def _normalized(self, points: fwk.Scores, groups: NDArray[np.intp]) -> fwk.Scores:
         among = points.take(groups)
         low, high = (int(np.minimum.reduce(among)), int(np.maximum.reduce(among))) if len(among) else (0, 0)
-        turned = MAX_NODE_SCORE * (high + low - points) // high if high else np.full_like(points, MAX_NODE_SCORE)
+        turned = (
+            fwk.MAX_NODE_SCORE * (high + low - points) // high if high else np.full_like(points, fwk.MAX_NODE_SCORE)
+        )
         if self.needs_all_labels:
             for unlabelled in self._nodes.unlabelled:
                 turned[:, unlabelled] = 0
@@ -291,89 +273,89 @@ class _Soft(_Constraints):
                 turned[0] = 0
         return turned
 
-    def by_group(self) -> tuple[Scores, NDArray[np.intp]]:
+    def by_group(self) -> tuple[fwk.Scores, NDArray[np.intp]]:
         return self._table.ravel(), self._groups.codes
 
-    def scores(self, rows: Rows) -> Scores:
+    def scores(self, rows: fwk.Rows) -> fwk.Scores:
         return self._table.ravel().take(self._groups.codes[rows])
 
 
-class PodTopologySpread(FilterPlugin[_Hard], ScorePlugin[_Soft]):
+class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
     name = "PodTopologySpread"
-    filters = Declaration(_PARTS, cluster=_INPUTS)
-    scores = Declaration(_PARTS, cluster=_INPUTS | Input.OBJECTS, depends_on_feasible=True, is_grouped=True)
+    filters = fwk.Declaration(_PARTS, cluster=_INPUTS)
+    scores = fwk.Declaration(_PARTS, cluster=_INPUTS | fwk.Input.OBJECTS, depends_on_feasible=True, is_grouped=True)
 
-    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         self._rules = SpreadConstraints(self.name, arguments, handle.cluster, handle.features)
         if self._rules.refuse_by_default:
             # The node that a pod is made for is the only one where other pods count.
-            self.filters = Declaration(_PARTS | Part.NODE_AFFINITY, cluster=_INPUTS | Input.OBJECTS)
+            self.filters = fwk.Declaration(_PARTS | fwk.Part.NODE_AFFINITY, cluster=_INPUTS | fwk.Input.OBJECTS)
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Hard]:
-        return PreFilterResult(_Hard(cluster, pod.signature, self._rules))
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Hard]:
+        return fwk.PreFilterResult(_Hard(cluster, pod.signature, self._rules))
 
     def may_apply_after(self, _shape: PodSignature) -> bool:
         """Left out, it is because there are no constraints for the new pod; others bring none."""
         return False
 
-    def refresh(self, state: _Hard) -> Derived | Input:
+    def refresh(self, state: _Hard) -> Derived | fwk.Input:
         return state.refresh()
 
-    def filter(self, state: _Hard, rows: Rows) -> Verdicts:
-        return Verdicts(state.verdicts(rows), _reasons)
+    def filter(self, state: _Hard, rows: fwk.Rows) -> fwk.Verdicts:
+        return fwk.Verdicts(state.verdicts(rows), _reasons)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Soft:
         return _Soft(cluster, pod.signature, self._rules)
 
-    def refresh_score(self, state: _Soft, feasible: Mask) -> Derived | Input:
+    def refresh_score(self, state: _Soft, feasible: fwk.Mask) -> Derived | fwk.Input:
         return state.refresh(feasible)
 
-    def score(self, state: _Soft, rows: Rows) -> Scores:
+    def score(self, state: _Soft, rows: fwk.Rows) -> fwk.Scores:
         return state.scores(rows)
 
-    def score_groups(self, state: _Soft) -> tuple[Scores, NDArray[np.intp]]:
+    def score_groups(self, state: _Soft) -> tuple[fwk.Scores, NDArray[np.intp]]:
         return state.by_group()
 
     # -- what may help
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
-        pods = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL)
-        changes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
+        pods = fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.ADD | fwk.Action.DELETE | fwk.Action.UPDATE_POD_LABEL)
+        changes = fwk.Action.ADD | fwk.Action.DELETE | fwk.Action.UPDATE_NODE_LABEL | fwk.Action.UPDATE_NODE_TAINT
         return (
-            EventWithHint(pods, self._after_pod_change),
-            EventWithHint(ClusterEvent(Kind.NODE, changes), self._after_node_change),
-            EventWithHint(
-                ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION),
+            fwk.EventWithHint(pods, self._after_pod_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.NODE, changes), self._after_node_change),
+            fwk.EventWithHint(
+                fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_LABEL | fwk.Action.UPDATE_POD_TOLERATION),
                 self._after_own_change,
             ),
         )
 
-    def _after_own_change(self, _pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+    def _after_own_change(self, _pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         if old is None or new is None:
-            return QueueingHint.QUEUE
+            return fwk.QueueingHint.QUEUE
         before, after = (
             [(entry, entry.selector.matches(each.metadata.labels)) for entry in self._rules.of_pod(each, _HARD)]
             for each in (old, new)
         )
         honours_taints = any(entry.honor_taints for entry, _ in after)
-        return QueueingHint.of(before != after or (honours_taints and old.spec.tolerations != new.spec.tolerations))
+        return fwk.QueueingHint.of(before != after or (honours_taints and old.spec.tolerations != new.spec.tolerations))
 
-    def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+    def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         other = new or old
         if other is None or other.metadata.namespace != pod.metadata.namespace:
-            return QueueingHint.SKIP
+            return fwk.QueueingHint.SKIP
         constraints = self._rules.of_pod(pod, _HARD)
-        return QueueingHint.of(any(_counts(entry, old) != _counts(entry, new) for entry in constraints))
+        return fwk.QueueingHint.of(any(_counts(entry, old) != _counts(entry, new) for entry in constraints))
 
-    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         constraints = self._rules.of_pod(pod, _HARD)
         keys = [entry.topology_key for entry in constraints]
         before, after = _domain(old, keys), _domain(new, keys)
         if before != after:
-            return QueueingHint.QUEUE
+            return fwk.QueueingHint.QUEUE
         honours_taints = any(entry.honor_taints for entry in constraints)
         changed = old is not None and new is not None and old.spec.taints != new.spec.taints
-        return QueueingHint.of(honours_taints and changed and after is not None)
+        return fwk.QueueingHint.of(honours_taints and changed and after is not None)
 
 
 def _reasons(code: int) -> tuple[str, ...]:

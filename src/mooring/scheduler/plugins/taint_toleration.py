@@ -13,27 +13,9 @@ from mooring.api.core_v1 import Node, Pod, Taint
 from mooring.constraints.columns import NO_NODE, TaintColumns
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import find_untolerated, untolerated_reason
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.framework import (
-    Action,
-    ClusterEvent,
-    Codes,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Input,
-    Kind,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    ReasonSets,
-    Rows,
-    Scores,
-    Verdicts,
-)
 from mooring.scheduler.plugins.normalization import Proportional
 
 
@@ -43,16 +25,16 @@ class _Tolerating:
     def __init__(self, columns: TaintColumns, pod: PodInfo) -> None:
         self.columns = columns
         self.tolerations = pod.signature.spec.tolerations
-        self._sets: ReasonSets[str] = ReasonSets(lambda reason: (reason,))
-        self._table: Codes = np.zeros(0, np.int32)
+        self._sets: fwk.ReasonSets[str] = fwk.ReasonSets(lambda reason: (reason,))
+        self._table: fwk.Codes = np.zeros(0, np.int32)
         self._taints: Sequence[Taint] = ()
 
-    def verdicts(self, rows: Rows) -> Verdicts:
+    def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
         untolerated = self.columns.untolerated(self.tolerations)
         if self._taints is not untolerated.taints or len(self._table) < len(self._taints) - NO_NODE:
             self._translate(untolerated.taints)
         # The two numbers below zero, for "tolerated" and "no node", pick the last two entries of the table.
-        return Verdicts(self._table[untolerated.numbers[rows]], self._sets.reasons)
+        return fwk.Verdicts(self._table[untolerated.numbers[rows]], self._sets.reasons)
 
     def _translate(self, taints: Sequence[Taint]) -> None:
         self._taints = taints
@@ -60,36 +42,38 @@ class _Tolerating:
         self._table = np.array([*codes, 0, 0], np.int32)
 
 
-class TaintToleration(Proportional[_Tolerating], FilterPlugin[_Tolerating]):
+class TaintToleration(Proportional[_Tolerating], fwk.FilterPlugin[_Tolerating]):
     name = "TaintToleration"
-    filters = Declaration(Part.TOLERATIONS, Input.NODE_TAINTS, has_pre_point=False)
-    scores = Declaration(Part.TOLERATIONS, Input.NODE_TAINTS, is_normalized=True)
+    filters = fwk.Declaration(fwk.Part.TOLERATIONS, fwk.Input.NODE_TAINTS, has_pre_point=False)
+    scores = fwk.Declaration(fwk.Part.TOLERATIONS, fwk.Input.NODE_TAINTS, is_normalized=True)
 
-    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, _arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         super().__init__(reverse=True)
         self._options: ConstraintOptions = handle.features.constraints
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Tolerating]:
-        return PreFilterResult(_Tolerating(cluster.taints, pod))
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Tolerating]:
+        return fwk.PreFilterResult(_Tolerating(cluster.taints, pod))
 
-    def filter(self, state: _Tolerating, rows: Rows) -> Verdicts:
+    def filter(self, state: _Tolerating, rows: fwk.Rows) -> fwk.Verdicts:
         return state.verdicts(rows)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Tolerating:
         return _Tolerating(cluster.taints, pod)
 
-    def score(self, state: _Tolerating, rows: Rows) -> Scores:
+    def score(self, state: _Tolerating, rows: fwk.Rows) -> fwk.Scores:
         return state.columns.untolerated_preferences(state.tolerations)[rows].astype(np.int64)
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         return (
-            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), self._after_node_change),
-            EventWithHint(ClusterEvent(Kind.TARGET_POD, Action.UPDATE_POD_TOLERATION)),
+            fwk.EventWithHint(
+                fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_TAINT), self._after_node_change
+            ),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_TOLERATION)),
         )
 
-    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         was_refused = old is None or self._refuses(old, pod)
-        return QueueingHint.of(was_refused and new is not None and not self._refuses(new, pod))
+        return fwk.QueueingHint.of(was_refused and new is not None and not self._refuses(new, pod))
 
     def _refuses(self, node: Node, pod: Pod) -> bool:
         return find_untolerated(node.spec.taints, pod.spec.tolerations, self._options) is not None

@@ -15,33 +15,9 @@ from mooring.api.base import Int64, Object
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.framework import (
-    ALL_ROWS,
-    SKIP,
-    SUCCESS,
-    Action,
-    ClusterEvent,
-    Codes,
-    CycleState,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Kind,
-    Mask,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    Rows,
-    ScorePlugin,
-    Scores,
-    Status,
-    Verdicts,
-    error,
-)
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.resource_scoring import UtilizationShapePoint, checked_shape, points_by_percent
 from mooring.scheduler.volumes import csi, matching, provisioning
@@ -91,11 +67,11 @@ class PodState(msgspec.Struct):
         return pod_volumes(matching.volumes_on(self.choices, row), to_provision, node_name)
 
 
-class VolumeBinding(FilterPlugin[PodState], ScorePlugin[PodState]):
+class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
     name = "VolumeBinding"
-    filters = scores = Declaration(Part.POD)
+    filters = scores = fwk.Declaration(fwk.Part.POD)
 
-    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         args = plugin_arguments.read(self.name, arguments, VolumeBindingArgs)
         self._timeout = 600 if args.bind_timeout_seconds is None else args.bind_timeout_seconds
         if self._timeout < 0:
@@ -114,27 +90,27 @@ class VolumeBinding(FilterPlugin[PodState], ScorePlugin[PodState]):
 
     # -- which nodes
 
-    def applies_to(self, spec: PodSpec) -> Status | None:
-        return None if any(each.persistent_volume_claim or each.ephemeral for each in spec.volumes) else SKIP
+    def applies_to(self, spec: PodSpec) -> fwk.Status | None:
+        return None if any(each.persistent_volume_claim or each.ephemeral for each in spec.volumes) else fwk.SKIP
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[PodState] | Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[PodState] | fwk.Status:
         if not pod.pod.spec.volumes:
-            return SKIP
+            return fwk.SKIP
         found = pod_claims(pod.pod, cluster, self._claims)
         if found is None:
-            return SKIP
-        return found if isinstance(found, Status) else PreFilterResult(PodState(cluster, found))
+            return fwk.SKIP
+        return found if isinstance(found, fwk.Status) else fwk.PreFilterResult(PodState(cluster, found))
 
-    def filter(self, state: PodState, rows: Rows) -> Verdicts | Status:
+    def filter(self, state: PodState, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status:
         codes = self._filter_bound(state)
         if state.claims.delayed:
             try:
                 codes |= self._filter_delayed(state)
             except ProvisioningError as problem:
-                return error(str(problem))
-        return Verdicts(-codes[rows], _reasons)
+                return fwk.error(str(problem))
+        return fwk.Verdicts(-codes[rows], _reasons)
 
-    def _filter_bound(self, state: PodState) -> Codes:
+    def _filter_bound(self, state: PodState) -> fwk.Codes:
         codes = np.zeros(state.cluster.capacity, np.int32)
         for claim in state.claims.bound:
             volume = self._volumes.get(claim.spec.volume_name)
@@ -148,7 +124,7 @@ class VolumeBinding(FilterPlugin[PodState], ScorePlugin[PodState]):
                 codes[undecided & ~reachable] = _NODE_CONFLICT
         return codes
 
-    def _filter_delayed(self, state: PodState) -> Codes:
+    def _filter_delayed(self, state: PodState) -> fwk.Codes:
         cluster = state.cluster
         codes = np.zeros(cluster.capacity, np.int32)
         selected = [claim for claim in state.claims.delayed if SELECTED_NODE in claim.metadata.annotations]
@@ -160,7 +136,7 @@ class VolumeBinding(FilterPlugin[PodState], ScorePlugin[PodState]):
         to_match = [claim for claim in state.claims.delayed if SELECTED_NODE not in claim.metadata.annotations]
         state.choices = matching.match(to_match, self._stock, self._reach, cluster.capacity)
         unsettled = (codes == 0) & cluster.labels.nodes
-        wanted: list[tuple[PersistentVolumeClaim, Mask]] = [(claim, unsettled) for claim in selected]
+        wanted: list[tuple[PersistentVolumeClaim, fwk.Mask]] = [(claim, unsettled) for claim in selected]
         wanted += [(choice.claim, unsettled & (choice.by_row == matching.NONE)) for choice in state.choices]
         state.provisions = []
         for claim, where in wanted:
@@ -175,42 +151,42 @@ class VolumeBinding(FilterPlugin[PodState], ScorePlugin[PodState]):
 
     # -- which is best
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> PodState | Status:
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> PodState | fwk.Status:
         if self._score is None:
-            return SKIP
+            return fwk.SKIP
         found = self.pre_filter(pod, cluster)
-        if isinstance(found, Status) or not found.state.claims.delayed:
-            return SUCCESS
-        self.filter(found.state, ALL_ROWS)
+        if isinstance(found, fwk.Status) or not found.state.claims.delayed:
+            return fwk.SUCCESS
+        self.filter(found.state, fwk.ALL_ROWS)
         return found.state
 
-    def score(self, state: PodState, rows: Rows) -> Scores:
+    def score(self, state: PodState, rows: fwk.Rows) -> fwk.Scores:
         if self._score is None:
             return np.zeros(state.cluster.capacity, np.int64)[rows]
         return self._score.points(state.choices, state.provisions, state.cluster.capacity)[rows]
 
     # -- making it so
 
-    def reserve(self, cycle: CycleState, _pod: Pod, node_name: str) -> Status:
+    def reserve(self, cycle: fwk.CycleState, _pod: Pod, node_name: str) -> fwk.Status:
         state: PodState | None = cycle.pre_filter.get(self.name)
         if state is None or not state.claims.delayed:
-            return SUCCESS
+            return fwk.SUCCESS
         state.reserved = state.volumes_on(node_name)
         return self._binder.assume(state.reserved)
 
-    def unreserve(self, cycle: CycleState, _pod: Pod, _node_name: str) -> None:
+    def unreserve(self, cycle: fwk.CycleState, _pod: Pod, _node_name: str) -> None:
         state: PodState | None = cycle.pre_filter.get(self.name)
         if state is not None and state.reserved is not None:
             self._binder.forget(state.reserved)
             state.reserved = None
 
-    async def pre_bind(self, cycle: CycleState, pod: Pod, node_name: str) -> Status:
+    async def pre_bind(self, cycle: fwk.CycleState, pod: Pod, node_name: str) -> fwk.Status:
         state: PodState | None = cycle.pre_filter.get(self.name)
         if state is None or state.reserved is None or self._client is None:
-            return SUCCESS
+            return fwk.SUCCESS
         return await self._binder.bind(pod, node_name, state.reserved, self._client, self._timeout)
 
-    def would_write(self, cycle: CycleState, _pod: Pod, _node_name: str) -> Sequence[Resource]:
+    def would_write(self, cycle: fwk.CycleState, _pod: Pod, _node_name: str) -> Sequence[Resource]:
         state: PodState | None = cycle.pre_filter.get(self.name)
         if state is None or state.reserved is None:
             return ()
@@ -218,22 +194,26 @@ class VolumeBinding(FilterPlugin[PodState], ScorePlugin[PodState]):
 
     # -- what wakes a pod
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
-        changed = Action.ADD | Action.UPDATE
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
+        changed = fwk.Action.ADD | fwk.Action.UPDATE
         return (
-            EventWithHint(ClusterEvent(Kind.STORAGE_CLASS, changed), _after_class_change),
-            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME_CLAIM, changed), _after_claim_change),
-            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME, changed)),
-            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._nodes.after_change),
-            EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), self._after_pod_gone, _if_it_had_volumes),
-            EventWithHint(ClusterEvent(Kind.CSI_NODE, changed), _after_csi_node_change),
-            EventWithHint(ClusterEvent(Kind.CSI_DRIVER, Action.UPDATE), _after_driver_change),
-            EventWithHint(ClusterEvent(Kind.CSI_STORAGE_CAPACITY, changed), _after_capacity_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.STORAGE_CLASS, changed), _after_class_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME_CLAIM, changed), _after_claim_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME, changed)),
+            fwk.EventWithHint(
+                fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL), self._nodes.after_change
+            ),
+            fwk.EventWithHint(
+                fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE), self._after_pod_gone, _if_it_had_volumes
+            ),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.CSI_NODE, changed), _after_csi_node_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.CSI_DRIVER, fwk.Action.UPDATE), _after_driver_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.CSI_STORAGE_CAPACITY, changed), _after_capacity_change),
         )
 
-    def _after_pod_gone(self, _pod: Pod, old: Pod, _new: None) -> QueueingHint:
+    def _after_pod_gone(self, _pod: Pod, old: Pod, _new: None) -> fwk.QueueingHint:
         found = (self._claims.get(object_key(old.metadata.namespace, name)) for name in claim_names(old))
-        return QueueingHint.of(any(claim is None or not claim.spec.volume_name for claim in found))
+        return fwk.QueueingHint.of(any(claim is None or not claim.spec.volume_name for claim in found))
 
 
 def _if_it_had_volumes(old: Pod, _new: None) -> str | None:
@@ -244,30 +224,32 @@ def _reasons(code: int) -> tuple[str, ...]:
     return tuple(reason for bit, reason in enumerate(_REASONS) if code & 1 << bit)
 
 
-def _after_class_change(_pod: Pod, old: StorageClass | None, new: StorageClass | None) -> QueueingHint:
+def _after_class_change(_pod: Pod, old: StorageClass | None, new: StorageClass | None) -> fwk.QueueingHint:
     if old is None or new is None:
-        return QueueingHint.QUEUE
-    return QueueingHint.of(old.allowed_topologies != new.allowed_topologies)
+        return fwk.QueueingHint.QUEUE
+    return fwk.QueueingHint.of(old.allowed_topologies != new.allowed_topologies)
 
 
 def _after_claim_change(
     pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
-) -> QueueingHint:
-    return QueueingHint.of(new is not None and uses_claim(pod, new))
+) -> fwk.QueueingHint:
+    return fwk.QueueingHint.of(new is not None and uses_claim(pod, new))
 
 
-def _after_csi_node_change(_pod: Pod, old: CSINode | None, new: CSINode | None) -> QueueingHint:
-    return QueueingHint.of(old is None or csi.migrated_plugins(old) != csi.migrated_plugins(new))
+def _after_csi_node_change(_pod: Pod, old: CSINode | None, new: CSINode | None) -> fwk.QueueingHint:
+    return fwk.QueueingHint.of(old is None or csi.migrated_plugins(old) != csi.migrated_plugins(new))
 
 
-def _after_driver_change(_pod: Pod, old: CSIDriver | None, new: CSIDriver | None) -> QueueingHint:
+def _after_driver_change(_pod: Pod, old: CSIDriver | None, new: CSIDriver | None) -> fwk.QueueingHint:
     if old is None or new is None:
-        return QueueingHint.QUEUE
-    return QueueingHint.of(bool(old.spec.storage_capacity) and not new.spec.storage_capacity)
+        return fwk.QueueingHint.QUEUE
+    return fwk.QueueingHint.of(bool(old.spec.storage_capacity) and not new.spec.storage_capacity)
 
 
-def _after_capacity_change(_pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> QueueingHint:
+def _after_capacity_change(
+    _pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None
+) -> fwk.QueueingHint:
     if old is None or new is None:
-        return QueueingHint.QUEUE
+        return fwk.QueueingHint.QUEUE
     before, after = provisioning.volume_limit(old), provisioning.volume_limit(new)
-    return QueueingHint.of(after is not None and (before is None or after > before))
+    return fwk.QueueingHint.of(after is not None and (before is None or after > before))

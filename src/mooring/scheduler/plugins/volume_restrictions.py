@@ -6,26 +6,9 @@ import msgspec
 import numpy as np
 
 from mooring.api.core_v1 import PersistentVolumeClaim, Pod, PodSpec
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.framework import (
-    SKIP,
-    Action,
-    ClusterEvent,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Kind,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    Rows,
-    Status,
-    Verdicts,
-    unresolvable,
-)
 from mooring.scheduler.volumes.claims import missing_claim, uses_claim
 from mooring.scheduler.volumes.use import VolumeUse, has_disks, is_disk, pods_share_disk
 
@@ -44,19 +27,19 @@ class _Wanted(msgspec.Struct, frozen=True):
     """Whether another pod, wherever it is, uses a claim that only one may use."""
 
 
-class VolumeRestrictions(FilterPlugin[_Wanted]):
+class VolumeRestrictions(fwk.FilterPlugin[_Wanted]):
     name = "VolumeRestrictions"
-    filters = Declaration(Part.POD)
+    filters = fwk.Declaration(fwk.Part.POD)
 
-    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, _arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         self._use = VolumeUse(handle.cluster)
 
-    def applies_to(self, spec: PodSpec) -> Status | None:
-        return None if any(each.persistent_volume_claim or is_disk(each) for each in spec.volumes) else SKIP
+    def applies_to(self, spec: PodSpec) -> fwk.Status | None:
+        return None if any(each.persistent_volume_claim or is_disk(each) for each in spec.volumes) else fwk.SKIP
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Wanted] | fwk.Status:
         if not pod.pod.spec.volumes:
-            return SKIP
+            return fwk.SKIP
         taken = False
         known, namespace = cluster.objects(PersistentVolumeClaim), pod.pod.metadata.namespace
         for volume in pod.pod.spec.volumes:
@@ -65,33 +48,36 @@ class VolumeRestrictions(FilterPlugin[_Wanted]):
             key = object_key(namespace, volume.persistent_volume_claim.claim_name)
             claim = known.get(key)
             if claim is None:
-                return unresolvable(missing_claim(volume.persistent_volume_claim.claim_name))
+                return fwk.unresolvable(missing_claim(volume.persistent_volume_claim.claim_name))
             taken = taken or (_ONE_POD in claim.spec.access_modes and self._use.claims[key] > 0)
         if not taken and not has_disks(pod.pod):
-            return SKIP
-        return PreFilterResult(_Wanted(pod.pod, cluster, taken))
+            return fwk.SKIP
+        return fwk.PreFilterResult(_Wanted(pod.pod, cluster, taken))
 
-    def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
+    def filter(self, state: _Wanted, rows: fwk.Rows) -> fwk.Verdicts:
         codes = np.full(state.cluster.capacity, 2 if state.is_taken else 0, np.int32)
         if has_disks(state.pod):
             for name, pods in self._use.disks.items():
                 if any(pods_share_disk(state.pod, other) for other in pods.values()):
                     codes[state.cluster.row_of[name]] = 1
-        return Verdicts(codes[rows], lambda code: (_REASONS[code],))
+        return fwk.Verdicts(codes[rows], lambda code: (_REASONS[code],))
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         return (
-            EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), _after_pod_deletion),
-            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD)),
-            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE), _after_claim_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE), _after_pod_deletion),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD)),
+            fwk.EventWithHint(
+                fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME_CLAIM, fwk.Action.ADD | fwk.Action.UPDATE),
+                _after_claim_change,
+            ),
         )
 
 
-def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> QueueingHint:
+def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> fwk.QueueingHint:
     if old is None:
-        return QueueingHint.SKIP
+        return fwk.QueueingHint.SKIP
     shares_claim = old.metadata.namespace == pod.metadata.namespace and not _claims(pod).isdisjoint(_claims(old))
-    return QueueingHint.of(shares_claim or pods_share_disk(pod, old))
+    return fwk.QueueingHint.of(shares_claim or pods_share_disk(pod, old))
 
 
 def _claims(pod: Pod) -> set[str]:
@@ -101,5 +87,5 @@ def _claims(pod: Pod) -> set[str]:
 
 def _after_claim_change(
     pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
-) -> QueueingHint:
-    return QueueingHint.of(new is not None and uses_claim(pod, new))
+) -> fwk.QueueingHint:
+    return fwk.QueueingHint.of(new is not None and uses_claim(pod, new))

@@ -12,27 +12,9 @@ import numpy as np
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, PodSpec
 from mooring.api.label_selector import Operator, Requirement
 from mooring.api.storage_v1 import StorageClass
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.framework import (
-    SKIP,
-    Action,
-    ClusterEvent,
-    Declaration,
-    EventWithHint,
-    FilterPlugin,
-    Handle,
-    Kind,
-    Mask,
-    Part,
-    PluginArguments,
-    PreFilterResult,
-    QueueingHint,
-    Rows,
-    Status,
-    Verdicts,
-    unresolvable,
-)
 from mooring.scheduler.volumes import claims
 
 REASON = "node(s) had no available volume zone"
@@ -55,37 +37,37 @@ class _Wanted(msgspec.Struct, frozen=True):
     topologies: tuple[_Topology, ...]
 
 
-class VolumeZone(FilterPlugin[_Wanted]):
+class VolumeZone(fwk.FilterPlugin[_Wanted]):
     name = "VolumeZone"
-    filters = Declaration(Part.POD)
+    filters = fwk.Declaration(fwk.Part.POD)
 
-    def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
+    def __init__(self, _arguments: fwk.PluginArguments, _handle: fwk.Handle) -> None:
         pass
 
-    def applies_to(self, spec: PodSpec) -> Status | None:
-        return None if any(each.persistent_volume_claim for each in spec.volumes) else SKIP
+    def applies_to(self, spec: PodSpec) -> fwk.Status | None:
+        return None if any(each.persistent_volume_claim for each in spec.volumes) else fwk.SKIP
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Wanted] | fwk.Status:
         found: list[_Topology] = []
         for volume in pod.pod.spec.volumes:
             if volume.persistent_volume_claim is None:
                 continue
             name = volume.persistent_volume_claim.claim_name
             if not name:
-                return unresolvable("PersistentVolumeClaim had no name")
+                return fwk.unresolvable("PersistentVolumeClaim had no name")
             claim = cluster.objects(PersistentVolumeClaim).get(object_key(pod.pod.metadata.namespace, name))
             if claim is None:
-                return unresolvable(claims.missing_claim(name))
+                return fwk.unresolvable(claims.missing_claim(name))
             bound = _volume_of(claim, cluster)
-            if isinstance(bound, Status):
+            if isinstance(bound, fwk.Status):
                 return bound
             if bound is not None:
                 found += _topologies(bound.metadata.labels)
-        return PreFilterResult(_Wanted(cluster, tuple(found))) if found else SKIP
+        return fwk.PreFilterResult(_Wanted(cluster, tuple(found))) if found else fwk.SKIP
 
-    def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
+    def filter(self, state: _Wanted, rows: fwk.Rows) -> fwk.Verdicts:
         labels = state.cluster.labels
-        fits: Mask = np.ones(state.cluster.capacity, np.bool_)
+        fits: fwk.Mask = np.ones(state.cluster.capacity, np.bool_)
         for topology in state.topologies:
             there = labels.mask(Requirement(topology.key, Operator.IN, topology.values))
             newer = _OF_OLD.get(topology.key)
@@ -94,33 +76,33 @@ class VolumeZone(FilterPlugin[_Wanted]):
                 there = there | (has_not & labels.mask(Requirement(newer, Operator.IN, topology.values)))
             fits &= there
         has_zone = np.logical_or.reduce([labels.mask(Requirement(key, Operator.EXISTS)) for key in _LABELS])
-        return Verdicts(np.where(fits | ~has_zone, 0, -1)[rows].astype(np.int32), lambda _: (REASON,))
+        return fwk.Verdicts(np.where(fits | ~has_zone, 0, -1)[rows].astype(np.int32), lambda _: (REASON,))
 
-    def events_to_register(self) -> Sequence[EventWithHint]:
-        changed = Action.ADD | Action.UPDATE
+    def events_to_register(self) -> Sequence[fwk.EventWithHint]:
+        changed = fwk.Action.ADD | fwk.Action.UPDATE
         return (
-            EventWithHint(ClusterEvent(Kind.STORAGE_CLASS, Action.ADD), _after_class_addition),
-            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
-            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME_CLAIM, changed), _after_claim_change),
-            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME, changed), _after_volume_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.STORAGE_CLASS, fwk.Action.ADD), _after_class_addition),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL)),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME_CLAIM, changed), _after_claim_change),
+            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME, changed), _after_volume_change),
         )
 
 
-def _volume_of(claim: PersistentVolumeClaim, cluster: Cluster) -> PersistentVolume | Status | None:
+def _volume_of(claim: PersistentVolumeClaim, cluster: Cluster) -> PersistentVolume | fwk.Status | None:
     name = claim.spec.volume_name
     if name:
-        return cluster.objects(PersistentVolume).get(name) or unresolvable(claims.missing_volume(name))
+        return cluster.objects(PersistentVolume).get(name) or fwk.unresolvable(claims.missing_volume(name))
     class_name = claims.class_of(claim)
     if not class_name:
-        return unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+        return fwk.unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
     storage_class = cluster.objects(StorageClass).get(class_name)
     if storage_class is None:
-        return unresolvable(claims.missing_class(class_name))
+        return fwk.unresolvable(claims.missing_class(class_name))
     if storage_class.volume_binding_mode is None:
-        return unresolvable(claims.binding_mode_not_set(class_name))
+        return fwk.unresolvable(claims.binding_mode_not_set(class_name))
     if storage_class.volume_binding_mode == claims.WAIT_FOR_FIRST_CONSUMER:
         return None
-    return unresolvable("PersistentVolume had no name")
+    return fwk.unresolvable("PersistentVolume had no name")
 
 
 def _topologies(labels: Mapping[str, str]) -> list[_Topology]:
@@ -133,17 +115,17 @@ def _topologies(labels: Mapping[str, str]) -> list[_Topology]:
     return found
 
 
-def _after_class_addition(_pod: Pod, _old: StorageClass | None, new: StorageClass | None) -> QueueingHint:
-    return QueueingHint.of(new is not None and new.volume_binding_mode == claims.WAIT_FOR_FIRST_CONSUMER)
+def _after_class_addition(_pod: Pod, _old: StorageClass | None, new: StorageClass | None) -> fwk.QueueingHint:
+    return fwk.QueueingHint.of(new is not None and new.volume_binding_mode == claims.WAIT_FOR_FIRST_CONSUMER)
 
 
 def _after_claim_change(
     pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
-) -> QueueingHint:
-    return QueueingHint.of(new is not None and claims.uses_claim(pod, new))
+) -> fwk.QueueingHint:
+    return fwk.QueueingHint.of(new is not None and claims.uses_claim(pod, new))
 
 
-def _after_volume_change(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume | None) -> QueueingHint:
+def _after_volume_change(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume | None) -> fwk.QueueingHint:
     if old is None or new is None:
-        return QueueingHint.QUEUE
-    return QueueingHint.of(_topologies(old.metadata.labels) != _topologies(new.metadata.labels))
+        return fwk.QueueingHint.QUEUE
+    return fwk.QueueingHint.of(_topologies(old.metadata.labels) != _topologies(new.metadata.labels))

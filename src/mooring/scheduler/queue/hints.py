@@ -12,24 +12,14 @@ import msgspec
 
 from mooring.api.core_v1 import Pod
 from mooring.base import logs
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.deciding.profiles import Profile
-from mooring.scheduler.framework import (
-    Action,
-    ClusterEvent,
-    EnqueueExtensions,
-    FilterPlugin,
-    GateKeeper,
-    Kind,
-    Part,
-    QueueingHint,
-    RefersToObjects,
-)
 from mooring.scheduler.framework.events import AboutFunction, HintFunction
 from mooring.scheduler.queue.queued_pod import QueuedPod
 
 log = logs.get(__name__)
 
-EVERYTHING = ClusterEvent(Kind.WILDCARD, Action.ALL)
+EVERYTHING = fwk.ClusterEvent(fwk.Kind.WILDCARD, fwk.Action.ALL)
 """Not a particular event: the pod has waited long enough, whatever refused it."""
 
 
@@ -65,22 +55,22 @@ class Hints:
     """The hints of a scheduler's profiles."""
 
     def __init__(self, profiles: Iterable[Profile]) -> None:
-        self._registered: dict[str, list[tuple[ClusterEvent, _Registration]]] = {}
+        self._registered: dict[str, list[tuple[fwk.ClusterEvent, _Registration]]] = {}
         self._by_shape: dict[str, frozenset[str]] = {}
-        self._found: dict[tuple[str, ClusterEvent], tuple[_Registration, ...]] = {}
-        self._referring: dict[tuple[str, str], RefersToObjects] = {}
-        self._gates: dict[tuple[str, str], GateKeeper] = {}
+        self._found: dict[tuple[str, fwk.ClusterEvent], tuple[_Registration, ...]] = {}
+        self._referring: dict[tuple[str, str], fwk.RefersToObjects] = {}
+        self._gates: dict[tuple[str, str], fwk.GateKeeper] = {}
         for profile in profiles:
             for plugin in profile.plugins:
-                if isinstance(plugin, RefersToObjects):
+                if isinstance(plugin, fwk.RefersToObjects):
                     self._referring[profile.name, plugin.name] = plugin
-                if isinstance(plugin, GateKeeper):
+                if isinstance(plugin, fwk.GateKeeper):
                     self._gates[profile.name, plugin.name] = plugin
             self._registered[profile.name] = list(_registrations(profile))
             self._by_shape[profile.name] = frozenset(
                 plugin.name
                 for plugin in profile.plugins
-                if isinstance(plugin, FilterPlugin) and Part.POD not in plugin.filters.pod
+                if isinstance(plugin, fwk.FilterPlugin) and fwk.Part.POD not in plugin.filters.pod
             )
 
     def shared(self, queued: QueuedPod) -> bool:
@@ -96,7 +86,7 @@ class Hints:
                 found.update(dict.fromkeys(referring.refers_to(queued.pod)))
         return tuple(found)
 
-    def concerned(self, refusal: Refusal, event: ClusterEvent, old: Any, new: Any) -> Concerned:
+    def concerned(self, refusal: Refusal, event: fwk.ClusterEvent, old: Any, new: Any) -> Concerned:
         """Which of the pods that were refused like this could be helped by an event at all."""
         profile, refused_by, gated_by, is_held = refusal
         if is_held:
@@ -116,7 +106,7 @@ class Hints:
                 keys.add(key)
         return keys.pop() if len(keys) == 1 else bool(keys)
 
-    def help_for(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Help:
+    def help_for(self, queued: QueuedPod, event: fwk.ClusterEvent, old: Any, new: Any) -> Help:
         """What an event with an object before and after means for a pod."""
         if not queued.refused_by or event is EVERYTHING:
             return Help.AFTER_BACKOFF
@@ -131,7 +121,7 @@ class Hints:
                 return best
         return best
 
-    def _for(self, profile: str, event: ClusterEvent) -> tuple[_Registration, ...]:
+    def _for(self, profile: str, event: fwk.ClusterEvent) -> tuple[_Registration, ...]:
         key = (profile, event)
         found = self._found.get(key)
         if found is None:
@@ -140,9 +130,9 @@ class Hints:
         return found
 
 
-def _registrations(profile: Profile) -> Iterable[tuple[ClusterEvent, _Registration]]:
+def _registrations(profile: Profile) -> Iterable[tuple[fwk.ClusterEvent, _Registration]]:
     for plugin in profile.plugins:
-        if not isinstance(plugin, EnqueueExtensions):
+        if not isinstance(plugin, fwk.EnqueueExtensions):
             yield EVERYTHING, _Registration(plugin.name, None)
             continue
         for entry in plugin.events_to_register():
@@ -153,7 +143,7 @@ def _helps(entry: _Registration, pod: Pod, old: Any, new: Any) -> bool:
     if entry.hint is None:
         return True
     try:
-        return entry.hint(pod, old, new) is QueueingHint.QUEUE
+        return entry.hint(pod, old, new) is fwk.QueueingHint.QUEUE
     except Exception:  # a plugin's defect must not keep a pod from being tried
         if logs.once(("queueing hint", entry.plugin)):
             log.exception("a queueing hint failed; the pod is tried again", extra={"fields": {"plugin": entry.plugin}})

@@ -19,21 +19,11 @@ from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.client import Client
 from mooring.constraints.annotations import as_scheduled
+from mooring.scheduler import framework as fwk
 from mooring.scheduler.deciding.assumptions import AssumedPod, Assumptions
 from mooring.scheduler.deciding.attempt import Attempts, logged, name_of, named
 from mooring.scheduler.deciding.cluster_events import POD_DELETED, on_node
 from mooring.scheduler.deciding.engine import Engine, Outcome
-from mooring.scheduler.framework import (
-    SUCCESS,
-    Code,
-    FilterPlugin,
-    GroupBindPlugin,
-    Part,
-    PostFilterResult,
-    PreBindPlugin,
-    Status,
-    error,
-)
 from mooring.scheduler.framework.waiting import WaitingPod, WaitingPods
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.running.binding import Binder
@@ -82,12 +72,12 @@ class Cycle:
             name_of(plugin)
             for profile in engine.profiles.values()
             for plugin in profile.pre_bind
-            if isinstance(plugin, FilterPlugin) and Part.POD in plugin.filters.pod
+            if isinstance(plugin, fwk.FilterPlugin) and fwk.Part.POD in plugin.filters.pod
         }
         self._group_binders = {
             profile.name: profile.bind[0]
             for profile in engine.profiles.values()
-            if profile.bind and isinstance(profile.bind[0], GroupBindPlugin)
+            if profile.bind and isinstance(profile.bind[0], fwk.GroupBindPlugin)
         }
 
     @property
@@ -157,10 +147,10 @@ class Cycle:
             }
             log.warning("choosing a node took long", extra={"fields": fields})
 
-    def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
+    def ran(self, point: str, status: fwk.Status, profile: str, seconds: float) -> None:
         self._metrics.point_durations.observe((point, status.code, profile), seconds)
 
-    def plugin_ran(self, plugin: str, point: str, status: Status, seconds: float) -> None:
+    def plugin_ran(self, plugin: str, point: str, status: fwk.Status, seconds: float) -> None:
         self._times.ran(plugin, point, status, seconds)
 
     def assume(self, assumed: AssumedPod) -> None:
@@ -172,7 +162,7 @@ class Cycle:
         self._queue.move(POD_DELETED, on_node(assumed.pod, assumed.node), None, but=assumed.key)
         return was_ours and self._still_wanted(assumed.queued) is not None
 
-    def displace(self, pod: Pod, found: PostFilterResult) -> None:
+    def displace(self, pod: Pod, found: fwk.PostFilterResult) -> None:
         self._metrics.preemption_attempts.add(())
         self._metrics.victims.observe((), len(found.victims))
         self._victims.preempt(pod, found.nominated or "", found.victims, found.status.plugin)
@@ -203,7 +193,7 @@ class Cycle:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _pre_binders(self, assumed: AssumedPod) -> Sequence[tuple[str, PreBindPlugin]]:
+    def _pre_binders(self, assumed: AssumedPod) -> Sequence[tuple[str, fwk.PreBindPlugin]]:
         own, cycle = self._own_filters, assumed.cycle
         return [
             (name, plugin)
@@ -213,7 +203,7 @@ class Cycle:
 
     async def _prepare(self, assumed: AssumedPod, waiting: WaitingPod | None) -> None:
         try:
-            status = SUCCESS
+            status = fwk.SUCCESS
             if waiting is not None:
                 started = perf_counter()
                 status = await self._waiting.decided(waiting, self._clock)
@@ -227,11 +217,11 @@ class Cycle:
                 self._attempts.back(assumed, status)
         except Exception as problem:
             log.exception("preparing a pod for its node failed", extra={"fields": {"pod": assumed.queued.name}})
-            self._attempts.back(assumed, error(f"{type(problem).__name__}: {problem}"))
+            self._attempts.back(assumed, fwk.error(f"{type(problem).__name__}: {problem}"))
 
-    async def _pre_bind(self, assumed: AssumedPod) -> Status:
+    async def _pre_bind(self, assumed: AssumedPod) -> fwk.Status:
         started = begun = perf_counter()
-        status = SUCCESS
+        status = fwk.SUCCESS
         for name, plugin in self._pre_binders(assumed):
             status = (await plugin.pre_bind(assumed.cycle, assumed.pod, assumed.node)).by(name)
             now = perf_counter()
@@ -243,9 +233,9 @@ class Cycle:
         return status
 
     async def _bind(self, assumed: AssumedPod) -> None:
-        status = error("no plugin binds the pod")
+        status = fwk.error("no plugin binds the pod")
         for plugin in assumed.profile.bind:
-            if isinstance(plugin, GroupBindPlugin):
+            if isinstance(plugin, fwk.GroupBindPlugin):
                 self.binder.submit(assumed, plugin)
                 return
             started = perf_counter()
@@ -263,7 +253,7 @@ class Cycle:
 
     def _settled(self, assumed: AssumedPod, problem: Exception | None) -> None:
         if assumed.submitted:
-            status = SUCCESS if problem is None else Status(Code.ERROR)
+            status = fwk.SUCCESS if problem is None else fwk.Status(fwk.Code.ERROR)
             seconds = perf_counter() - assumed.submitted
             self.ran("Bind", status, assumed.profile.name, seconds)
             self.plugin_ran(name_of(assumed.binder), "Bind", status, seconds)
@@ -271,7 +261,7 @@ class Cycle:
             if isinstance(problem, NotFound) and self._latest(assumed.pod) is None:
                 self._attempts.give_back(assumed)  # it was deleted on its way
             else:
-                self._attempts.back(assumed, error(f"binding rejected: {problem}"))
+                self._attempts.back(assumed, fwk.error(f"binding rejected: {problem}"))
             return
         now = self._clock.monotonic()
         for plugin in assumed.profile.post_bind:
