@@ -5,6 +5,7 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -249,6 +250,23 @@ def test_pods_that_end_pending_get_a_surge_that_was_played() -> None:
     ]
 
 
+def test_the_changes_of_several_budgets_are_played_together() -> None:
+    apps = [deployment("a", 2), budget("a", minAvailable=2), deployment("b", 2), budget("b", minAvailable="100%")]
+    result = checked(*nodes(3), *apps)
+    assert {each.command.partition(" --type")[0] for each in result.remedies if each.is_verified} == {
+        "kubectl -n default patch pdb a",
+        "kubectl -n default patch pdb b",
+    }
+
+
+def test_a_pod_of_two_budgets_blocks_until_one_of_them_goes() -> None:
+    twice = budget("db", maxUnavailable=1)
+    twice.metadata.name = "again"
+    result = checked(*nodes(3), deployment("db", 2), budget("db", maxUnavailable=1), twice)
+    assert "several disruption budgets select" in result.remedies[0].problem
+    assert result.verdict == "does not pass"
+
+
 def test_a_singleton_is_a_warning_with_a_command() -> None:
     result = checked(*nodes(2), deployment("db", 1))
     assert result.verdict == "passes with warnings"
@@ -265,8 +283,9 @@ def test_a_rollback_that_would_lose_a_field_is_found() -> None:
     assert any("way back" in reason for reason in result.reasons)
 
 
-def helm_secret(revision: int, manifest: str, data: bytes | None = None) -> Secret:
-    release = json.dumps({"name": "shop", "namespace": "default", "version": revision, "manifest": manifest}).encode()
+def helm_secret(revision: int, manifest: str, data: bytes | None = None, **more: Any) -> Secret:
+    tree = {"name": "shop", "namespace": "default", "version": revision, "manifest": manifest, **more}
+    release = json.dumps(tree).encode()
     packed = base64.b64encode(gzip.compress(release)) if data is None else data
     tree = {"metadata": {"name": f"sh.helm.release.v1.shop.v{revision}", "namespace": "default"}}
     secret = builders.made(Secret, {**tree, "type": "helm.sh/release.v1"})
@@ -288,6 +307,22 @@ def test_helm_releases_are_checked_at_their_newest_revision() -> None:
     assert notes == ()
     assert found is not None
     assert [each.api_version for each in found.raw()] == ["policy/v1beta1"]
+
+
+def test_the_name_of_a_helm_release_is_no_path_and_its_namespace_is_that_of_its_objects(tmp_path: Path) -> None:
+    hostile = str(tmp_path / "written")
+    manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+    found, _ = helm_manifests(Snapshot("a test", [helm_secret(1, manifest, name=hostile, namespace="shop")]))
+    assert found is not None
+    assert [(each.file, each.namespace) for each in found.raw()] == [(f"Helm release shop/{hostile}", "shop")]
+    assert not list(tmp_path.iterdir())
+
+
+def test_uninstalled_helm_releases_and_those_of_hooks_alone_are_left_out() -> None:
+    gone = helm_secret(1, MANIFEST.format(version="policy/v1beta1"), info={"status": "uninstalled"})
+    found, notes = helm_manifests(Snapshot("a test", [gone, helm_secret(1, "", name="hooks")]))
+    assert found is None
+    assert notes == ("no Helm releases are stored in the cluster",)
 
 
 @pytest.mark.parametrize(

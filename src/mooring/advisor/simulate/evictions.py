@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -149,25 +150,34 @@ class _Counted:
 
 
 class Budgets:
+    """Count the healthy pods of PodDisruptionBudgets, as the disruption controller does."""
+
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._by_namespace: dict[str, dict[str, _Counted]] = {}
+        self._all: dict[tuple[str, str], _Counted] = {}
+        self._by_label: dict[tuple[str, str, str], dict[str, _Counted]] = {}
+        """Budgets by namespace and by a label that their selector requires, by name."""
 
     def __bool__(self) -> bool:
-        return any(self._by_namespace.values())
+        return bool(self._all)
 
-    def put(self, budget: PodDisruptionBudget, pods: list[SimulatedPod]) -> None:
-        """Add or replace a budget; `pods` are all pods of its namespace."""
+    def put(self, budget: PodDisruptionBudget, pods: Iterable[SimulatedPod] = ()) -> None:
+        """Add or replace a budget, and count those of the pods that it selects."""
+        self.remove(budget)
         meta = budget.metadata
         entry = _Counted(budget, disruption_budgets.selector_of(budget))
-        self._by_namespace.setdefault(meta.namespace, {})[meta.name] = entry
+        self._all[meta.namespace, meta.name] = entry
+        self._by_label.setdefault((meta.namespace, *_required_label(entry.selector)), {})[meta.name] = entry
         for pod in pods:
-            if entry.selector.matches(pod.pod.metadata.labels):
+            if pod.pod.metadata.namespace == meta.namespace and entry.selector.matches(pod.pod.metadata.labels):
                 entry.pods[id(pod)] = pod
                 entry.healthy += pod.is_healthy
 
     def remove(self, budget: PodDisruptionBudget) -> None:
-        self._by_namespace.get(budget.metadata.namespace, {}).pop(budget.metadata.name, None)
+        meta = budget.metadata
+        entry = self._all.pop((meta.namespace, meta.name), None)
+        if entry is not None:
+            del self._by_label[meta.namespace, *_required_label(entry.selector)][meta.name]
 
     def add_pod(self, pod: SimulatedPod) -> None:
         """Count a created pod."""
@@ -190,11 +200,11 @@ class Budgets:
 
     def of(self, pod: SimulatedPod) -> list[_Counted]:
         """Return the budgets that select a pod."""
-        found = self._by_namespace.get(pod.pod.metadata.namespace)
-        if not found:
+        if not self._all:
             return []
-        labels = pod.pod.metadata.labels
-        return [entry for entry in found.values() if entry.selector.matches(labels)]
+        namespace, labels = pod.pod.metadata.namespace, pod.pod.metadata.labels
+        found = [self._by_label.get((namespace, *label)) for label in (("", ""), *labels.items())]
+        return [entry for part in found if part for entry in part.values() if entry.selector.matches(labels)]
 
     def eviction_problem(self, pod: SimulatedPod) -> str:
         """Return the API server's message if a pod may not be evicted; otherwise empty."""
@@ -216,23 +226,30 @@ class Budgets:
 
     def sync(self) -> None:
         """Write the numbers to the engine, for preemption."""
-        for found in self._by_namespace.values():
-            for entry in found.values():
-                if not entry.is_stale:
-                    continue
-                entry.is_stale = False
-                expected, desired = _wanted(entry)
-                status = structs.replace(
-                    entry.budget.status,
-                    disruptions_allowed=disruption_budgets.disruptions_allowed(entry.healthy, expected, desired),
-                    current_healthy=entry.healthy,
-                    desired_healthy=desired,
-                    expected_pods=expected,
-                    disrupted_pods={},
-                )
-                if status != entry.budget.status:
-                    entry.budget = structs.replace(entry.budget, status=status)
-                    self._engine.put(entry.budget)
+        for entry in self._all.values():
+            if not entry.is_stale:
+                continue
+            entry.is_stale = False
+            expected, desired = _wanted(entry)
+            status = structs.replace(
+                entry.budget.status,
+                disruptions_allowed=disruption_budgets.disruptions_allowed(entry.healthy, expected, desired),
+                current_healthy=entry.healthy,
+                desired_healthy=desired,
+                expected_pods=expected,
+                disrupted_pods={},
+            )
+            if status != entry.budget.status:
+                entry.budget = structs.replace(entry.budget, status=status)
+                self._engine.put(entry.budget)
+
+
+def _required_label(selector: Selector) -> tuple[str, str]:
+    """Return a label that all selected pods have; empty where the selector requires none."""
+    for requirement in selector.requirements:
+        if (value := selector.requires_exactly(requirement.key)) is not None:
+            return requirement.key, value
+    return "", ""
 
 
 def _wanted(entry: _Counted) -> tuple[int, int]:

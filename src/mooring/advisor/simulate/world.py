@@ -98,11 +98,10 @@ class World:
             self.running += bool(found.node)
             self.workloads.adopt(found)
         self.workloads.imply()
-        by_namespace: dict[str, list[SimulatedPod]] = {}
-        for found in self.pods.values():
-            by_namespace.setdefault(found.pod.metadata.namespace, []).append(found)
         for budget in snapshot.all(PodDisruptionBudget):
-            self.budgets.put(budget, by_namespace.get(budget.metadata.namespace, []))
+            self.budgets.put(budget)
+        for found in self.pods.values():
+            self.budgets.add_pod(found)
 
     def begin(self, *, keep_pending: bool) -> None:
         """Reconcile controllers and queue with the initial state."""
@@ -246,8 +245,7 @@ class World:
         self.engine.put(obj)
         self.revision += 1
         if isinstance(obj, PodDisruptionBudget):
-            namespace = obj.metadata.namespace
-            self.budgets.put(obj, [pod for pod in self.pods.values() if pod.pod.metadata.namespace == namespace])
+            self.budgets.put(obj, self.pods.values())
         kind = OTHER_KINDS.get(type(obj))
         if kind is not None:
             action = Action.ADD if old is None else Action.UPDATE_OTHER

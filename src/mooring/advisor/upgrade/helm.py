@@ -1,23 +1,28 @@
 """Read the manifests of Helm releases that are stored in a cluster, to find what the next `helm upgrade` would send.
 
 Helm 3 keeps each revision of a release in a Secret of type ``helm.sh/release.v1``: JSON, compressed with gzip and
-encoded with base64 once more than Secrets are. Only the newest revision of each release counts.
+encoded with base64 once more than Secrets are. Only the newest revision of each installed release counts.
 """
 
 import base64
 import gzip
 import io
 import zlib
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 
-from mooring.advisor.snapshot import Snapshot, dump
+from mooring.advisor.snapshot import RawObject, Snapshot, SnapshotError, dump
 from mooring.api.core_v1 import Secret
+from mooring.api.meta_v1 import Resource
 
 _TYPE = "helm.sh/release.v1"
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+class _Info(msgspec.Struct, frozen=True):
+    status: str = ""
 
 
 class _Release(msgspec.Struct):
@@ -25,6 +30,7 @@ class _Release(msgspec.Struct):
     version: int = 0
     namespace: str = ""
     manifest: str = ""
+    info: _Info = _Info()
 
 
 def helm_manifests(snapshot: Snapshot) -> tuple[Snapshot | None, tuple[str, ...]]:
@@ -44,19 +50,29 @@ def helm_manifests(snapshot: Snapshot) -> tuple[Snapshot | None, tuple[str, ...]
         key = (release.namespace or secret.metadata.namespace, release.name)
         if key not in newest or newest[key].version < release.version:
             newest[key] = release
-    if not newest:
+    objects: list[Resource] = []
+    raw: list[RawObject] = []
+    for (namespace, name), release in newest.items():
+        if release.info.status == "uninstalled":
+            continue
+        try:
+            found = dump([Path("-")], stdin=io.BytesIO(release.manifest.encode()), namespace=namespace)
+        except SnapshotError:  # a release of hooks alone
+            continue
+        objects += (obj for kind in found.kinds() for obj in found.all(kind))
+        raw += (
+            replace(each, file=f"Helm release {namespace}/{name}", namespace=each.namespace or namespace)
+            for each in found.raw()
+        )
+    if not raw:
         return None, (*notes, "no Helm releases are stored in the cluster")
-    with TemporaryDirectory() as folder:
-        for (namespace, name), release in newest.items():
-            (Path(folder) / f"{namespace}.{name}.yaml").write_text(release.manifest, encoding="utf-8")
-        found = dump([Path(folder)])
-    return found, tuple(notes)
+    return Snapshot("Helm releases", objects, raw), tuple(notes)
 
 
 def _decode(secret: Secret) -> _Release:
     packed = base64.b64decode(secret.data.get("release", b""))
     with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
-        unpacked = stream.read(_MOST_BYTES + 1)
-    if len(unpacked) > _MOST_BYTES:
-        raise ValueError(f"it is larger than {_MOST_BYTES} bytes")
+        unpacked = stream.read(_MAX_BYTES + 1)
+    if len(unpacked) > _MAX_BYTES:
+        raise ValueError(f"it is larger than {_MAX_BYTES} bytes")
     return msgspec.json.decode(unpacked, type=_Release)

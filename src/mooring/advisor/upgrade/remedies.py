@@ -1,10 +1,10 @@
-"""Changes that let a blocked rollout pass, each played on the simulated cluster before it is proposed."""
+"""Changes that let a blocked rollout pass, played on the simulated cluster before they are proposed."""
 
 import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -17,50 +17,89 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
 
 _BUDGET = re.compile(r"The disruption budget (\S+) needs")
-_MOST_PROBLEMS = 20
-"""How many problems get remedies of their own: each is played at least once."""
+_Budget = tuple[str, str]
+"""Namespace and name."""
+
+
+class _BudgetChange(NamedTuple):
+    obj: Resource
+    command: str
+    effect: str
 
 
 def find_remedies(snapshot: Snapshot, rollout: Rollout, options: DrainOptions, settings: Settings) -> Iterator[Remedy]:
     """Propose a change for each budget that blocks, and for pods that end pending; most harmful first."""
-    blocked: dict[tuple[str, str], list[Block]] = {}
+    blocked: dict[_Budget, list[Block]] = {}
     for block in rollout.blocks:
-        if block.is_final and (match := _BUDGET.search(block.message)):
-            blocked.setdefault((block.pod.partition("/")[0], match[1]), []).append(block)
-    for (namespace, name), blocks in list(blocked.items())[:_MOST_PROBLEMS]:
-        alone = replace(options, only=frozenset(block.node for block in blocks))
-        yield _budget_remedy(snapshot, (namespace, name), blocks[0].owner, alone, settings)
+        if block.is_final:
+            match = _BUDGET.search(block.message)
+            blocked.setdefault((block.pod.partition("/")[0], match[1] if match else ""), []).append(block)
+    yield from _budget_remedies(snapshot, rollout, blocked, options, settings)
     if rollout.pending:
         yield _surge_remedy(snapshot, rollout.pending, options, settings)
 
 
-def _budget_remedy(
-    snapshot: Snapshot, budget: tuple[str, str], owner: str, options: DrainOptions, settings: Settings
-) -> Remedy:
-    """Scale the workload by one where that is enough, else let the budget allow one disruption."""
-    namespace, name = budget
-    problem = f"the disruption budget {namespace}/{name} blocks the drain of {_several(sorted(options.only))}"
-    for obj, command, effect in _budget_changes(snapshot, namespace, name, owner):
-        played = drain_all(snapshot.replace(put=[obj]), options, settings)
-        if not any(block.is_final and f" {name} " in block.message for block in played.blocks) and not played.pending:
-            return Remedy(problem, command, effect, is_verified=True)
-    return Remedy(problem, f"kubectl -n {namespace} edit pdb {name}", "no single change that was tried lets it pass")
+def _budget_remedies(
+    snapshot: Snapshot,
+    rollout: Rollout,
+    blocked: dict[_Budget, list[Block]],
+    options: DrainOptions,
+    settings: Settings,
+) -> Iterator[Remedy]:
+    """Play the first change for every budget together, then the next one for those that still block."""
+    untried = {
+        budget: _budget_changes(snapshot, *budget, blocks[0].owner) for budget, blocks in blocked.items() if budget[1]
+    }
+    solved: set[_Budget] = set()
+    pending_before = {each.workload for each in rollout.pending}
+    while tried := {budget: change for budget, changes in untried.items() if (change := next(changes, None))}:
+        nodes = frozenset(block.node for budget in tried for block in blocked[budget])
+        changed = snapshot.replace(put=[change.obj for change in tried.values()])
+        played = drain_all(changed, replace(options, only=nodes), settings)
+        if not played.is_complete:
+            return
+        still = {(block.pod.partition("/")[0], match[1]) for block in played.blocks if block.is_final
+                 and (match := _BUDGET.search(block.message))}  # fmt: skip
+        ends_pending = any(each.workload not in pending_before for each in played.pending)
+        for budget, change in tried.items():
+            is_budget = isinstance(change.obj, PodDisruptionBudget)
+            if budget not in still and (is_budget or not ends_pending):
+                solved.add(budget)
+                yield Remedy(_problem(budget, blocked[budget]), change.command, change.effect, is_verified=True)
+        untried = {budget: untried[budget] for budget in tried if budget not in solved}
+    for budget, blocks in blocked.items():
+        namespace, name = budget
+        if not name:
+            effect = "keep one budget for each pod: the API server evicts no pod that several budgets select"
+            yield Remedy(_problem(budget, blocks), f"kubectl -n {namespace} get pdb", effect)
+        elif budget not in solved:
+            command = f"kubectl -n {namespace} edit pdb {name}"
+            yield Remedy(_problem(budget, blocks), command, "no single change that was tried lets it pass")
 
 
-def _budget_changes(snapshot: Snapshot, namespace: str, name: str, owner: str) -> Iterator[tuple[Resource, str, str]]:
+def _problem(budget: _Budget, blocks: list[Block]) -> str:
+    nodes = _several(sorted({block.node for block in blocks}))
+    if not budget[1]:
+        return f"several disruption budgets select {_several([block.pod for block in blocks])} on {nodes}"
+    return f"the disruption budget {'/'.join(budget)} blocks the drain of {nodes}"
+
+
+def _budget_changes(snapshot: Snapshot, namespace: str, name: str, owner: str) -> Iterator[_BudgetChange]:
+    """Yield a scaled workload, then a budget that allows one disruption."""
     workload = _workload(snapshot, owner)
     if workload is not None:
         replicas = (1 if workload.spec.replicas is None else workload.spec.replicas) + 1
         scaled: Any = structs.replace(workload, spec=structs.replace(workload.spec, replicas=replicas))
         target = f"{workload.kind.lower()}/{workload.metadata.name}"
         command = f"kubectl -n {namespace} scale {target} --replicas={replicas}"
-        yield scaled, command, f"{target} keeps enough pods while one moves"
+        yield _BudgetChange(scaled, command, f"{target} keeps enough pods while one moves")
     budget = snapshot.find(PodDisruptionBudget, namespace, name)
     if budget is not None:
         spec = structs.replace(budget.spec, min_available=None, max_unavailable=1)
         patch = '{"spec":{"minAvailable":null,"maxUnavailable":1}}'
         command = f"kubectl -n {namespace} patch pdb {name} --type=merge -p {shlex.quote(patch)}"
-        yield structs.replace(budget, spec=spec), command, "one pod at a time may be evicted; it is down meanwhile"
+        changed = structs.replace(budget, spec=spec)
+        yield _BudgetChange(changed, command, "one pod at a time may be evicted; it is down meanwhile")
 
 
 def _workload(snapshot: Snapshot, owner: str) -> Deployment | StatefulSet | None:
@@ -83,7 +122,10 @@ def _surge_remedy(
     if not played.pending:
         return Remedy(problem, f"use --surge {surge} for the pool", "new nodes are there before old ones go", True)
     left = sum(each.pods for each in played.pending)
-    return Remedy(problem, "mooring explain --owner WORKLOAD", f"with one more node, {left} still end pending")
+    kind, _, path = played.pending[0].workload.partition(" ")
+    namespace, _, name = path.rpartition("/")
+    command = f"mooring explain {shlex.quote(f'{kind.lower()}/{name}')} -n {shlex.quote(namespace)}"
+    return Remedy(problem, command if name else "mooring explain -A", f"with one more node, {left} still end pending")
 
 
 def _several(names: list[str]) -> str:

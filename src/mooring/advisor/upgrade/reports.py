@@ -117,7 +117,8 @@ def _findings(audit: ReleaseAudit) -> list[Row]:
     for each in sorted(audit.findings, key=lambda each: -each.level):
         if each.level is not Severity.INFO:
             key = (str(each.level), each.field, each.message, each.object.kind)
-            rows.setdefault(key, []).append(str(each.object))
+            place = f" ({each.object.file}:{each.object.line})" if each.object.file else ""
+            rows.setdefault(key, []).append(f"{each.object}{place}")
     return [
         (level, objects[0] + (f" and {len(objects) - 1} more" if len(objects) > 1 else ""), field, message)
         for (level, field, message, _), objects in rows.items()
