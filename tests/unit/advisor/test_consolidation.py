@@ -12,7 +12,8 @@ from mooring.advisor.simulate.consolidation import Consolidation, consolidate, l
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import Deployment
-from mooring.api.meta_v1 import Resource
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import OwnerReference, Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.testing import builders
 
@@ -72,6 +73,31 @@ def test_the_dearest_node_goes_first() -> None:
     result = found(*nodes, app("web", 2), prices=Prices(label="price"))
     assert {each.node for each in result.removed} == {"n1", "n2"}
     assert (result.saves, result.unit) == (3.0, "price")
+
+
+def test_a_node_that_fits_nowhere_is_tried_first_when_that_saves_more() -> None:
+    """The dearest node goes first in every order, and takes the room of two others that save more together."""
+
+    def owned(name: str, node: str, cpu: str, **spec: Any) -> Pod:
+        made = builders.pod(name, cpu=cpu, spec={"nodeName": node, **spec})
+        owner = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name=name, uid=name, controller=True)
+        made.metadata.owner_references = [owner]
+        return made
+
+    def node(name: str, cpu: str, price: str, **more: Any) -> Node:
+        return builders.node(name, cpu=cpu, labels={"price": price}, **more)
+
+    tolerant = {"tolerations": [{"operator": "Exists"}]}
+    result = found(
+        node("dear", "16", "5", taints=["own=yes:NoSchedule"]),
+        *(node(name, "2", "4") for name in ("b", "c")),
+        node("room", "4", "0"),
+        builders.pod("alone", spec={"nodeName": "room"}),
+        owned("big", "dear", "4", **tolerant),
+        *(owned(f"{name}-{number}", name, "1") for name in ("b", "c") for number in range(2)),
+        prices=Prices(label="price"),
+    )
+    assert ({each.node for each in result.removed}, result.saves) == ({"b", "c"}, 8.0)
 
 
 def test_moves_name_the_new_node_of_every_pod() -> None:

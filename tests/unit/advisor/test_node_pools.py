@@ -10,6 +10,7 @@ from mooring.advisor.simulate import Scenario, ScenarioError, Settings, Simulati
 from mooring.advisor.simulate.node_pools import NodePool, explain_pools, pools_of_cluster, read_pools
 from mooring.advisor.snapshot import Snapshot, dump
 from mooring.api.apps_v1 import Deployment
+from mooring.api.core_v1 import ConfigMap
 from mooring.api.meta_v1 import Resource
 from mooring.testing import builders
 
@@ -25,7 +26,7 @@ def app(replicas: int, cpu: str = "1", **spec: Any) -> Deployment:
 
 
 def pool(name: str, cpu: str = "4", price: float = 0.0, maximum: int = 10, **node: Any) -> NodePool:
-    return NodePool(name, builders.node(name, cpu=cpu, **node), maximum, price, 60.0)
+    return NodePool(name, (builders.node(name, cpu=cpu, **node),), maximum, price, 60.0)
 
 
 def simulated(pools: list[NodePool], *objects: Resource) -> Simulation:
@@ -114,6 +115,73 @@ def test_the_pools_of_a_cluster_are_its_groups_with_what_karpenter_adds(tmp_path
     path = tmp_path / "cluster.yaml"
     path.write_text(KARPENTER)
     (found,) = pools_of_cluster(dump([path]))
-    labels = found.template.metadata.labels
+    labels = found.templates[0].metadata.labels
     assert (found.name, labels["team"], labels["karpenter.sh/capacity-type"]) == ("general", "shop", "spot")
-    assert [taint.key for taint in found.template.spec.taints] == ["spot"]
+    assert [taint.key for taint in found.templates[0].spec.taints] == ["spot"]
+
+
+SECOND_POOL = """
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: batch}
+spec:
+  limits: %(limits)s
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements:
+      - {key: topology.kubernetes.io/zone, operator: In, values: [a, b]}
+      - {key: node.kubernetes.io/instance-type, operator: In, values: %(types)s}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: other, labels: {node.kubernetes.io/instance-type: m5.large}}
+status: {allocatable: {cpu: "4", pods: "10"}}
+"""
+NODE_CLASS = """
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec: {kubelet: {maxPods: 3}}
+status: {conditions: [{type: Ready, status: "%s", message: no subnets found}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("limits", "types", "node_class", "reason"),
+    [
+        pytest.param("{}", "[m5.large]", NODE_CLASS % "True", "", id="another node with the type is the template"),
+        pytest.param("{}", "[c5.large]", NODE_CLASS % "True", "no node of the cluster shows", id="no such type"),
+        pytest.param("{}", "[m5.large]", NODE_CLASS % "False", "not ready: no subnets", id="class not ready"),
+        pytest.param("{}", "[m5.large]", "", "EC2NodeClass default does not exist", id="class missing"),
+        pytest.param('{cpu: "3"}', "[m5.large]", NODE_CLASS % "True", "leave no room", id="limits"),
+    ],
+)
+def test_a_karpenter_pool_without_nodes_serves_or_says_why_not(
+    limits: str, types: str, node_class: str, reason: str, tmp_path: Any
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(KARPENTER + SECOND_POOL % {"limits": limits, "types": types} + node_class)
+    cluster = dump([path])
+    pools = {each.name: each for each in pools_of_cluster(cluster)}
+    in_zone_b = builders.pod("p", spec={"nodeSelector": {"topology.kubernetes.io/zone": "b"}})
+    (verdict,) = explain_pools(cluster, [pools["batch"]], in_zone_b)
+    assert verdict.fits is (not reason)
+    assert reason in "".join(verdict.reasons)
+    assert reason or str(pools["batch"].templates[0].status.allocatable["pods"]) == "3"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param("NodeGroups:\n  Name: mig-general-1\n  Health: (ready=1 (minSize=0, maxSize=3))", id="text"),
+        pytest.param("nodeGroups:\n- name: mig-general-1\n  health: {status: Healthy, maxSize: 3}", id="YAML"),
+    ],
+)  # fmt: skip
+def test_the_maximum_of_a_group_is_that_of_cluster_autoscaler(status: str) -> None:
+    labels = {"cloud.google.com/gke-nodepool": "general"}
+    settings = builders.made(ConfigMap, {"metadata": {"name": "cluster-autoscaler-status"}, "data": {"status": status}})
+    (found,) = pools_of_cluster(Snapshot("a test", [builders.node("n", labels=labels), settings]))
+    assert found.maximum == 2

@@ -148,6 +148,8 @@ def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
             if not command.ready:
                 yield f"     {paint('by hand', 'bad')}: {one_line(command.why)}"
             yield f"     $ {one_line(command.run)}{paint(one_line(note), 'quiet')}"
+        if step.rollback:
+            yield f"     {paint('back', 'good')}: {one_line(step.rollback)}"
 
 
 def rehearsal_lines(rehearsal: Rehearsal, paint: Paint, *, wide: bool) -> Iterator[str]:

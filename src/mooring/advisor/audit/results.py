@@ -148,6 +148,8 @@ class Step(_Result, frozen=True, kw_only=True):
     """The proposal's own sentence."""
     proposal: str = ""
     commands: list[Command] = []
+    rollback: str = ""
+    """How the step is undone, for the steps of components."""
 
 
 class Observation(_Result, frozen=True, kw_only=True):

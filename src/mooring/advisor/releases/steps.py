@@ -117,13 +117,24 @@ def _up(crossing: Crossing) -> Iterator[Step]:
                 0, _extra_args(release, now, "the new binary behaves as the old one until the line is taken out")
             )
         order = "API servers first, then controllers and schedulers"
-        yield Step(title=f"Control plane: {now} to {release}, {order}", commands=commands)
-        yield Step(title=f"Nodes to {release}, one after the other", commands=[_node(f"for each node, to {release}")])
+        yield Step(
+            title=f"Control plane: {now} to {release}, {order}",
+            commands=commands,
+            rollback=f"the binaries of {now}: nothing is stored yet that they cannot read"
+            if emulated
+            else f"the copy of etcd with the binaries of {now}; what is written in between is lost",
+        )
+        yield Step(
+            title=f"Nodes to {release}, one after the other",
+            commands=[_node(f"for each node, to {release}")],
+            rollback=f"the kubelet of {now}, after a drain of the node",
+        )
         if emulated:
             yield Step(
                 title=f"{_NO_RETURN} to {now}: let the API server behave as {release}",
                 because=f"from here on it writes what {now} may not be able to read; so far, the old binary can return",
                 commands=[Command(run=apply, ready=False, why="take the arguments out of kubeadm.yaml first")],
+                rollback=f"emulate {now} again; the binaries of {now} only after an audit from {release} to {now}",
             )
         now = release
 
@@ -139,6 +150,7 @@ def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
                 Command(run="kubeadm init phase control-plane apiserver --config kubeadm.yaml"),
                 Command(run="kubectl get --raw /version", why=f'it says "emulationMinor": "{crossing.end.minor}"'),
             ],
+            rollback="take the flags out",
         )
     unreadable = (each.object for each in findings if each.effect is Effect.UNREADABLE)
     rewritten = [
@@ -150,6 +162,7 @@ def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
     yield Step(
         title=f"Nodes, schedulers and controllers to {end}: none may be newer than its API server",
         commands=[_node(f"for each node, to {end}")],
+        rollback=f"the kubelets, schedulers and controllers of {now}",
     )
     commands = []
     for release in [end] if crossing.emulates else crossing.releases:
@@ -160,6 +173,7 @@ def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
         title=f"{_NO_RETURN}: API servers to the binary of {end}",
         because="fields that it does not know are dropped at the next write of each object",
         commands=commands,
+        rollback=f"the binaries of {crossing.start} can return; fields that were dropped are only in the copy of etcd",
     )
 
 

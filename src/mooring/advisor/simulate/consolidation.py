@@ -3,12 +3,14 @@
     consolidate(snapshot, Settings(), Prices())
 
 Nodes are tried one after the other, and stay removed when all of their pods found a node. That is done in three orders,
-and the one that saves most is kept. The result is then played: the nodes are drained and removed in a simulation, and
-a node whose removal leaves a pod pending there is kept after all.
+and the one that saves most is improved by local search: a node that had to stay is tried first, and the others after
+it. The result is then played: the nodes are drained and removed in a simulation, and nodes whose removal blocks or
+leaves a pod pending there are kept after all.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -17,6 +19,7 @@ from mooring.advisor.simulate.changes import Drain, RemoveNodes, Scenario, Step
 from mooring.advisor.simulate.evictions import is_drainable
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.advisor.simulate.reports import markdown_table
 from mooring.advisor.simulate.results import API_VERSION
 from mooring.advisor.simulate.running import Progress, Running
 from mooring.advisor.simulate.traces.prices import Prices
@@ -30,6 +33,8 @@ _DO_NOT_EVICT = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
 }
+_MAX_MOVES = 100_000
+"""How many pods local search may move before it ends with the best that it has."""
 Report = Callable[[Progress], None]
 
 
@@ -49,6 +54,8 @@ class Obstacle(msgspec.Struct, frozen=True, rename="camel"):
     pod: str
     reason: str
     remedy: str = ""
+    is_rule: bool = False
+    """Whether a budget or an annotation keeps the pod, rather than a lack of room."""
 
 
 class Consolidation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -73,41 +80,68 @@ def consolidate(snapshot: Snapshot, settings: Settings, prices: Prices, report: 
     """Find the nodes that can go. Raises ScenarioError where pods or nodes may not be read."""
     running = Running(snapshot, Scenario(), settings, report)
     running.run()
-    search = _Search(running, prices)
-    best: list[Removal] = []
-    obstacles: dict[str, Obstacle] = {}
+    search = _Search(running, prices, report)
     is_complete = True
+    best = _Attempt([], {})
     try:
-        for order in search.orders():
-            found = search.remove_in_order(order)
-            if sum(each.saves for each in found) > sum(each.saves for each in best):
-                best, obstacles = found, dict(search.obstacles)
-            elif not best:
-                obstacles = dict(search.obstacles)
-            search.restore()
-        best = _played(snapshot, settings, best, len(running.world.pods) - running.world.running)
+        best = _local_search(search, max((search.attempt(order) for order in search.orders()), key=_total))
+        pending = len(running.world.pods) - running.world.running
+        best = best._replace(removals=_played(snapshot, settings, best.removals, pending))
     except KeyboardInterrupt:
         is_complete = False
-    gone = {each.node for each in best}
+    gone = {each.node for each in best.removals}
     return Consolidation(
         cluster=snapshot.origin,
         nodes=len(search.nodes),
-        removed=tuple(best),
-        kept=tuple(each for name, each in obstacles.items() if name not in gone),
+        removed=tuple(best.removals),
+        kept=tuple(each for name, each in best.obstacles.items() if name not in gone),
         unit="price" if prices else "cores",
         is_complete=is_complete,
     )
 
 
+class _Attempt(NamedTuple):
+    """The nodes that can go when they are tried in an order, and what keeps the others."""
+
+    removals: list[Removal]
+    obstacles: dict[str, Obstacle]
+
+
+def _total(attempt: _Attempt) -> float:
+    return sum(each.saves for each in attempt.removals)
+
+
+def _local_search(search: "_Search", best: _Attempt) -> _Attempt:
+    """Try each node that fits nowhere before all others, as long as that saves more."""
+    nodes = {node.metadata.name: node for node in search.nodes}
+    improved = True
+    while improved:
+        improved = False
+        for name in [name for name, each in best.obstacles.items() if not each.is_rule]:
+            if search.moves > _MAX_MOVES:
+                return best
+            first = [name, *(each.node for each in best.removals)]
+            order = [nodes[each] for each in dict.fromkeys([*first, *nodes])]
+            found = search.attempt(order)
+            if _total(found) > _total(best):
+                best, improved = found, True
+                break
+    return best
+
+
 def _played(snapshot: Snapshot, settings: Settings, removals: list[Removal], pending: int) -> list[Removal]:
+    """Keep the removals that leave nothing pending or blocked when they are played together."""
     while removals:
         names = tuple(each.node for each in removals)
         running = Running(snapshot, Scenario(steps=(Step((Drain(names),)), Step((RemoveNodes(names),)))), settings)
         running.run()
-        drained = running.world.drains.refused
-        if len(running.world.pods) - running.world.running <= pending and not drained:
+        world = running.world
+        refused = {pod.node for pod, _ in world.drains.refused.values()}
+        if len(world.pods) - world.running <= pending and not refused:
             break
-        removals = removals[:-1]
+        lost = {each.node for each in world.record.evictions if each.pod.successor and not each.pod.successor.node}
+        culprits = (refused | lost) & set(names) or {names[-1]}
+        removals = [each for each in removals if each.node not in culprits]
     return removals
 
 
@@ -125,18 +159,18 @@ class _Removed:
 class _Search:
     """Take nodes out of the engine and put them back."""
 
-    def __init__(self, running: Running, prices: Prices) -> None:
-        self._world, self._prices = running.world, prices
+    def __init__(self, running: Running, prices: Prices, report: Report | None) -> None:
+        self._world, self._prices, self._report = running.world, prices, report
         self._engine = running.world.engine
         self.nodes = [info.node for info in self._engine.cluster.node_infos()]
         self._usage = usage_of(self._engine.cluster)
         self._removed: list[_Removed] = []
         self._bound: dict[str, Pod] = {}
         self._on: dict[str, set[str]] = {}
-        self.obstacles: dict[str, Obstacle] = {}
-        self.restore()
+        self.moves = 0
+        self._restore()
 
-    def restore(self) -> None:
+    def _restore(self) -> None:
         """Put every node and pod back to where it was."""
         for change in reversed(self._removed):
             self._put_back(change)
@@ -156,10 +190,22 @@ class _Search:
             sorted(by_name, key=lambda node: max(self._usage.on(node.metadata.name).values(), default=0.0)),
         ]
 
-    def remove_in_order(self, order: Sequence[Node]) -> list[Removal]:
-        """Remove each node whose pods all fit elsewhere; note what keeps the others."""
-        self.obstacles = {}
-        return [removal for node in order if (removal := self._try_removal(node)) is not None]
+    def attempt(self, order: Sequence[Node]) -> _Attempt:
+        """Remove each node whose pods all fit elsewhere, note what keeps the others, and put everything back."""
+        found = _Attempt([], {})
+        try:
+            for node in order:
+                if self._report is not None:
+                    running = self._world.running
+                    self._report(Progress(f"trying to remove {node.metadata.name}", running, 0, 0.0))
+                outcome = self._try_removal(node)
+                if isinstance(outcome, Removal):
+                    found.removals.append(outcome)
+                else:
+                    found.obstacles[outcome.node] = outcome
+        finally:
+            self._restore()
+        return found
 
     def _saving(self, node: Node) -> float:
         if self._prices:
@@ -167,7 +213,7 @@ class _Search:
         cores = node.status.allocatable.get(CPU)
         return cores.as_approximate_float() if cores is not None else 0.0
 
-    def _try_removal(self, node: Node) -> Removal | None:
+    def _try_removal(self, node: Node) -> Removal | Obstacle:
         name = node.metadata.name
         here = [self._world.pods[key] for key in self._on[name]]
         movable = sorted((pod for pod in here if is_drainable(pod)), key=lambda pod: -(pod.pod.spec.priority or 0))
@@ -179,8 +225,7 @@ class _Search:
             if obstacle is not None:
                 self._put_back(change)
         if obstacle is not None:
-            self.obstacles[name] = obstacle
-            return None
+            return obstacle
         for pod in here:
             if pod.key not in change.placed:
                 self._engine.remove(self._bound[pod.key])
@@ -194,6 +239,7 @@ class _Search:
 
     def _move(self, node: str, pods: Sequence[SimulatedPod], change: _Removed) -> Obstacle | None:
         for pod in pods:
+            self.moves += 1
             self._engine.remove(self._bound[pod.key])
             outcome = self._engine.schedule(_on_node(pod.pod, ""))
             if outcome.node is None:
@@ -206,12 +252,14 @@ class _Search:
         for pod in pods:
             if pod.owner is None:
                 reason = "no controller makes the pod again"
-                return Obstacle(node, pod.name, reason, "run it by a Deployment or a Job, or delete it")
+                return Obstacle(node, pod.name, reason, "run it by a Deployment or a Job, or delete it", is_rule=True)
             for key, value in _DO_NOT_EVICT.items():
                 if pod.pod.metadata.annotations.get(key) == value:
-                    return Obstacle(node, pod.name, f"its annotation {key} is {value}", f"remove the annotation {key}")
+                    reason = f"its annotation {key} is {value}"
+                    return Obstacle(node, pod.name, reason, f"remove the annotation {key}", is_rule=True)
             if refusal := self._world.budgets.eviction_problem(pod):
-                return Obstacle(node, pod.name, refusal, "more replicas, or a budget that allows one disruption")
+                remedy = "more replicas, or a budget that allows one disruption"
+                return Obstacle(node, pod.name, refusal, remedy, is_rule=True)
         return None
 
     def _put_back(self, change: _Removed) -> None:
@@ -232,10 +280,15 @@ def _fit_remedy(message: str) -> str:
     return "relax the constraint that the message names"
 
 
+def headline(found: Consolidation) -> str:
+    """Return the result in a sentence."""
+    saved = f"{found.saves:,.2f} an hour" if found.unit == "price" else f"{found.saves:,.0f} cores"
+    return f"{found.cluster}: {len(found.removed)} of {found.nodes} nodes can go, which saves {saved}"
+
+
 def lines(found: Consolidation) -> Iterator[str]:
     """Write the answer for a terminal."""
-    saved = f"{found.saves:,.2f} an hour" if found.unit == "price" else f"{found.saves:,.0f} cores"
-    yield f"{found.cluster}: {len(found.removed)} of {found.nodes} nodes can go, which saves {saved}"
+    yield headline(found)
     for each in found.removed:
         yield f"  {each.node}: {len(each.moves)} pods move"
     if found.kept:
@@ -244,3 +297,15 @@ def lines(found: Consolidation) -> Iterator[str]:
     for kept in found.kept:
         remedy = f" ({kept.remedy})" if kept.remedy else ""
         yield f"  {kept.node}: {kept.pod}: {kept.reason}{remedy}"
+
+
+def markdown(found: Consolidation) -> str:
+    """Write the answer as Markdown."""
+    gone = [(each.node, f"{each.saves:,.2f}", str(len(each.moves))) for each in found.removed]
+    kept = [(each.node, each.pod, each.reason, each.remedy) for each in found.kept]
+    parts = [
+        f"### {headline(found)}",
+        markdown_table(("Node that can go", f"Saves ({found.unit})", "Pods that move"), gone),
+        markdown_table(("Node that stays", "Pod", "Why", "Remedy"), kept),
+    ]
+    return "\n\n".join(filter(None, parts))

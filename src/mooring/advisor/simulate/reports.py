@@ -28,7 +28,7 @@ def _lines(result: Simulation, *, wide: bool) -> Iterator[str]:
     state = "" if result.is_complete else "INTERRUPTED: this is how far it got. "
     yield (
         f"{state}After {format_seconds(result.seconds)} of virtual time "
-        f"{_number(counts.running, 'pod')} of {counts.pods} run on {_number(counts.nodes, 'node')}: "
+        f"{count_of(counts.running, 'pod')} of {counts.pods} run on {count_of(counts.nodes, 'node')}: "
         f"{counts.placed} placed, {counts.pending} pending, {counts.rejected} rejected, "
         f"{counts.preempted} preempted, {counts.evicted} evicted."
     )
@@ -92,7 +92,7 @@ def _pending(result: Simulation, *, wide: bool) -> Iterator[str]:
         yield ""
         owners = ", ".join(group.owners[:3]) + (f" and {len(group.owners) - 3} more" if len(group.owners) > 3 else "")
         new = sum(waiting.is_new for waiting in group.pods)
-        yield f"PENDING: {_number(group.count, 'pod')} of {owners}" + (f", {new} of them new" if new else "")
+        yield f"PENDING: {count_of(group.count, 'pod')} of {owners}" + (f", {new} of them new" if new else "")
         yield f"  {group.message}"
         if wide:
             yield from (f"    {waiting.pod}{' (new)' if waiting.is_new else ''}" for waiting in group.pods)
@@ -198,7 +198,8 @@ def _table(header: Cells, rows: Sequence[Cells] | Iterator[Cells]) -> Iterator[s
         yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _number(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
+    """Return a number with its noun: `1 pod`, `2 pods`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
@@ -208,7 +209,7 @@ _COLUMNS = ("pod", "owner", "outcome", "node", "at", "reason", "replaces")
 def as_markdown(result: Simulation) -> str:
     """Format tables for a summary or comment: pending pods, evictions and utilisation."""
     counts = result.counts
-    waits = "everything fits" if not counts.pending + counts.rejected else f"{_number(counts.pending, 'pod')} pending"
+    waits = "everything fits" if not counts.pending + counts.rejected else f"{count_of(counts.pending, 'pod')} pending"
     title = f"### {waits}: {counts.placed} placed, {counts.evicted} evicted, {counts.preempted} preempted"
     groups = [(str(each.count), ", ".join(each.owners[:3]), each.message) for each in result.pending]
     groups += [(str(each.count), each.name, each.message) for each in result.rejected]
@@ -217,13 +218,14 @@ def as_markdown(result: Simulation) -> str:
     ]
     parts = [
         title,
-        _markdown(("Pods", "Of", "Why"), groups[:_SHOWN]),
-        _markdown(("Resource", "Allocatable", "Requested"), rows),
+        markdown_table(("Pods", "Of", "Why"), groups[:_SHOWN]),
+        markdown_table(("Resource", "Allocatable", "Requested"), rows),
     ]
     return "\n\n".join(filter(None, parts))
 
 
-def _markdown(head: Cells, rows: Sequence[Cells]) -> str:
+def markdown_table(head: Cells, rows: Sequence[Cells]) -> str:
+    """Write a Markdown table; nothing without rows."""
     if not rows:
         return ""
     cells = (head, ["---"] * len(head), *(list(map(markdown_cell, row)) for row in rows))

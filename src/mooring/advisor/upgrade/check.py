@@ -7,6 +7,7 @@ from mooring.advisor import releases
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases import Crossing, Finding, ReleaseAudit
 from mooring.advisor.simulate.options import Settings
+from mooring.advisor.simulate.reports import count_of
 from mooring.advisor.simulate.running import Progress
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.upgrade.drains import DrainOptions, drain_all
@@ -65,7 +66,7 @@ def check(subject: Subject, report: Callable[[Progress], None] | None = None) ->
         rollout=rollout,
         local_data=local,
         remedies=tuple(remedies),
-        assumptions=tuple(_assumptions(options)) if rollout is not None else (),
+        assumptions=tuple(_assumptions(options, rollout.daemon_pods)) if rollout is not None else (),
         notes=tuple(dict.fromkeys([*up.notes, *([] if nodes else ["no nodes: no drains were played"])])),
     )
 
@@ -74,7 +75,7 @@ def _errors(up: ReleaseAudit, back: ReleaseAudit | None, helm: ReleaseAudit | No
     for audit, text in ((up, "after the upgrade"), (back, "on the way back"), (helm, "in manifests of Helm releases")):
         count = _count(audit, Severity.ERROR)
         if count:
-            yield f"{count} object{'s' if count > 1 else ''} lost, refused or stuck {text}"
+            yield f"{count_of(count, 'object')} lost, refused or stuck {text}"
 
 
 def _rollout_errors(rollout: Rollout | None) -> Iterator[str]:
@@ -86,14 +87,14 @@ def _rollout_errors(rollout: Rollout | None) -> Iterator[str]:
             f" and {len(names) - 3} more" if len(names) > 3 else ""
         )
     if pending := sum(each.pods for each in rollout.pending):
-        yield f"{pending} pod{'s' if pending > 1 else ''} without a node after the drains"
+        yield f"{count_of(pending, 'pod')} without a node after the drains"
     if not rollout.is_complete:
         yield "the drains were interrupted"
 
 
 def _skew_errors(skew: Sequence[Skew]) -> Iterator[str]:
     for each in skew:
-        yield f"at {each.release}: {len(each.nodes)} kubelets of {each.kubelet}: {each.problem}"
+        yield f"at {each.release}: {count_of(len(each.nodes), 'kubelet')} of {each.kubelet}: {each.problem}"
 
 
 def _warnings(
@@ -101,17 +102,17 @@ def _warnings(
 ) -> Iterator[str]:
     for audit, text in ((up, "of the upgrade"), (back, "of the way back")):
         if count := _count(audit, Severity.WARNING):
-            yield f"{count} warning{'s' if count > 1 else ''} {text}"
+            yield f"{count_of(count, 'warning')} {text}"
     if rollout is not None and rollout.interruptions:
-        yield f"{len(rollout.interruptions)} workloads of one replica stop while they move"
+        yield f"{count_of(len(rollout.interruptions), 'workload')} of one replica: down while the pod moves"
     if rollout is not None and (blocks := [each for each in rollout.blocks if not each.is_final]):
         yield f"budgets delay drains by up to {max(each.seconds for each in blocks):.0f} s"
     if rollout is not None and rollout.delayed:
-        count = sum(each.pods for each in rollout.delayed)
-        yield f"{count} pods wait for a node, up to {max(each.seconds or 0 for each in rollout.delayed):.0f} s"
+        count = count_of(sum(each.pods for each in rollout.delayed), "pod")
+        yield f"{count} without a node for a while, up to {max(each.seconds or 0 for each in rollout.delayed):.0f} s"
     if local:
         pods = len({each.pod for each in local})
-        yield f"{pods} pod{'s' if pods > 1 else ''} with local data or without a controller"
+        yield f"{count_of(pods, 'pod')} with local data or without a controller"
 
 
 def _count(audit: ReleaseAudit | None, level: Severity) -> int:
@@ -125,10 +126,12 @@ def _availability(rollout: Rollout) -> Iterator[Remedy]:
         namespace, _, name = path.partition("/")
         down = "does not run again" if each.longest_seconds is None else f"stops for {each.longest_seconds:.0f} s"
         command = f"kubectl -n {namespace} scale {kind.lower()}/{name} --replicas=2"
-        yield Remedy(f"{each.workload} {down}, {each.times} times", command, "one pod runs while the other moves")
+        yield Remedy(
+            f"{each.workload} {down}, {count_of(each.times, 'time')}", command, "one pod runs while the other moves"
+        )
 
 
-def _assumptions(options: DrainOptions) -> Iterator[str]:
+def _assumptions(options: DrainOptions, daemon_pods: int) -> Iterator[str]:
     way = f"{options.surge} new at a time" if options.surge else f"{options.max_unavailable} at a time, in place"
     yield f"nodes by {options.order}, {way}; {options.node_seconds:.0f} s from empty to Ready"
     yield (
@@ -140,6 +143,8 @@ def _assumptions(options: DrainOptions) -> Iterator[str]:
         yield f"pods are deleted in spite of budgets after {options.force_seconds:.0f} s"
     else:
         yield f"a drain is given up after {options.timeout_seconds:.0f} s; the node stays cordoned"
+    if daemon_pods:
+        yield f"{count_of(daemon_pods, 'pod')} of DaemonSets stop and start with their node"
 
 
 _MIRROR = "kubernetes.io/config.mirror"

@@ -34,7 +34,12 @@ def sections(result: UpgradeCheck) -> list[Markup]:
         found.append(card(title, table(header, rows[:_MOST_ROWS])))
     if result.steps:
         steps = [
-            tag("li", step.title, *(tag("p", tag("code", command.run)) for command in step.commands))
+            tag(
+                "li",
+                step.title,
+                *(tag("p", tag("code", command.run)) for command in step.commands),
+                tag("p", f"Back: {step.rollback}", class_="soft") if step.rollback else "",
+            )
             for step in result.steps
         ]
         found.append(card("Steps", tag("ol", *steps)))

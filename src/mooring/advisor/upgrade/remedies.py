@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from mooring.advisor.simulate.options import Settings
+from mooring.advisor.simulate.reports import count_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.upgrade.drains import DrainOptions, drain_all
 from mooring.advisor.upgrade.results import Block, Pending, Remedy, Rollout
@@ -116,7 +117,7 @@ def _surge_remedy(
 ) -> Remedy:
     """Try the rollout with one more node."""
     count = sum(each.pods for each in pending)
-    problem = f"{count} pod{'s' if count > 1 else ''} of {_several([each.workload for each in pending])} end pending"
+    problem = f"{count_of(count, 'pod')} of {_several([each.workload for each in pending])} end pending"
     surge = options.surge + 1
     played = drain_all(snapshot, replace(options, surge=surge), settings)
     if not played.pending:

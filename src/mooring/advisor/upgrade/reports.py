@@ -109,6 +109,11 @@ def _rollout_sections(rollout: Rollout) -> Iterator[tuple[str, Table]]:
         for each in rollout.nodes
     ]
     yield "Nodes", (("Node", "Pool", "Starts at", "Drain takes", "Pods moved"), rows)
+    if rollout.moves:
+        rows = [
+            (format_seconds(each.at), each.pod, each.owner, each.node, each.to or "(pending)") for each in rollout.moves
+        ]
+        yield "Pods that move", (("At", "Pod", "Of", "From", "To"), rows)
 
 
 def _findings(audit: ReleaseAudit) -> list[Row]:
@@ -137,6 +142,8 @@ def _markdown_steps(result: UpgradeCheck) -> Iterable[str]:
         yield f"{number}. {_cell(step.title)}" + (f" ({_cell(step.because)})" if step.because else "")
         for command in step.commands:
             yield f"   - `{command.run}`" + (f": {_cell(command.why)}" if command.why else "")
+        if step.rollback:
+            yield f"   - *back*: {_cell(step.rollback)}"
 
 
 def _cell(text: str) -> str:

@@ -164,6 +164,8 @@ def simulate(
         if trace.paths:
             replay(trace, snapshot, settings, scenario.seed, output=output, html=html_path)
         if consolidate:
+            if html_path is not None or output == "csv":
+                raise click.UsageError("--consolidate is written as a table, Markdown, JSON or YAML")
             _consolidate(snapshot, scenario, settings, trace, output)
         other = _other_settings(compare_with, running, scheduler)
         collect_garbage_less()
@@ -197,6 +199,8 @@ def _consolidate(
         found = consolidation.consolidate(snapshot, settings, prices_of(trace), report)
     if output in ("json", "yaml"):
         print_data(msgspec.to_builtins(found), output)
+    elif output == "markdown":
+        click.echo(consolidation.markdown(found))
     else:
         for line in consolidation.lines(found):
             click.echo(line)
