@@ -108,8 +108,8 @@ def _warnings(
     if rollout is not None and (blocks := [each for each in rollout.blocks if not each.is_final]):
         yield f"budgets delay drains by up to {max(each.seconds for each in blocks):.0f} s"
     if rollout is not None and rollout.delayed:
-        count = count_of(sum(each.pods for each in rollout.delayed), "pod")
-        yield f"{count} without a node for a while, up to {max(each.seconds or 0 for each in rollout.delayed):.0f} s"
+        pods = count_of(sum(each.pods for each in rollout.delayed), "pod")
+        yield f"{pods} without a node for a while, up to {max(each.seconds or 0 for each in rollout.delayed):.0f} s"
     if local:
         pods = len({each.pod for each in local})
         yield f"{count_of(pods, 'pod')} with local data or without a controller"
