@@ -209,7 +209,8 @@ class Budgets:
     def eviction_problem(self, pod: SimulatedPod) -> str:
         """Return the API server's message if a pod may not be evicted; otherwise empty."""
         found = self.of(pod)
-        if not found or not pod.node:  # a pod without a node disrupts nothing
+        is_starting = pod.placed_at is None and not pod.is_ready and pod.pod.status.phase == "Pending"
+        if not found or not pod.node or is_starting:  # the API server evicts what does not run whatever budgets say
             return ""
         if len(found) > 1:
             return disruption_budgets.TOO_MANY_BUDGETS

@@ -6,6 +6,7 @@ for scenarios and by ``traces/replaying.py`` for traces, which know further even
 
 import heapq
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING
 
 from mooring.advisor.simulate.pods import SimulatedPod
@@ -76,7 +77,7 @@ def _first(*moments: float | None) -> float | None:
 
 
 StartTime = Callable[[SimulatedPod], float]
-"""Return the seconds from binding to readiness."""
+"""Return the seconds from binding to readiness; infinity for a pod that never becomes ready."""
 
 
 class StartingPods:
@@ -95,6 +96,8 @@ class StartingPods:
             self._world.budgets.placed(pod)
             return
         pod.is_ready = False
+        if seconds == inf:
+            return
         self._order += 1
         heapq.heappush(self._agenda, (self._world.clock.monotonic() + seconds, self._order, pod, pod.node))
 

@@ -92,7 +92,7 @@ class World:
                 continue
             if not pod.spec.scheduler_name:  # no server has seen it yet
                 pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
-            found = SimulatedPod(pod, None, node=pod.spec.node_name, is_ready=_is_ready(pod))
+            found = SimulatedPod(pod, None, node=pod.spec.node_name, is_ready=is_ready(pod))
             self.pods[found.key] = found
             self.taken.add((pod.metadata.namespace, pod.metadata.name))
             self.running += bool(found.node)
@@ -277,6 +277,7 @@ def _object_key(obj: Resource) -> str:
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
-def _is_ready(pod: Pod) -> bool:
+def is_ready(pod: Pod) -> bool:
+    """Return whether a pod is ready; one without the condition, as in manifests, counts as ready."""
     found: Sequence[str] = [entry.status for entry in pod.status.conditions if entry.type == "Ready"]
     return found[0] == "True" if found else True

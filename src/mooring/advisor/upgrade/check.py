@@ -111,8 +111,8 @@ def _warnings(
         pods = count_of(sum(each.pods for each in rollout.delayed), "pod")
         yield f"{pods} without a node for a while, up to {max(each.seconds or 0 for each in rollout.delayed):.0f} s"
     if local:
-        pods = len({each.pod for each in local})
-        yield f"{count_of(pods, 'pod')} with local data or without a controller"
+        holders = {each.pod for each in local}
+        yield f"{count_of(len(holders), 'pod')} with local data or without a controller"
 
 
 def _count(audit: ReleaseAudit | None, level: Severity) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from statistics import median
 from typing import Literal
 
@@ -27,7 +28,7 @@ from mooring.advisor.simulate.pods import Departure, SimulatedPod
 from mooring.advisor.simulate.running import Progress
 from mooring.advisor.simulate.scheduling import Scheduling
 from mooring.advisor.simulate.time_passing import StartTime, TimePassing, measured_start
-from mooring.advisor.simulate.world import World
+from mooring.advisor.simulate.world import World, is_ready
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.upgrade.results import Block, Interruption, Move, NodeDrain, Pending, Rollout
 from mooring.api.core_v1 import Node, Pod
@@ -107,13 +108,17 @@ def pools_of(nodes: Iterable[Node], label: str = "") -> dict[str, list[Node]]:
 
 
 def start_times(snapshot: Snapshot, default: float) -> StartTime:
-    """Return the start time of a pod: the median of its workload's pods in the snapshot, or the default."""
+    """Return the start time of a pod: the median of its workload's pods in the snapshot, or the default.
+
+    A workload of which no pod is ready is taken never to become so.
+    """
     measured: dict[tuple[str, str, str], list[float]] = {}
     for pod in snapshot.all(Pod):
-        seconds = measured_start(pod)
-        if seconds is not None and (owner := controller_of(pod.metadata)) is not None:
-            measured.setdefault((owner.kind, pod.metadata.namespace, owner.name), []).append(seconds)
-    medians = {key: median(values) for key, values in measured.items()}
+        if pod.spec.node_name and (owner := controller_of(pod.metadata)) is not None:
+            of_workload = measured.setdefault((owner.kind, pod.metadata.namespace, owner.name), [])
+            if is_ready(pod):
+                of_workload.append(default if (seconds := measured_start(pod)) is None else seconds)
+    medians = {key: median(values) if values else inf for key, values in measured.items()}
 
     def start_time(pod: SimulatedPod) -> float:
         owner = pod.owner
