@@ -65,7 +65,7 @@ def test_consolidation_saves_three_of_ten_nodes() -> None:
 
 
 @pytest.mark.req("E.2", "E.4")
-def test_a_pod_that_no_pool_can_serve_is_told_why_by_each_pool() -> None:
+def test_each_pool_says_why_it_cannot_serve_a_pod() -> None:
     pools = ("--from", STORIES / "pools.yaml", "--pool", "cluster")
     found = printed("plan", "-f", STORIES / "gpu.yaml", *pools, code=2)
     assert found["pending"][0]["count"] == 1
