@@ -22,7 +22,6 @@ NOT_YET_DONE = (
     "src/mooring/apiserver/output",
     "src/mooring/apiserver/registry",
     "src/mooring/apiserver/requests",
-    "src/mooring/client",
     "src/mooring/constraints/columns",
     "src/mooring/scheduler",
 )

@@ -249,14 +249,14 @@ def test_the_work_of_scheduler_and_controllers() -> None:
     cache: Cache[Pod] = Cache()
 
     def take() -> None:
-        pods = [wire.item_of(raw, kind, Pod, None, wire.PARTS) for raw in seen]
+        pods = [wire.decode_item(raw, kind, Pod, None, wire.PARTS) for raw in seen]
         cache.replace([])
         cache.apply([WatchEvent("ADDED", each) for each in pods])
 
     def renew() -> None:
-        read = [lean_pods.read(msgspec.Raw(bytes(each).replace(b'"1"', b'"2"'))) for each in seen]
+        read = [lean_pods.decode_raw(msgspec.Raw(bytes(each).replace(b'"1"', b'"2"'))) for each in seen]
         reported = [
-            WatchEvent("MODIFIED", Pod(metadata=lean_pods.metadata_of(each, wire.PARTS)), since="1") for each in read
+            WatchEvent("MODIFIED", Pod(metadata=lean_pods.build_metadata(each, wire.PARTS)), since="1") for each in read
         ]
         assert len(cache.apply(reported)) == _PODS
 

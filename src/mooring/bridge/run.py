@@ -13,7 +13,7 @@ from mooring.bridge.evictions import TimedEviction
 from mooring.bridge.nodes import NodeLabels
 from mooring.bridge.pods import COMPONENT, PodConstraints
 from mooring.client import Client, ClientError, Informers, LeaseTimes
-from mooring.client.elected import ElectedComponent, LeaderElection
+from mooring.client.leader_election import ElectedComponent, LeaderElection
 from mooring.controllers.controller import Context
 
 NAMESPACE = "mooring-bridge"

@@ -1,4 +1,4 @@
-"""How components talk to an API server: a typed client, informers, and what controllers are built from.
+"""Talk to an API server: a typed client, informers, and what controllers are built from.
 
     client = connect(kubeconfig, user_agent=user_agent("mooring-scheduler", "1.37"))
     pod = await client.get(core_v1.Pod, "web", namespace="default")
@@ -8,20 +8,18 @@
 | Module | What is there |
 |---|---|
 | ``client.py`` | `Client`: every verb for every kind; `watch.py` is its stream of events |
-| ``transport.py`` | what a transport is; ``in_process.py`` and ``https.py`` are the two there are |
+| ``transport.py`` | the interface of transports; ``in_process.py``, ``https.py`` and ``batching.py`` implement it |
 | ``kubeconfig.py``, ``credentials.py``, ``connect.py`` | from a kubeconfig to a client |
 | ``informer.py``, ``cache.py`` | the objects of a kind, kept up to date, with handlers and indexes |
-| ``workqueue.py``, ``backoff.py`` | what to work on next, and when to try again |
+| ``workqueue.py`` | what a controller works on next, and when it tries again |
 | ``leader_election.py``, ``events.py`` | one leader among several instances; events for people |
-| ``bulk_call.py``, ``bulk_binding.py``, ``bulk_claims.py`` | many writes in one call, where the server offers it |
-| ``errors.py`` | what can go wrong on the way; what the server says is in ``mooring.api.errors`` |
+| ``bulk.py`` | bindings and claims in lists, where the server takes these |
+| ``errors.py`` | errors of the transport; those of the server are in ``mooring.api.errors`` |
 
 Read next: ``client.py``, then ``informer.py``.
 """
 
-from mooring.client.backoff import Backoff
-from mooring.client.bulk_binding import BulkBinding
-from mooring.client.bulk_claims import BulkClaims
+from mooring.client.bulk import BulkBinding, BulkClaims
 from mooring.client.cache import Change, Index, key_of
 from mooring.client.client import Client, PatchType
 from mooring.client.connect import connect, user_agent
@@ -40,7 +38,7 @@ from mooring.client.informer import Informer, Informers
 from mooring.client.leader_election import LeaderElector, LeaseTimes
 from mooring.client.watch import Watch, WatchEvent
 from mooring.client.wire import Listing
-from mooring.client.workqueue import WorkQueue
+from mooring.client.workqueue import Backoff, WorkQueue
 
 __all__ = [
     "Backoff",

@@ -2,10 +2,10 @@
 
     client = Client(BatchingTransport(HttpsTransport(connection)), …)
 
-Callers of the client notice nothing. A lone write is sent alone, immediately; writes that arrive while others of
-their sort are in flight are sent as one batch when these are done, rows of one template with its document once.
-Sorts (creates of pods, their status, events, …) do not wait for one another, so that a slow webhook delays no leases.
-The server's side is ``apiserver/requests/batch.py``.
+A lone write is sent alone, immediately. Writes that arrive while others of their kind and verb are in flight are sent
+as one batch when these are done, with the document of a template once. Creates of pods, their status, events and so on
+do not wait for one another, so that a slow webhook delays no leases. The server's side is
+``apiserver/requests/batch.py``.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from mooring.base import logs
 from mooring.client.errors import DisconnectedError
 from mooring.client.transport import Request, Response, Stream, Templated, Transport
 
-_MOST_WRITES = 100
-"""A server works on all of a batch before it does anything else."""
-_MOST_BYTES = 1024 * 1024
-_AT_ONCE = 4
-"""Batches of a sort in flight: while the server works on one, others travel, are committed, are read."""
+_MAX_WRITES = 100
+"""A server executes all of a batch before it does anything else."""
+_MAX_BYTES = 1024 * 1024
+_CONCURRENT_BATCHES = 4
+"""Concurrent batches of a lane: while the server works on one, others are sent, committed and read."""
 _NOT_OFFERED = frozenset({403, 404, 405})
 _TOO_LARGE = 413
 log = logs.get(__name__)
@@ -42,23 +42,23 @@ class _Waiting(msgspec.Struct):
 
 
 class _Lane(msgspec.Struct):
-    """Writes of one sort."""
+    """Writes with the same method, resource and subresource."""
 
     waiting: deque[_Waiting] = msgspec.field(default_factory=deque)
-    under_way: int = 0
-    is_due: bool = False
-    """Whether the next batch is about to be made."""
+    in_flight: int = 0
+    is_scheduled: bool = False
+    """Whether the next batch is about to be sent."""
 
 
 class BatchingTransport:
-    """Sends over another transport."""
+    """Sends over another transport, in batches where that is possible."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._lanes: dict[tuple[str, ...], _Lane] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_offered = True
-        """Whether the server takes batches, as far as is known."""
+        """Whether the server takes batches, or was not asked yet."""
 
     @property
     def takes_templates(self) -> bool:
@@ -66,8 +66,8 @@ class BatchingTransport:
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
         if not self.is_offered or not _may_batch(request):
-            return await self._transport.send(_whole(request), timeout)
-        lane = self._lanes.setdefault(_sort(request), _Lane())
+            return await self._transport.send(_with_body(request), timeout)
+        lane = self._lanes.setdefault(_lane_of(request), _Lane())
         waiting = _Waiting(request, timeout, asyncio.get_running_loop().create_future())
         lane.waiting.append(waiting)
         self._send_soon(lane)
@@ -82,17 +82,17 @@ class BatchingTransport:
     # -- how
 
     def _send_soon(self, lane: _Lane) -> None:
-        """Send when all tasks that are ready have made their requests."""
-        if not lane.is_due and lane.under_way < _AT_ONCE:
-            lane.is_due = True
+        """Send when all tasks that are ready have added their requests."""
+        if not lane.is_scheduled and lane.in_flight < _CONCURRENT_BATCHES:
+            lane.is_scheduled = True
             asyncio.get_running_loop().call_soon(self._send_waiting, lane)
 
     def _send_waiting(self, lane: _Lane) -> None:
-        lane.is_due = False
-        while lane.waiting and lane.under_way < _AT_ONCE:
+        lane.is_scheduled = False
+        while lane.waiting and lane.in_flight < _CONCURRENT_BATCHES:
             group = _next_batch(lane.waiting)
             if group:
-                lane.under_way += 1
+                lane.in_flight += 1
                 task = asyncio.get_running_loop().create_task(self._send_batch(lane, group))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
@@ -102,14 +102,14 @@ class BatchingTransport:
             if len(group) == 1 or not self.is_offered:
                 await asyncio.gather(*map(self._send_alone, group))
                 return
-            batch, group[:] = _batch(group)
+            batch, group[:] = _batch_request(group)
             response = await self._transport.send(batch, max(each.timeout for each in group))
             if response.status in _NOT_OFFERED or response.status == _TOO_LARGE:
                 self.is_offered = response.status == _TOO_LARGE
                 log.info("this server takes no such batch of writes, sending them one by one: %s", response.status)
                 await asyncio.gather(*map(self._send_alone, group))
                 return
-            for each, answer in zip(group, _answers(response, len(group)), strict=True):
+            for each, answer in zip(group, _responses(response, len(group)), strict=True):
                 answer.has_deleted = bool(each.request.then_delete)
                 if not each.answer.done():
                     each.answer.set_result(answer)
@@ -120,13 +120,13 @@ class BatchingTransport:
             if not isinstance(error, Exception):
                 raise
         finally:
-            lane.under_way -= 1
+            lane.in_flight -= 1
             if lane.waiting:
                 self._send_soon(lane)
 
     async def _send_alone(self, each: _Waiting) -> None:
         try:
-            answer = await self._transport.send(_whole(each.request), each.timeout)
+            answer = await self._transport.send(_with_body(each.request), each.timeout)
         except Exception as error:
             if not each.answer.done():
                 each.answer.set_exception(error)
@@ -136,20 +136,20 @@ class BatchingTransport:
 
 
 def _may_batch(request: Request) -> bool:
-    """Whether a request is a write of JSON that may be sent with others."""
+    """Return whether a request is a write of JSON that may be sent with others."""
     return (
         request.method not in {"GET", "HEAD"}
         and request.headers.get("content-type", JSON).endswith("json")
         and request.path.startswith(("/api/", "/apis/"))
-        and not request.longest_answer
-        and len(request.body) < _MOST_BYTES
+        and not request.max_response_bytes
+        and len(request.body) < _MAX_BYTES
     )
 
 
-def _sort(request: Request) -> tuple[str, ...]:
-    """What writes of one lane have in common: method, resource, subresource, and whether a deletion follows.
+def _lane_of(request: Request) -> tuple[str, ...]:
+    """Return the lane of a write: method, resource, subresource, and whether a deletion follows.
 
-    >>> _sort(Request("PUT", "/api/v1/namespaces/default/pods/web-1/status"))
+    >>> _lane_of(Request("PUT", "/api/v1/namespaces/default/pods/web-1/status"))
     ('PUT', 'pods', 'status')
     """
     parts = request.path.split("/")
@@ -161,10 +161,10 @@ def _sort(request: Request) -> tuple[str, ...]:
 
 
 def _next_batch(waiting: deque[_Waiting]) -> list[_Waiting]:
-    """The writes of the next batch, the oldest first, without those that were cancelled."""
+    """Take the writes of the next batch, the oldest first, without cancelled ones."""
     group: list[_Waiting] = []
     size = 0
-    while waiting and len(group) < _MOST_WRITES and size + len(waiting[0].request.body) <= _MOST_BYTES:
+    while waiting and len(group) < _MAX_WRITES and size + len(waiting[0].request.body) <= _MAX_BYTES:
         each = waiting.popleft()
         if not each.answer.done():
             group.append(each)
@@ -172,13 +172,13 @@ def _next_batch(waiting: deque[_Waiting]) -> list[_Waiting]:
     return group
 
 
-def _whole(request: Request) -> Request:
-    """A request with its body, to be sent alone."""
+def _with_body(request: Request) -> Request:
+    """Return a request with its body, to be sent alone."""
     return structs.replace(request, body=request.whole()) if request.whole is not None else request
 
 
-def _batch(group: list[_Waiting]) -> tuple[Request, list[_Waiting]]:
-    """The request that sends writes as one batch, and these in the order of its answers."""
+def _batch_request(group: list[_Waiting]) -> tuple[Request, list[_Waiting]]:
+    """Return the request that sends writes as one batch, and the writes in the order of its responses."""
     items: dict[object, tuple[Write, list[_Waiting]]] = {}
     known: dict[int, tuple[bytes, Row]] = {}
     for each in group:
@@ -192,25 +192,25 @@ def _batch(group: list[_Waiting]) -> tuple[Request, list[_Waiting]]:
         template, row = found
         key = (templated.collection, template, templated.then_delete, each.request.omit_body)
         if key not in items:
-            items[key] = (_write_of(each.request, templated, template), [])
+            items[key] = (_template_write(each.request, templated, template), [])
         items[key][0].rows.append(row)
         items[key][1].append(each)
     for write, writers in items.values():
         if len(write.rows) == 1:  # nothing to share
             alone = writers[0].request
             write.path, write.subresource, write.rows = alone.path, "", []
-            write.body = msgspec.Raw(_whole(alone).body)
+            write.body = msgspec.Raw(_with_body(alone).body)
             write.then_delete = msgspec.Raw(alone.then_delete) if alone.then_delete else NOTHING
     requests = [each.request for each in group]
     headers = {name: value for name, value in requests[0].headers.items() if name == "user-agent"}
     headers |= {"accept": JSON, "content-type": JSON}
     guards = {id(request.guard): request.guard for request in requests if request.guard is not None}
     body = _ENCODER.encode(Writes([write for write, _ in items.values()]))
-    sent = Request("POST", PATH, (), headers, body, _all_of(list(guards.values())))
+    sent = Request("POST", PATH, (), headers, body, _combine_guards(list(guards.values())))
     return sent, [each for _, writers in items.values() for each in writers]
 
 
-def _write_of(request: Request, templated: Templated, template: bytes) -> Write:
+def _template_write(request: Request, templated: Templated, template: bytes) -> Write:
     write = _write(request)
     write.path, write.subresource = templated.collection, templated.subresource
     write.body, write.rows = msgspec.Raw(template), []
@@ -231,7 +231,7 @@ def _write(request: Request) -> Write:
     )
 
 
-def _all_of(guards: list[Callable[[], None]]) -> Callable[[], None] | None:
+def _combine_guards(guards: list[Callable[[], None]]) -> Callable[[], None] | None:
     if not guards:
         return None
 
@@ -242,8 +242,8 @@ def _all_of(guards: list[Callable[[], None]]) -> Callable[[], None] | None:
     return guard
 
 
-def _answers(response: Response, count: int) -> list[Response]:
-    """The response to each write of a batch; the batch's own for all where it was refused."""
+def _responses(response: Response, count: int) -> list[Response]:
+    """Return the response to each write of a batch; the batch's own where it was refused."""
     if response.status >= 400:
         return [response] * count
     try:

@@ -1,6 +1,6 @@
-"""The objects of an informer: by key, and by any number of indexes. Objects are shared: nobody may change them.
+"""The objects of an informer: by key, and by any number of indexes. Objects are shared and must not be changed.
 
-`Cache` turns lists and watch events into `Change`s, which are what handlers get.
+`Cache` turns lists and watch events into `Change`s for handlers.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -15,7 +15,7 @@ ValuesOf = Callable[[T], Collection[str]]
 
 
 def key_of(obj: Resource) -> str:
-    """`namespace/name`, or the name alone for objects of the whole cluster."""
+    """Return `namespace/name`, or the name alone for cluster-wide objects."""
     meta = obj.metadata
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
@@ -23,7 +23,7 @@ def key_of(obj: Resource) -> str:
 class Change(NamedTuple, Generic[T]):
     """An object before and after: `old` is None when it was added, `new` when it was deleted.
 
-    `old` is always what handlers were last told of the object, so that what they reckon with adds up.
+    `old` is what handlers received last, so that their sums stay right.
     """
 
     old: T | None
@@ -31,16 +31,16 @@ class Change(NamedTuple, Generic[T]):
 
     @property
     def object(self) -> T:
-        """The object after the change, or as it was last."""
+        """Return the object after the change, or the last one."""
         obj = self.new if self.new is not None else self.old
         assert obj is not None  # noqa: S101 - one of them is always there
         return obj
 
 
 class Index(Generic[T]):
-    """Objects by something about them, such as the node of a pod. Kept up to date by its informer.
+    """Objects by a value, such as the node of a pod. Its informer keeps it up to date.
 
-    It knows their keys, so that a change that leaves the values as they are, as most do, changes nothing here.
+    It holds keys, so that a change that leaves the values as they are changes nothing here.
     """
 
     def __init__(self, values_of: ValuesOf[T], objects: Mapping[str, T]) -> None:
@@ -49,7 +49,7 @@ class Index(Generic[T]):
         self._keys: dict[str, dict[str, None]] = {}
 
     def get(self, value: str) -> list[T]:
-        """The objects with this value."""
+        """Return the objects with a value."""
         objects = self._objects
         return [objects[key] for key in self._keys.get(value, ())]
 
@@ -57,11 +57,11 @@ class Index(Generic[T]):
         return len(self._keys.get(value, ()))
 
     def values(self) -> Collection[str]:
-        """All values that some object has, at any time that one looks."""
+        """Return a live view of all values that some object has."""
         return self._keys.keys()
 
     def update(self, key: str, old: T | None, new: T | None) -> None:
-        """Called by the cache for every change."""
+        """Move a key to the values of its new object."""
         before = () if old is None else self._values_of(old)
         after = () if new is None else self._values_of(new)
         if before == after:
@@ -76,16 +76,16 @@ class Index(Generic[T]):
 
 
 class Cache(Generic[T]):
-    """Objects of one kind."""
+    """The objects of one kind."""
 
     def __init__(self) -> None:
         self.objects: dict[str, T] = {}
-        self.is_behind = False
-        """Whether something was missing of what a watch told, so that all has to be listed again."""
+        self.must_relist = False
+        """Whether an event was based on an object that is missing here, so that all objects must be listed again."""
         self._indexes: dict[str, Index[T]] = {}
 
     def index(self, name: str, values_of: ValuesOf[T]) -> Index[T]:
-        """The index of that name; made of `values_of` the first time."""
+        """Return the index of that name; create it with `values_of` the first time."""
         index = self._indexes.get(name)
         if index is None:
             index = self._indexes[name] = Index(values_of, self.objects)
@@ -94,8 +94,8 @@ class Cache(Generic[T]):
         return index
 
     def replace(self, objects: Iterable[T]) -> list[Change[T]]:
-        """Hold exactly these objects: what a list found."""
-        self.is_behind = False
+        """Hold exactly the objects of a list; return the changes."""
+        self.must_relist = False
         current = {key_of(obj): obj for obj in objects}
         changes: list[Change[T]] = []
         for key in self.objects.keys() - current.keys():
@@ -105,30 +105,30 @@ class Cache(Generic[T]):
         return changes
 
     def apply(self, events: Iterable[WatchEvent[T]]) -> list[Change[T]]:
-        """Take in what a watch told, bookmarks aside, up to what builds on a version that is not known here."""
+        """Apply watch events, bookmarks aside, up to one whose base version is missing here; return the changes."""
         changes: list[Change[T]] = []
         for event in events:
             if event.type == "BOOKMARK":
                 continue
             key = key_of(event.object)
-            new = self._renewed(key, event.object, event.since) if event.since else event.object
+            new = self._with_metadata(key, event.object, event.since) if event.since else event.object
             if new is None:
-                self.is_behind = True
+                self.must_relist = True
                 break
             self._put(key, None if event.type == "DELETED" else new, changes)
         return changes
 
-    def _renewed(self, key: str, told: T, since: str) -> T | None:
-        """An object with other metadata; None where it is not the one of that version."""
+    def _with_metadata(self, key: str, changed: T, since: str) -> T | None:
+        """Return an object with new metadata; None if its base version is not the one in the cache."""
         old = self.objects.get(key)
         if old is None or old.metadata.resource_version != since:
             return None
         new = copy(old)
-        new.metadata = told.metadata
+        new.metadata = changed.metadata
         return new
 
     def _put(self, key: str, new: T | None, changes: list[Change[T]]) -> None:
-        """Note the changes that an object makes: none if it is known already, two if another one took over the name."""
+        """Add the changes that a new object causes: none if it is known, two if another object took over the name."""
         old = self.objects.get(key)
         if new is None:
             if old is None:
@@ -141,7 +141,7 @@ class Cache(Generic[T]):
             elif old.metadata.uid != new.metadata.uid:
                 changes += (Change(old, None), Change(None, new))
             elif old.metadata.resource_version != new.metadata.resource_version:
-                _inherit(old.metadata, new.metadata)
+                _reuse_identity(old.metadata, new.metadata)
                 changes.append(Change(old, new))
             else:
                 return
@@ -150,8 +150,8 @@ class Cache(Generic[T]):
             index.update(key, old, new)
 
 
-def _inherit(old: ObjectMeta, new: ObjectMeta) -> None:
-    """Take over from the last version of an object what is the same: others keep it as a key or in their tables."""
+def _reuse_identity(old: ObjectMeta, new: ObjectMeta) -> None:
+    """Reuse name, uid, labels and annotations of the last version: others hold them as keys."""
     new.name, new.uid = old.name, old.uid
     if new.labels == old.labels:
         new.labels = old.labels

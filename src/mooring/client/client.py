@@ -3,13 +3,12 @@
     pod = await client.get(core_v1.Pod, "web", namespace="default")
     await client.patch(core_v1.Node, "n1", {"spec": {"unschedulable": True}})
 
-Kinds are named by their types. A type that serves several versions of a kind means the newest that the client's scheme
-serves; an object that says its apiVersion is sent as that. Where that version is not served, by the scheme or, as
-`served` finds out, by the server, an older one is spoken, and objects are converted on their way.
+Callers name kinds by their types. A type that serves several versions means the newest one that the client's scheme
+serves; an object with an apiVersion is sent in that version. Where the scheme or the server (`served`) lacks it, the
+client uses an older version and converts objects.
 
-What the server refuses is raised as an error of ``mooring.api.errors``, and what went wrong on the way as one of
-``errors.py``. Requests that the server turned away for now (`Retry-After`) are repeated. Read next: ``informer.py``,
-which most components use to read.
+Errors of the server are raised as those of ``mooring.api.errors``, errors of the transport as those of ``errors.py``.
+Requests that were refused with `Retry-After` are repeated. Read next: ``informer.py``, by which most components read.
 """
 
 import asyncio
@@ -47,14 +46,14 @@ S = TypeVar("S", bound=Resource)
 
 JSON = "application/json"
 _METADATA_ALONE = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-_TIMEOUT = 60.0
+_TIMEOUT_SECONDS = 60.0
 _PAGE_SIZE = 2000
 _ATTEMPTS = 10
 log = logs.get(__name__)
 
 
 class PatchType(StrEnum):
-    """The ways to write a patch; the values are their media types."""
+    """The patch formats; the values are their media types."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -63,7 +62,7 @@ class PatchType(StrEnum):
 
 
 class Client:
-    """Calls of one component, which its User-Agent names. Close it, or use it as a context."""
+    """The requests of one component, which its User-Agent names. Use it as a context, or close it."""
 
     def __init__(
         self,
@@ -76,27 +75,27 @@ class Client:
         parts: TemplateParts = wire.PARTS,
     ) -> None:
         self.certificate_authority = certificate_authority
-        """What the server's certificate is checked by, in PEM; empty if nobody said."""
+        """The authorities that verify the server's certificate, in PEM; empty if unknown."""
         self.scheme = scheme or Scheme()
         self.clock: Clock = clock or SystemClock()
         self.user_agent = user_agent
         self.guard: Callable[[], None] | None = None
-        """Called before each write is sent; raises where it must not be. Leader election sets it."""
+        """Called before each write is sent; raises an error to prevent it. Leader election sets it."""
         self._transport = transport
         self._parts = parts
-        """What objects in caches have in common."""
+        """What objects in caches share."""
         self._kinds: dict[type[Resource], Kind] = {}
-        self._instead: dict[Kind, Kind] = {}
-        """What is spoken in place of versions that are not served."""
+        self._substitutes: dict[Kind, Kind] = {}
+        """The kind that is used in place of one that is not served."""
         for kind in self.scheme.served:
             self._kinds.setdefault(kind.type, kind)
         for kind in self.scheme.served:
             hub = self.scheme.hub(kind)
             if hub.type not in self._kinds:
-                self._kinds[hub.type] = self._instead[hub] = kind
+                self._kinds[hub.type] = self._substitutes[hub] = kind
         self._get_headers = {"accept": JSON, "user-agent": user_agent}
         self._headers_of: dict[tuple[str, str], dict[str, str]] = {}
-        """Of requests that say something, by what they are answered with and by what they are written in."""
+        """Headers of requests with a body, by Accept and Content-Type."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,30 +109,30 @@ class Client:
         await self._transport.close()
 
     def unguarded(self) -> "Client":
-        """A client on the same connections that nobody guards."""
+        """Return a client on the same connections without the guard."""
         other = copy.copy(self)
         other.guard = None
         return other
 
     def kind(self, cls: type[Resource]) -> Kind:
-        """The kind that a type stands for; raises `UnservedKindError` when the scheme does not serve it."""
+        """Return the kind of a type; raise UnservedKindError if the scheme does not serve it."""
         kind = self._kinds.get(cls)
         if kind is None:
             raise UnservedKindError(f"{cls.__name__} is not served: --runtime-config or the versions switch it off")
         return kind
 
     def knows(self, cls: type[Resource]) -> bool:
-        """Whether the client's scheme serves any version of a kind, or the server was found to."""
+        """Return whether the client's scheme serves any version of a kind, or `served` found one."""
         return cls in self._kinds
 
     def learn(self, versions: Iterable[Kind], storage: Kind) -> None:
-        """Take in all versions of a custom kind."""
+        """Register all versions of a custom kind."""
         versions = tuple(versions)
         self.scheme.register(versions, storage)
         self._kinds |= {kind.type: kind for kind in versions}
 
     def forget(self, kind: Kind) -> None:
-        """A custom kind is gone."""
+        """Unregister a deleted custom kind."""
         for version in self.scheme.family(kind):
             self._kinds.pop(version.type, None)
         self.scheme.unregister(kind.family)
@@ -141,10 +140,10 @@ class Client:
     # -- reading
 
     async def get(self, cls: type[T], name: str, namespace: str = "", *, resource_version: str = "") -> T:
-        """One object; raises NotFound."""
+        """Read an object; raise NotFound."""
         query = wire.query(resourceVersion=resource_version)
         response = await self._send("GET", self._path(self.kind(cls), namespace, name), query)
-        return self._decoded(response, cls)
+        return self._decode(response, cls)
 
     async def page(
         self,
@@ -159,7 +158,7 @@ class Client:
         resource_version_match: str = "",
         managed_fields: bool = True,
     ) -> Listing[T]:
-        """One page of objects, of all namespaces unless one is given. Caches leave managed fields out."""
+        """Read one page of objects, of all namespaces unless one is given. Caches leave managed fields out."""
         kind = self.kind(cls)
         query = wire.query(
             labelSelector=label_selector,
@@ -170,7 +169,7 @@ class Client:
             resourceVersionMatch=resource_version_match,
         )
         response = await self._send("GET", self._path(kind, namespace), query)
-        return wire.listing(response, kind, cls, self._conversion(cls), None if managed_fields else self._parts)
+        return wire.decode_list(response, kind, cls, self._conversion_to(cls), None if managed_fields else self._parts)
 
     async def list(
         self,
@@ -183,10 +182,10 @@ class Client:
         resource_version: str = "",
         managed_fields: bool = True,
     ) -> Listing[T]:
-        """All objects as of one version, fetched page by page; raises Expired if that version goes away meanwhile.
+        """Read all objects at one resourceVersion, page by page; raise Expired if that version is compacted meanwhile.
 
-        The version is the latest, or with "0" what the server has at hand: Kubernetes then does not ask etcd, takes a
-        third of the memory, and sends one large page.
+        With resourceVersion "0" the server may answer from its cache: Kubernetes then does not read etcd, needs a third
+        of the memory, and sends one large page.
         """
         items: list_of[T] = []
         continue_ = ""
@@ -221,7 +220,7 @@ class Client:
         managed_fields: bool = True,
         last_states: bool = True,
     ) -> Watch[T]:
-        """The changes behind a version, or from now on. Nothing is sent before the watch is entered."""
+        """Return a watch of the changes after a version, or from now on. Nothing is sent before it is entered."""
         kind = self.kind(cls)
         query = wire.query(
             watch="true",
@@ -235,41 +234,41 @@ class Client:
             **({} if managed_fields or last_states else {for_caches.PARAMETER: "true"}),
         )
         request = Request("GET", self._path(kind, namespace), query, self._get_headers)
-        opened, conversion = partial(self._open, request), self._conversion(cls)
+        opened, conversion = partial(self._open, request), self._conversion_to(cls)
         parts = None if managed_fields else self._parts
         return Watch(kind, cls, opened, conversion, parts=parts, last_states=last_states)
 
     async def serves(self, cls: type[Resource]) -> bool:
-        """Whether the server has the kind at a version that this client can use."""
+        """Return whether the server has the kind at a version that this client can use."""
         self.kind(cls)
         return cls in await self.served([cls])
 
     async def served(self, classes: Iterable[type[Resource]]) -> set[type[Resource]]:
-        """Those of some kinds that client and server both have; one question for each group and version.
+        """Return those kinds that both client and server have, with one request for each group and version.
 
-        A kind that the server does not have at the client's version, but at another, is spoken at that one from now on;
-        also one that the client's scheme knows and does not serve, such as a beta that the server was told to serve.
+        A kind that the server has at another version only is used at that one from now on; so is one that the client's
+        scheme knows but does not serve, such as a beta that was enabled on the server.
         """
         hubs = {kind.type: self.scheme.hub(kind) for kind in self.scheme.known}
         wanted = {cls: self._kinds.get(cls, hubs[cls]) for cls in classes if cls in self._kinds or cls in hubs}
-        found = await self._found(wanted.values())
+        found = await self._find_on_server(wanted.values())
         missing = {cls: kind for cls, kind in wanted.items() if kind not in found}
-        others = await self._found(
+        others = await self._find_on_server(
             each for kind in missing.values() for each in self.scheme.family(kind) if each is not kind
         )
         for cls, kind in missing.items():
             other = next((each for each in self.scheme.family(kind) if each in others), None)
             if other is not None:
                 log.info("the server has no %s of %s, using %s", kind.plural, kind.api_version, other.api_version)
-                self._kinds[cls] = self._instead[kind] = other
+                self._kinds[cls] = self._substitutes[kind] = other
         self._kinds.update((cls, kind) for cls, kind in wanted.items() if kind in found)
         return {cls for cls in wanted if cls not in missing or self._kinds.get(cls) in others}
 
-    async def _found(self, kinds: Iterable[Kind]) -> set[Kind]:
-        """The versions of kinds that the server has."""
+    async def _find_on_server(self, kinds: Iterable[Kind]) -> set[Kind]:
+        """Return the versions of kinds that the server has."""
         by_prefix: dict[str, list_of[Kind]] = {}
         for kind in kinds:
-            by_prefix.setdefault(wire.prefix(kind), []).append(kind)
+            by_prefix.setdefault(wire.path_prefix(kind), []).append(kind)
         answers = await asyncio.gather(*map(self._group_version, by_prefix))
         return {
             kind
@@ -287,11 +286,11 @@ class Client:
     # -- writing
 
     async def create(self, obj: T, *, dry_run: bool = False, field_manager: str = "", field_validation: str = "") -> T:
-        """The object as the server made it; raises AlreadyExists, Invalid."""
-        kind, body = self._outgoing(obj)
+        """Create an object; return it as stored. Raise AlreadyExists, Invalid."""
+        kind, body = self._encode(obj)
         path = self._path(kind, obj.metadata.namespace)
         query = wire.write_query(dry_run, field_manager, field_validation)
-        return self._decoded(await self._send("POST", path, query, body), type(obj))
+        return self._decode(await self._send("POST", path, query, body), type(obj))
 
     async def update(
         self,
@@ -302,22 +301,22 @@ class Client:
         field_manager: str = "",
         field_validation: str = "",
     ) -> T:
-        """Replace an object; raises Conflict if it changed since its resourceVersion."""
-        kind, body = self._outgoing(obj)
+        """Replace an object; raise Conflict if its resourceVersion is stale."""
+        kind, body = self._encode(obj)
         path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
         query = wire.write_query(dry_run, field_manager, field_validation)
-        return self._decoded(await self._send("PUT", path, query, body), type(obj))
+        return self._decode(await self._send("PUT", path, query, body), type(obj))
 
     async def create_unread(self, obj: Resource) -> None:
-        """As `create`, for callers that watch the object or do not need it."""
+        """Create an object that the caller watches or does not need."""
         await self._create_unread(obj)
 
     async def create_briefly(self, obj: Resource) -> Resource:
-        """As `create`, for callers that watch the object: return only name, uid and resourceVersion."""
-        return Resource(metadata=wire.identity(await self._create_unread(obj)))
+        """Create an object that the caller watches; return only name, uid and resourceVersion."""
+        return Resource(metadata=wire.decode_identity(await self._create_unread(obj)))
 
     async def update_unread(self, obj: Resource, *, subresource: str = "") -> None:
-        """As `update`, for callers that watch the object."""
+        """Replace an object that the caller watches."""
         await self._send_object("PUT", obj, subresource)
 
     async def end_unread(self, obj: Resource, *, grace_period_seconds: int = 0) -> None:
@@ -329,7 +328,7 @@ class Client:
             await self.delete_unread(type(obj), meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
 
     async def update_status(self, obj: T, *, dry_run: bool = False, field_manager: str = "") -> T:
-        """As `update`, for the status alone."""
+        """Replace the status of an object."""
         return await self.update(obj, subresource="status", dry_run=dry_run, field_manager=field_manager)
 
     async def patch(
@@ -346,10 +345,10 @@ class Client:
         field_validation: str = "",
         force: bool = False,
     ) -> T:
-        """Change what `body` says: a tree of plain values, for `PatchType.JSON` a list of operations."""
+        """Change an object by a patch: a tree of plain values, a list of operations for `PatchType.JSON`."""
         query = wire.write_query(dry_run, field_manager, field_validation, force=force)
         path = self._path(self.kind(cls), namespace, name, subresource)
-        return self._decoded(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
+        return self._decode(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
 
     async def patch_unread(
         self,
@@ -361,7 +360,7 @@ class Client:
         type: PatchType = PatchType.STRATEGIC_MERGE,  # noqa: A002 - as above
         subresource: str = "",
     ) -> None:
-        """As `patch`, for callers that watch the object."""
+        """Patch an object that the caller watches."""
         kind = self.kind(cls)
         path, collection = self._path(kind, namespace, name, subresource), self._path(kind, namespace)
         templated = Templated(collection, subresource, body, partial(_split_patch, name, body))
@@ -372,20 +371,21 @@ class Client:
             content_type=type,
             accept=_METADATA_ALONE,
             omit_body=True,
-            templated=self._if_offered(kind, templated),
+            templated=self._templated_if_offered(kind, templated),
         )
 
     async def apply(
         self, obj: T, *, field_manager: str, force: bool = False, subresource: str = "", dry_run: bool = False
     ) -> T:
-        """Server-side apply: the manager owns the fields that are set. Raises Conflict if others own them.
+        """Apply an object on the server: the manager owns the fields that are set. Raise Conflict if others own them.
 
-        What a struct always writes counts as set; `patch` with `PatchType.APPLY` applies exactly the fields given.
+        Fields that a struct always writes count as set; `patch` with `PatchType.APPLY` applies exactly the given
+        fields.
         """
-        kind, body = self._outgoing(obj)
+        kind, body = self._encode(obj)
         path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
         query = wire.write_query(dry_run, field_manager, "", force=force)
-        return self._decoded(await self._send("PATCH", path, query, body, content_type=PatchType.APPLY), type(obj))
+        return self._decode(await self._send("PATCH", path, query, body, content_type=PatchType.APPLY), type(obj))
 
     async def delete(
         self,
@@ -399,12 +399,12 @@ class Client:
         resource_version: str | None = None,
         dry_run: bool = False,
     ) -> T | Status:
-        """Delete an object. The answer is the object while it still has something to finish, else a Status."""
+        """Delete an object. Return it while finalizers or a grace period keep it, else a Status."""
         options = wire.delete_options(grace_period_seconds, propagation_policy, uid, resource_version, dry_run)
         response = await self._send("DELETE", self._path(self.kind(cls), namespace, name), body=codec.encode(options))
         if wire.is_status(response):
             return codec.decode_own(response.body, Status)
-        return self._decoded(response, cls)
+        return self._decode(response, cls)
 
     async def delete_unread(
         self,
@@ -416,13 +416,13 @@ class Client:
         propagation_policy: str | None = None,
         uid: str | None = None,
     ) -> None:
-        """As `delete`, for callers that watch the object."""
+        """Delete an object that the caller watches."""
         kind = self.kind(cls)
         body = codec.encode(wire.delete_options(grace_period_seconds, propagation_policy, uid, None, dry_run=False))
         template = wire.delete_options_body(grace_period_seconds, propagation_policy)
         path, collection = self._path(kind, namespace, name), self._path(kind, namespace)
         row = Row(name, uid or "")
-        templated = self._if_offered(kind, Templated(collection, "", row, lambda: (template, row)))
+        templated = self._templated_if_offered(kind, Templated(collection, "", row, lambda: (template, row)))
         await self._send("DELETE", path, body=body, omit_body=True, templated=templated)
 
     async def delete_collection(
@@ -436,7 +436,7 @@ class Client:
         propagation_policy: str | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Delete all objects that the selectors choose."""
+        """Delete all objects that match the selectors."""
         options = wire.delete_options(grace_period_seconds, propagation_policy, None, None, dry_run)
         query = wire.query(labelSelector=label_selector, fieldSelector=field_selector)
         await self._send("DELETE", self._path(self.kind(cls), namespace), query, codec.encode(options))
@@ -444,12 +444,12 @@ class Client:
     # -- subresources
 
     async def create_sub(self, cls: type[Resource], name: str, namespace: str, subresource: str, obj: S) -> S:
-        """Post an object of another kind to a subresource; the answer has the type of what was sent."""
+        """Post an object of another kind to a subresource; return the response as the type of what was sent."""
         response = await self._post_sub(self.kind(cls), name, namespace, subresource, obj)
-        return wire.decoded(response, type(obj))
+        return wire.decode(response, type(obj))
 
     async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
-        """Give a pod its node; raises Conflict if it has one. `BulkBinding` does many at once."""
+        """Bind a pod to a node; raise Conflict if it has one. `BulkBinding` binds many at once."""
         binding = Binding(
             metadata=ObjectMeta(name=name, namespace=namespace, uid=uid),
             target=ObjectReference(kind="Node", name=node),
@@ -457,14 +457,14 @@ class Client:
         await self.bind_with(binding)
 
     async def bind_with(self, binding: Binding) -> None:
-        """As `bind`, with a Binding, which may also carry annotations for the pod."""
+        """Bind a pod by a Binding, which may carry annotations for the pod."""
         meta = binding.metadata
         await self._post_sub(self.kind(Pod), meta.name, meta.namespace, "binding", binding)
 
     async def evict(
         self, name: str, namespace: str, *, grace_period_seconds: int | None = None, uid: str | None = None
     ) -> None:
-        """Delete a pod if its disruption budgets allow it; raises TooManyRequests if not now."""
+        """Evict a pod; raise TooManyRequests if a disruption budget does not allow it now."""
         options = None
         if grace_period_seconds is not None or uid is not None:
             options = wire.delete_options(grace_period_seconds, None, uid, None, dry_run=False)
@@ -472,11 +472,11 @@ class Client:
         await self._post_sub(self.kind(Pod), name, namespace, "eviction", eviction, attempts=1)
 
     async def get_scale(self, cls: type[Resource], name: str, namespace: str) -> Scale:
-        """How many replicas a workload has and should have."""
-        return wire.decoded(await self._send("GET", self._path(self.kind(cls), namespace, name, "scale")), Scale)
+        """Read the scale of a workload: its wanted and actual replicas."""
+        return wire.decode(await self._send("GET", self._path(self.kind(cls), namespace, name, "scale")), Scale)
 
     async def scale(self, cls: type[Resource], name: str, namespace: str, replicas: int) -> Scale:
-        """Set the number of replicas, whatever it was."""
+        """Set the number of replicas of a workload."""
         scale = Scale(
             kind="Scale",
             api_version="autoscaling/v1",
@@ -484,10 +484,10 @@ class Client:
             spec=ScaleSpec(replicas=replicas),
         )
         path = self._path(self.kind(cls), namespace, name, "scale")
-        return wire.decoded(await self._send("PUT", path, body=codec.encode(scale)), Scale)
+        return wire.decode(await self._send("PUT", path, body=codec.encode(scale)), Scale)
 
     async def create_token(self, service_account: str, namespace: str, spec: TokenRequestSpec) -> TokenRequest:
-        """A token of a service account, in the status of the answer."""
+        """Create a token of a service account; it is in the status of what is returned."""
         return await self.create_sub(ServiceAccount, service_account, namespace, "token", TokenRequest(spec=spec))
 
     # -- anything else
@@ -501,36 +501,36 @@ class Client:
         body: bytes = b"",
         content_type: str = JSON,
         accept: str = JSON,
-        timeout: float = _TIMEOUT,  # noqa: ASYNC109 - the transport keeps it
+        timeout: float = _TIMEOUT_SECONDS,  # noqa: ASYNC109 - the transport keeps it
     ) -> Response:
-        """The answer to any request; raises the server's error for a status of 400 and more."""
+        """Send any request; raise the server's error for a status of 400 or more."""
         return await self._send(method, path, query, body, content_type=content_type, accept=accept, timeout=timeout)
 
     # -- how
 
     def _path(self, kind: Kind, namespace: str = "", name: str | None = None, subresource: str = "") -> str:
-        """The path of a collection, or of an object where a name is given; raises ValueError for one that is none."""
-        parts = [wire.prefix(kind)]
+        """Return the path of a collection, or of an object with a name; raise ValueError for an impossible one."""
+        parts = [wire.path_prefix(kind)]
         if namespace and kind.namespaced:
-            parts += ["namespaces", wire.part(kind, "namespace", namespace)]
+            parts += ["namespaces", wire.path_segment(kind, "namespace", namespace)]
         parts.append(kind.plural)
         if name is not None:
             if kind.namespaced and not namespace:
                 raise ValueError(f"{kind.kind} {name!r}: objects of this kind live in namespaces, say in which")
-            parts.append(wire.part(kind, "name", name))
+            parts.append(wire.path_segment(kind, "name", name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
 
-    def _outgoing(self, obj: Resource) -> tuple[Kind, bytes]:
-        """The kind of an object and its JSON, which has the kind even where the struct does not."""
-        kind, sent = self._stamped(obj)
+    def _encode(self, obj: Resource) -> tuple[Kind, bytes]:
+        """Return the kind of an object, and its JSON with kind and apiVersion."""
+        kind, sent = self._with_kind(obj)
         return kind, codec.encode(sent)
 
-    def _stamped(self, obj: Resource) -> tuple[Kind, Resource]:
-        """The kind of an object, and the object in a version that the server has."""
+    def _with_kind(self, obj: Resource) -> tuple[Kind, Resource]:
+        """Return the kind of an object, and the object in a version that the server has."""
         kind = self.scheme.kind(obj.api_version, obj.kind) if obj.api_version and obj.kind else None
-        kind = self.kind(type(obj)) if kind is None else self._instead.get(kind, kind)
+        kind = self.kind(type(obj)) if kind is None else self._substitutes.get(kind, kind)
         hub = self.scheme.hub(kind)
         if type(obj) is not kind.type and type(obj) is hub.type:
             newest = structs.replace(obj, api_version=hub.api_version, kind=hub.kind)
@@ -543,19 +543,18 @@ class Client:
             )
         return kind, obj
 
-    def _conversion(self, cls: type[T]) -> Callable[[Resource], T] | None:
-        """How objects as the server sends them become those of a type; None where they are."""
+    def _conversion_to(self, cls: type[T]) -> Callable[[Resource], T] | None:
+        """Return the conversion from the server's version to a type; None where it is the same."""
         kind = self.kind(cls)
         if kind.type is cls:
             return None
         return lambda obj: cast("T", self.scheme.convert(obj, self.scheme.hub(kind)))
 
-    def _decoded(self, response: Response, cls: type[T]) -> T:
-        """The object of an answer."""
+    def _decode(self, response: Response, cls: type[T]) -> T:
         kind = self._kinds.get(cls)
         if kind is None or kind.type is cls:
-            return wire.decoded(response, cls)
-        return cast("T", self.scheme.convert(wire.decoded(response, kind.type), self.scheme.hub(kind)))
+            return wire.decode(response, cls)
+        return cast("T", self.scheme.convert(wire.decode(response, kind.type), self.scheme.hub(kind)))
 
     async def _create_unread(self, obj: Resource) -> Response:
         return await self._send_object("POST", obj)
@@ -563,23 +562,23 @@ class Client:
     async def _send_object(
         self, method: str, obj: Resource, subresource: str = "", *, then_delete: DeleteOptions | None = None
     ) -> Response:
-        """Write an object whose response may omit it; pods as rows of their template, where the server takes these."""
-        (kind, sent), meta = self._stamped(obj), obj.metadata
+        """Write an object whose response may omit it; a pod as a row of its template, where the server takes these."""
+        (kind, sent), meta = self._with_kind(obj), obj.metadata
         collection = self._path(kind, meta.namespace)
         path = collection if method == "POST" else self._path(kind, meta.namespace, meta.name, subresource)
         last, templated = codec.encode(then_delete) if then_delete is not None else b"", None
         if not meta.managed_fields:
             ending = then_delete and wire.delete_options_body(then_delete.grace_period_seconds, None)
             made = Templated(collection, subresource, obj, partial(_split, sent), ending or b"")
-            templated = self._if_offered(kind, made)
+            templated = self._templated_if_offered(kind, made)
         if templated is None:
             body = codec.encode(sent)
             return await self._send(method, path, body=body, omit_body=True, then_delete=last)
         whole = partial(codec.encode, sent)
         return await self._send(method, path, omit_body=True, then_delete=last, templated=templated, whole=whole)
 
-    def _if_offered(self, kind: Kind, templated: Templated) -> Templated | None:
-        """A write as a row of a template; None where the kind or the transport has none."""
+    def _templated_if_offered(self, kind: Kind, templated: Templated) -> Templated | None:
+        """Return None where the kind or the transport takes no rows of templates."""
         is_offered = kind.type is Pod and getattr(self._transport, "takes_templates", False)
         return templated if is_offered else None
 
@@ -599,7 +598,7 @@ class Client:
         *,
         content_type: str = JSON,
         accept: str = JSON,
-        timeout: float = _TIMEOUT,  # noqa: ASYNC109 - the transport keeps it
+        timeout: float = _TIMEOUT_SECONDS,  # noqa: ASYNC109 - the transport keeps it
         attempts: int = _ATTEMPTS,
         omit_body: bool = False,
         then_delete: bytes = b"",
@@ -608,14 +607,14 @@ class Client:
     ) -> Response:
         headers = self._get_headers
         if body or whole or accept != JSON:
-            headers = self._headers_of.get((accept, content_type)) or self._remember_headers(accept, content_type)
+            headers = self._headers_of.get((accept, content_type)) or self._make_headers(accept, content_type)
         guard = None if method == "GET" else self.guard
         request = Request(method, path, query, headers, body, guard, omit_body=omit_body, then_delete=then_delete)
         request.templated, request.whole = templated, whole
         for attempt in range(1, attempts + 1):
             response = await self._transport.send(request, timeout)
             if response.warnings:
-                _warn(request, response.warnings)
+                _log_warnings(request, response.warnings)
             if response.status < 400:
                 return response
             wait = wire.retry_after(response)
@@ -624,13 +623,13 @@ class Client:
             await self.clock.sleep(wait)
         raise AssertionError("there is at least one attempt")
 
-    def _remember_headers(self, accept: str, content_type: str) -> dict[str, str]:
+    def _make_headers(self, accept: str, content_type: str) -> dict[str, str]:
         headers = {"accept": accept, "user-agent": self.user_agent, "content-type": content_type}
         self._headers_of[accept, content_type] = headers
         return headers
 
     async def _open(self, request: Request) -> Stream:
-        stream = await self._transport.stream(request, _TIMEOUT)
+        stream = await self._transport.stream(request, _TIMEOUT_SECONDS)
         if stream.status < 400:
             return stream
         try:
@@ -641,14 +640,14 @@ class Client:
 
 
 def _split(obj: Resource) -> tuple[bytes, Row]:
-    """The template of an object as JSON, and its row."""
+    """Return the template of an object as JSON, and its row."""
     template, row = rows.split(obj)
     template.metadata.creation_timestamp, row.creation_timestamp = None, ""  # the server has it
     return codec.encode(template), row
 
 
 def _split_patch(name: str, body: Any) -> tuple[bytes, Row]:
-    """A patch without the uid that it is for, and the row."""
+    """Return a patch without the uid of its object, and the row."""
     meta = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(meta, dict) or "uid" not in meta:
         return codec.encode(body), Row(name)
@@ -656,7 +655,7 @@ def _split_patch(name: str, body: Any) -> tuple[bytes, Row]:
     return codec.encode({**body, "metadata": others}), Row(name, meta["uid"])
 
 
-def _warn(request: Request, warnings: Sequence[str]) -> None:
+def _log_warnings(request: Request, warnings: Sequence[str]) -> None:
     for text in warnings:
         if request.path.endswith("/endpoints"):
             continue  # controllers keep Endpoints for clients that still read them; that they are deprecated is known

@@ -1,4 +1,4 @@
-"""From a kubeconfig to a client, and how a component names itself. Commands call this."""
+"""Connect to the server of a kubeconfig; name a component for its User-Agent. Commands call this."""
 
 import os
 import platform
@@ -24,10 +24,10 @@ def connect(
     grouped: bool = False,
     parts: TemplateParts = PARTS,
 ) -> Client:
-    """A client for the server of a kubeconfig; nothing is sent yet. Raises ConfigError.
+    """Return a client for the server of a kubeconfig; nothing is sent yet. Raise ConfigError.
 
-    `grouped`: writes that are made at the same time go in one request, where the server is Mooring's.
-    `parts`: what objects in its caches share.
+    `grouped` sends concurrent writes in batches, where the server is Mooring's. `parts` are shared by objects in its
+    caches.
     """
     clock = clock or SystemClock()
     connection = kubeconfigs.load(kubeconfig, context, clock=clock)
@@ -43,7 +43,7 @@ def connect(
 
 
 def user_agent(component: str, kubernetes_version: object) -> str:
-    """How a component announces itself and the version of Kubernetes that it behaves as.
+    """Return the User-Agent of a component, with the version of Kubernetes that it emulates.
 
     >>> user_agent("mooring-scheduler", "1.37")  # doctest: +ELLIPSIS
     'mooring-scheduler/v1.37.0 (...) mooring/...'

@@ -1,6 +1,6 @@
-"""Who a client says it is: certificates and tokens, fixed, from a file that rotates, or from an exec plugin.
+"""The credentials of a client: fixed certificates and tokens, a token file that rotates, or an exec plugin.
 
-``kubeconfig.py`` makes them, the HTTPS transport asks for the current one before each request.
+``kubeconfig.py`` creates them; ``https.py`` reads the current one before each request.
 """
 
 import asyncio
@@ -29,15 +29,13 @@ EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.i
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What goes into a request and into the handshake. Nothing of it is shown in logs."""
+    """A client certificate, a token, and headers. Its text in logs shows none of them."""
 
     authorization: str = field(default="", repr=False)
-    """The value of the Authorization header."""
     certificate: bytes = field(default=b"", repr=False)
-    """A chain of client certificates in PEM."""
     key: bytes = field(default=b"", repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Further headers: for impersonation."""
+    """For impersonation."""
 
     def __post_init__(self) -> None:
         for text in (self.authorization, *(part for header in self.headers for part in header)):
@@ -46,19 +44,19 @@ class Credential:
 
 
 class Credentials(Protocol):
-    """Gives the credential of the moment."""
+    """Provides the current credential."""
 
     async def current(self) -> Credential:
-        """The credential for a request that is about to be sent; raises CredentialsError."""
+        """Return the credential for the next request; raise CredentialsError."""
         ...
 
     def reject(self) -> bool:
-        """The server did not accept it (401). True if asking again may give another one."""
+        """Discard a credential that the server refused (401); return whether `current` may return another."""
         ...
 
 
 class StaticCredentials(msgspec.Struct, frozen=True):
-    """The same credential for ever."""
+    """A credential that never changes."""
 
     credential: Credential = Credential()
 
@@ -70,7 +68,7 @@ class StaticCredentials(msgspec.Struct, frozen=True):
 
 
 class TokenFile:
-    """A token in a file, which is read again every minute because such tokens rotate."""
+    """A token in a file, which is read again every minute because it rotates."""
 
     def __init__(self, path: Path, clock: Clock, base: Credential = Credential()) -> None:  # noqa: B008 - frozen
         self._path = path
@@ -116,7 +114,7 @@ class ExecCommand(msgspec.Struct, frozen=True):
     interactive_mode: str = "IfAvailable"
     install_hint: str = ""
     cluster: Mapping[str, Any] | None = None
-    """What the program is told of the cluster, where the kubeconfig says that it is told."""
+    """The cluster that the program receives, where the kubeconfig sets `provideClusterInfo`."""
 
 
 class _ExecStatus(msgspec.Struct, rename="camel"):
@@ -133,7 +131,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecPlugin:
-    """Credentials from a program, kept until they expire or the server rejects them."""
+    """Credentials that a program prints, cached until they expire or the server refuses them."""
 
     def __init__(self, command: ExecCommand, clock: Clock, base: Credential = Credential()) -> None:  # noqa: B008 - frozen
         self._command = command
@@ -147,23 +145,23 @@ class ExecPlugin:
         async with self._lock:
             if self._credential is None or (self._expires and self._clock.now() >= self._expires - _EXPIRY_MARGIN):
                 status = await self._run()
-                self._credential, self._expires = self._of(status)
+                self._credential, self._expires = self._credential_from(status)
             return self._credential
 
     def reject(self) -> bool:
         self._credential = None
         return True
 
-    def _of(self, status: _ExecStatus) -> tuple[Credential, datetime | None]:
+    def _credential_from(self, status: _ExecStatus) -> tuple[Credential, datetime | None]:
         certificate, key = status.client_certificate_data, status.client_key_data
         if not status.token and not certificate:
-            raise self._failed("it printed neither a token nor a certificate")
+            raise self._error("it printed neither a token nor a certificate")
         if bool(certificate) != bool(key):
-            raise self._failed("it printed only one of clientCertificateData and clientKeyData")
+            raise self._error("it printed only one of clientCertificateData and clientKeyData")
         try:
             expires = times.parse(status.expiration_timestamp) if status.expiration_timestamp else None
         except times.TimeError as error:
-            raise self._failed(f"expirationTimestamp: {error}") from None
+            raise self._error(f"expirationTimestamp: {error}") from None
         credential = self._base
         if status.token:
             credential = replace(credential, authorization=f"Bearer {status.token}")
@@ -188,39 +186,39 @@ class ExecPlugin:
                 env=environment,
             )
         except OSError as error:
-            raise self._failed(error.strerror or str(error)) from None
+            raise self._error(error.strerror or str(error)) from None
         try:
             async with asyncio.timeout(_EXEC_SECONDS):
                 output, _ = await process.communicate()
         except TimeoutError:
-            raise self._failed(f"it did not end within {_EXEC_SECONDS:g} s") from None
+            raise self._error(f"it did not end within {_EXEC_SECONDS:g} s") from None
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode != 0:
-            raise self._failed(f"it ended with exit code {process.returncode}")
+            raise self._error(f"it ended with exit code {process.returncode}")
         return self._read(output)
 
     def _read(self, output: bytes) -> _ExecStatus:
         try:
             printed = msgspec.json.decode(output, type=_ExecCredential)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise self._failed(f"what it printed is no ExecCredential: {error}") from None
+            raise self._error(f"what it printed is no ExecCredential: {error}") from None
         if printed.kind != "ExecCredential" or printed.api_version != self._command.api_version:
             got = f"{printed.api_version} {printed.kind}"
-            raise self._failed(f"it printed {got!r}, expected {self._command.api_version} ExecCredential")
+            raise self._error(f"it printed {got!r}, expected {self._command.api_version} ExecCredential")
         if printed.status is None:
-            raise self._failed("what it printed has no status")
+            raise self._error("what it printed has no status")
         return printed.status
 
     def _interactive(self) -> bool:
         mode = self._command.interactive_mode
         available = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
         if mode == "Always" and not available:
-            raise self._failed("it wants to ask questions (interactiveMode: Always), and standard input is no terminal")
+            raise self._error("it wants to ask questions (interactiveMode: Always), and standard input is no terminal")
         return available and mode != "Never"
 
-    def _failed(self, why: str) -> CredentialsError:
+    def _error(self, why: str) -> CredentialsError:
         hint = f"\n{self._command.install_hint}" if self._command.install_hint else ""
         return CredentialsError(f"the exec plugin {self._command.command!r} gave no credentials: {why}{hint}")

@@ -1,20 +1,20 @@
-"""What can go wrong between a client and its server. What the server itself says is in ``mooring.api.errors``.
+"""The errors between a client and its server. Errors that the server reports are in ``mooring.api.errors``.
 
 ClientError
 ├── ConfigError            the kubeconfig cannot be used: the message says which file and why
-├── UnservedKindError      the server does not serve a kind that the caller works with
+├── UnservedKindError      the server does not serve a kind that the caller needs
 ├── CredentialsError       a token file or exec plugin gave no credentials
-└── TransportError         the server was not reached, or its answer did not arrive
+└── TransportError         the server was not reached, or its response did not arrive
     ├── ConnectError       nothing was sent: repeat freely
     ├── NotLeaderError     nothing was sent: another instance may be at work
     ├── DisconnectedError  the connection broke; a write may or may not have happened
-    ├── TooLongError       the answer is longer than was asked for; the request was done
-    └── DeadlineError      no answer in time; a write may or may not have happened
+    ├── TooLongError       the response is longer than was asked for; the request was executed
+    └── DeadlineError      no response in time; a write may or may not have happened
 """
 
 
 class ClientError(Exception):
-    """A request could not be made or answered. The message says what to do about it."""
+    """A request could not be sent or answered. The message says what to do about it."""
 
 
 class ConfigError(ClientError):
@@ -22,15 +22,15 @@ class ConfigError(ClientError):
 
 
 class UnservedKindError(ClientError, ValueError):
-    """The server does not serve a kind that the caller works with: switch it on, or leave the component out."""
+    """The server does not serve a kind that the caller needs: enable it, or leave the component out."""
 
 
 class CredentialsError(ClientError):
-    """A token file or an exec plugin gave no credentials: look at what the message quotes."""
+    """A token file or an exec plugin gave no credentials: see the output that the message quotes."""
 
 
 class TransportError(ClientError):
-    """The server was not reached, or its answer did not arrive."""
+    """The server was not reached, or its response did not arrive."""
 
 
 class ConnectError(TransportError):
@@ -38,16 +38,16 @@ class ConnectError(TransportError):
 
 
 class NotLeaderError(TransportError):
-    """This instance does not surely hold its lease, so nothing was sent: leave the work to the one that does."""
+    """This instance may have lost its lease, so nothing was sent: leave the work to the leader."""
 
 
 class DisconnectedError(TransportError):
-    """The connection broke before the answer was complete: look before repeating a write."""
+    """The connection broke before the response was complete: read the object before repeating a write."""
 
 
 class TooLongError(TransportError):
-    """The answer is longer than whoever asked can take; what was asked for may have been done."""
+    """The response is longer than the caller allows; the request may have been executed."""
 
 
 class DeadlineError(TransportError):
-    """The answer took too long: look before repeating a write."""
+    """The response took too long: read the object before repeating a write."""

@@ -1,10 +1,10 @@
-"""The transport over HTTP/1.1 and TLS: a pool of connections that are kept open, of which a watch takes one for itself.
+"""The transport over HTTP/1.1 and TLS: a pool of open connections, of which a watch takes one for itself.
 
-A connection is an asyncio protocol around httptools' parser; why not a library is told in docs/decisions/client.md.
-Requests go out whole, whole answers come back through one future, and streams hand out all bytes that have arrived
-since they were last asked. A request is repeated by itself only when that cannot do harm: a read, on a connection that
-the server had closed while it was idle. Behind a balancer, new connections lead to servers that are ready; so after a
-request that nobody answered, all idle connections are given up.
+A connection is an asyncio protocol around httptools' parser; docs/decisions/client.md says why it is no library.
+Requests are sent whole, and whole responses arrive through one future; streams yield all bytes since the last time. The
+transport repeats a request only where that is safe: a read, on a connection that the server had closed while it was
+idle. Since new connections may lead to another server of a balancer, all idle connections are closed after a request
+without a response.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from mooring.client.transport import Request, Response
 _CONNECT_SECONDS = 10.0
 _IDLE_SECONDS = 60.0
 _SILENT_SECONDS = 1.0
-"""When a request is given up after so long without a byte, connections to the same server are not worth a try."""
-_BUFFERED = 4 * 1024 * 1024
-_LONGEST_HEAD = 1024 * 1024
+"""A request that is cancelled after so long without a byte closes all idle connections."""
+_MAX_BUFFERED_BYTES = 4 * 1024 * 1024
+_MAX_HEAD_BYTES = 1024 * 1024
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
@@ -49,10 +49,10 @@ class HttpsTransport:
         self._secure = url.scheme == "https"
         self._netloc = url.netloc.rpartition("@")[2]
         self._slots = asyncio.Semaphore(max_connections)
-        self._idle: list[_Channel] = []
+        self._idle: list[_PooledConnection] = []
         self._session: ssl.SSLSession | None = None
-        """What the last connection agreed on with the server, for the next one."""
-        self._open: set[_Channel] = set()
+        """The TLS session of the last connection, to be resumed by the next one."""
+        self._open: set[_PooledConnection] = set()
         self._identity: tuple[bytes, bytes] | None = None
         self._context: ssl.SSLContext | None = None
         self._last_headers: tuple[Mapping[str, str], Credential | None, str] = ({}, None, "")
@@ -60,7 +60,7 @@ class HttpsTransport:
 
     @property
     def open_connections(self) -> int:
-        """Those of requests, of streams, and those that wait for either."""
+        """Return the number of connections: of requests, of streams, and idle ones."""
         return len(self._open)
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
@@ -68,30 +68,30 @@ class HttpsTransport:
             async with asyncio.timeout(timeout):
                 await self._slots.acquire()
                 try:
-                    reply = await self._ask(request)
+                    reply = await self._exchange(request)
                     if reply.status == 401 and self._connection.credentials.reject():
-                        reply = await self._ask(request)
+                        reply = await self._exchange(request)
                 finally:
                     self._slots.release()
         except TimeoutError:
-            raise self._late(request, timeout) from None
-        return Response(reply.status, Headers(reply.lines), b"".join(reply.parts), _warnings(reply.lines))
+            raise self._deadline_error(request, timeout) from None
+        return Response(reply.status, Headers(reply.lines), b"".join(reply.parts), _warnings_in(reply.lines))
 
     async def stream(self, request: Request, timeout: float) -> "HttpsStream":  # noqa: ASYNC109 - as above
         try:
             async with asyncio.timeout(timeout):
-                stream = HttpsStream(await self._ask(request, in_pieces=True))
+                stream = HttpsStream(await self._exchange(request, in_pieces=True))
                 if stream.status == 401 and self._connection.credentials.reject():
                     await stream.close()
-                    stream = HttpsStream(await self._ask(request, in_pieces=True))
+                    stream = HttpsStream(await self._exchange(request, in_pieces=True))
                 return stream
         except TimeoutError:
-            raise self._late(request, timeout) from None
+            raise self._deadline_error(request, timeout) from None
 
     def retire(self) -> None:
-        """Make no more connections; those that are busy are closed when they are done."""
+        """Open no more connections, and close those that are busy when they are done."""
         self._closed = True
-        self._drop_idle()
+        self._close_idle()
 
     async def close(self) -> None:
         self._closed = True
@@ -100,23 +100,23 @@ class HttpsTransport:
             channel.abort()
         await asyncio.sleep(0)  # lets the loop tell the connections that they are gone
 
-    async def _ask(self, request: Request, *, in_pieces: bool = False) -> "_Reply":
-        """The whole answer, or, where it is taken in pieces, what comes before them."""
+    async def _exchange(self, request: Request, *, in_pieces: bool = False) -> "_Reply":
+        """Send a request; return the whole response, or only its head if it is read in pieces."""
         credential = await self._connection.credentials.current()
         data = self._serialized(request, credential)
         while True:
-            channel = self._free(credential) or await self._connect(credential)
+            channel = self._take_idle(credential) or await self._connect(credential)
             reused, asked = channel.used, asyncio.get_running_loop().time()
             try:
                 if request.guard is not None:
                     request.guard()
-                reply = channel.ask(data, in_pieces=in_pieces, longest=request.longest_answer)
+                reply = channel.ask(data, in_pieces=in_pieces, longest=request.max_response_bytes)
                 await (reply.head or reply.end)
             except BaseException as error:
                 self._release(channel)
-                if not channel.heard:
-                    if isinstance(error, asyncio.CancelledError) and _since(asked) > _SILENT_SECONDS:
-                        self._drop_idle()
+                if not channel.has_received:
+                    if isinstance(error, asyncio.CancelledError) and _seconds_since(asked) > _SILENT_SECONDS:
+                        self._close_idle()
                     is_harmless = request.method == "GET" or request.is_repeatable
                     if isinstance(error, DisconnectedError) and reused and is_harmless:
                         continue
@@ -138,7 +138,7 @@ class HttpsTransport:
         return head.encode("latin-1", "replace") + request.body
 
     def _headers(self, headers: Mapping[str, str], credential: Credential) -> str:
-        """What a request is sent with. Of many that are made at a time, it is the same for most."""
+        """Serialise headers. Those of the last request are cached: most requests have the same."""
         known, known_credential, text = self._last_headers
         if known is not headers or known_credential is not credential:
             pairs = [("host", self._netloc), *headers.items()]
@@ -148,8 +148,8 @@ class HttpsTransport:
             self._last_headers = headers, credential, text
         return text
 
-    def _free(self, credential: Credential) -> "_Channel | None":
-        """A connection that waits for a request, the one used last first."""
+    def _take_idle(self, credential: Credential) -> "_PooledConnection | None":
+        """Return the idle connection that was used last."""
         self._use_identity(credential)
         now = asyncio.get_running_loop().time()
         while self._idle:
@@ -159,7 +159,7 @@ class HttpsTransport:
             channel.abort()
         return None
 
-    def _release(self, channel: "_Channel") -> None:
+    def _release(self, channel: "_PooledConnection") -> None:
         if channel.usable and channel in self._open and not self._closed and channel.context is self._context:
             if not channel.idle_since and channel.tls is not None and not channel.tls.session_reused:
                 self._session = channel.tls.session  # with its first answer came what can be resumed
@@ -168,7 +168,7 @@ class HttpsTransport:
         else:
             channel.abort()
 
-    async def _connect(self, credential: Credential) -> "_Channel":
+    async def _connect(self, credential: Credential) -> "_PooledConnection":
         if self._closed:
             raise ConnectError("this client was closed")
         self._use_identity(credential)
@@ -176,7 +176,7 @@ class HttpsTransport:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 _, channel = await asyncio.get_running_loop().create_connection(
-                    lambda: _Channel(self._open),
+                    lambda: _PooledConnection(self._open),
                     self._host,
                     self._port,
                     ssl=self._context,
@@ -192,20 +192,20 @@ class HttpsTransport:
         return channel
 
     def _use_identity(self, credential: Credential) -> None:
-        """Connect with this credential's certificate from now on; connections with another one are not used again."""
+        """Use the certificate of a credential for new connections, and close idle ones with another."""
         identity = (credential.certificate, credential.key)
         if not self._secure or identity == self._identity:
             return
-        self._context = _tls(self._connection, credential)
-        self._context.sslobject_class = self._resuming()
+        self._context = _tls_context(self._connection, credential)
+        self._context.sslobject_class = self._resuming_class()
         self._session = None
         self._identity = identity
-        self._drop_idle()
+        self._close_idle()
 
-    def _resuming(self) -> type[ssl.SSLObject]:
-        """A side of a connection that resumes a session: neither it nor the server computes with certificates again.
+    def _resuming_class(self) -> type[ssl.SSLObject]:
+        """Return a class of TLS connections that resume the last session.
 
-        A whole handshake costs each of them more than a request, and a burst of writes opens dozens of connections.
+        A full handshake costs client and server more than a request, and a burst of writes opens dozens of connections.
         """
         transport = self
 
@@ -221,19 +221,18 @@ class HttpsTransport:
 
         return Resuming
 
-    def _drop_idle(self) -> None:
-        """Use none of the open connections again, be it that they lead to a server that does not answer any more."""
+    def _close_idle(self) -> None:
         for channel in self._idle:
             channel.abort()
         self._idle.clear()
 
-    def _late(self, request: Request, seconds: float) -> DeadlineError:
+    def _deadline_error(self, request: Request, seconds: float) -> DeadlineError:
         where = f"{self._connection.server}{request.path}"
         return DeadlineError(f"{request.method} {where}: no answer within {seconds:g} s")
 
 
 class Headers(Mapping[str, str]):
-    """Those of an answer, by names in lower case. Few are ever looked at: they are read when one is."""
+    """The headers of a response, by lower-case names. They are decoded when the first is read."""
 
     def __init__(self, lines: Sequence[tuple[bytes, bytes]]) -> None:
         self._lines = lines
@@ -256,7 +255,7 @@ class Headers(Mapping[str, str]):
 
 
 class HttpsStream:
-    """The pieces of one answer, on a connection of its own."""
+    """The pieces of one response, on a connection of its own."""
 
     def __init__(self, reply: "_Reply") -> None:
         self._reply = reply
@@ -275,17 +274,14 @@ class HttpsStream:
                 reply.end.result()  # raises when the stream broke off
                 return
             else:
-                await reply.more()
+                await reply.wait_for_data()
 
     async def close(self) -> None:
         self._reply.channel.abort()
 
 
 class _Reply:
-    """An answer that is being received. `end` is done when all of it is there.
-
-    Where it is taken in pieces, `head` is done when status and headers are.
-    """
+    """A response that is being received. `end` is done when all of it is there, `head` when status and headers are."""
 
     __slots__ = (
         "_waiter",
@@ -293,15 +289,15 @@ class _Reply:
         "end",
         "has_head",
         "head",
+        "head_bytes",
         "in_pieces",
         "lines",
         "longest",
         "parts",
         "status",
-        "without_end",
     )
 
-    def __init__(self, channel: "_Channel", *, in_pieces: bool, longest: int) -> None:
+    def __init__(self, channel: "_PooledConnection", *, in_pieces: bool, longest: int) -> None:
         loop = asyncio.get_running_loop()
         self.channel = channel
         self.in_pieces = in_pieces
@@ -309,15 +305,15 @@ class _Reply:
         self.longest = longest
         self.status = 0
         self.lines: list[tuple[bytes, bytes]] = []
-        """The headers, as they came."""
-        self.without_end = 0
-        """How many bytes of them there are while their end has not come."""
+        """The headers as they were received."""
+        self.head_bytes = 0
+        """The bytes of headers received while they are incomplete."""
         self.parts: list[bytes] = []
         self.head: asyncio.Future[None] | None = loop.create_future() if in_pieces else None
         self.end: asyncio.Future[None] = loop.create_future()
         self._waiter: asyncio.Future[None] | None = None
 
-    async def more(self) -> None:
+    async def wait_for_data(self) -> None:
         """Wait until there is something new."""
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
@@ -333,21 +329,21 @@ class _Reply:
                     future.set_result(None)
                 else:
                     future.set_exception(error)
-                    future.exception()  # whoever waits gets it; nobody has to
+                    future.exception()  # a waiting caller gets it; there may be none
         self.wake()
 
 
-class _Channel(asyncio.Protocol):
-    """One connection. It answers one request at a time."""
+class _PooledConnection(asyncio.Protocol):
+    """A connection, which serves one request at a time."""
 
-    def __init__(self, open_channels: "set[_Channel]") -> None:
+    def __init__(self, open_channels: "set[_PooledConnection]") -> None:
         self.used = False
         """Whether a request was answered on it before."""
-        self.heard = False
-        """Whether any byte of the present answer has come."""
+        self.has_received = False
+        """Whether any byte of the current response has been received."""
         self.idle_since = 0.0
         self.context: ssl.SSLContext | None = None
-        """Which certificate it shows, and whom it trusts."""
+        """The TLS context that it was opened with."""
         self._all = open_channels
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
@@ -358,23 +354,23 @@ class _Channel(asyncio.Protocol):
 
     @property
     def tls(self) -> ssl.SSLObject | None:
-        """The secrets of the connection; None where it has none."""
+        """Return the TLS object; None without TLS."""
         found = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
         return cast("ssl.SSLObject | None", found)
 
     @property
     def usable(self) -> bool:
-        """Whether another request can be sent."""
+        """Return whether another request can be sent."""
         return self._reply is None and not self._broken and self._transport is not None
 
     def ask(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> _Reply:
-        """Send a request. An answer that is taken in pieces is not read faster than these are taken.
+        """Send a request. A response in pieces is not read faster than its reader takes them.
 
-        One that gets longer than `longest` (unless that is 0) is not read to its end.
+        A response that is longer than `longest` (0 for no limit) is not read to its end.
         """
         if not self.usable or self._transport is None:
             raise DisconnectedError("the connection was closed")
-        self.heard = False
+        self.has_received = False
         self._reply = reply = _Reply(self, in_pieces=in_pieces, longest=longest)
         self._transport.write(data)
         return reply
@@ -385,7 +381,7 @@ class _Channel(asyncio.Protocol):
             self._transport.abort()
 
     def resume(self) -> None:
-        """The reader has taken what there was."""
+        """Read on: the reader has taken what there was."""
         self._buffered = 0
         if self._paused and self._transport is not None:
             self._paused = False
@@ -404,7 +400,7 @@ class _Channel(asyncio.Protocol):
             _keep_alive(connected)
 
     def data_received(self, data: bytes) -> None:
-        self.heard = True
+        self.has_received = True
         reply = self._reply
         if reply is None:
             self.abort()  # nothing was asked
@@ -416,9 +412,9 @@ class _Channel(asyncio.Protocol):
             self.abort()
             return
         if not reply.has_head:
-            reply.without_end += len(data)
-            if reply.without_end > _LONGEST_HEAD:
-                self._fail(f"the server sent more than {_LONGEST_HEAD} bytes of headers")
+            reply.head_bytes += len(data)
+            if reply.head_bytes > _MAX_HEAD_BYTES:
+                self._fail(f"the server sent more than {_MAX_HEAD_BYTES} bytes of headers")
                 self.abort()
         reply.wake()
 
@@ -460,7 +456,12 @@ class _Channel(asyncio.Protocol):
             self._reply = None
             reply.finish(TooLongError(f"the answer is longer than {reply.longest} bytes"))
             self.abort()
-        elif reply.in_pieces and self._buffered > _BUFFERED and not self._paused and self._transport is not None:
+        elif (
+            reply.in_pieces
+            and self._buffered > _MAX_BUFFERED_BYTES
+            and not self._paused
+            and self._transport is not None
+        ):
             self._paused = True
             self._transport.pause_reading()
 
@@ -484,7 +485,7 @@ class _Channel(asyncio.Protocol):
             reply.finish(DisconnectedError(why))
 
 
-def _since(time: float) -> float:
+def _seconds_since(time: float) -> float:
     return asyncio.get_running_loop().time() - time
 
 
@@ -493,7 +494,7 @@ def _ends_with_connection(headers: Mapping[str, str]) -> bool:
 
 
 def _keep_alive(connected: socket.socket) -> None:
-    """Notice within a minute that the other side is gone, also on a watch on which nothing happens."""
+    """Detect within a minute that the server is gone, also on an idle watch."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         option = getattr(socket, name, None)
@@ -501,7 +502,7 @@ def _keep_alive(connected: socket.socket) -> None:
             connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def _tls(connection: Connection, credential: Credential) -> ssl.SSLContext:
+def _tls_context(connection: Connection, credential: Credential) -> ssl.SSLContext:
     try:
         authority = connection.certificate_authority.decode("ascii") or None
         context = ssl.create_default_context(cadata=authority)
@@ -521,7 +522,7 @@ def _tls(connection: Connection, credential: Credential) -> ssl.SSLContext:
     return context
 
 
-def _warnings(lines: Sequence[tuple[bytes, bytes]]) -> tuple[str, ...]:
+def _warnings_in(lines: Sequence[tuple[bytes, bytes]]) -> tuple[str, ...]:
     headers = [value for name, value in lines if len(name) == len("warning") and name.lower() == b"warning"]
     if not headers:
         return ()

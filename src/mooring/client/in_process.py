@@ -1,7 +1,7 @@
 """A transport without a socket: requests go to a function of the server in the same process.
 
-This layer does not know the API server, so whoever puts both together hands in the function (`Handler`), which says on
-whose behalf the requests are made. Watches run in the server's own iterators; closing a stream closes its iterator.
+The caller that puts client and server together passes the function (`Handler`), which knows the user of the requests.
+Watches run in the server's own iterators; closing a stream closes its iterator.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from mooring.client.transport import Request, Response
 
 
 class Answer(Protocol):
-    """What the server's function returns; a body in pieces is an iterator. Errors are answers too, with a Status."""
+    """What the server's function returns; a body in pieces is an iterator. Errors are responses too, with a Status."""
 
     @property
     def status(self) -> int: ...
@@ -63,7 +63,7 @@ class InProcessTransport:
 
 
 class InProcessStream:
-    """The pieces of one answer."""
+    """The pieces of one response."""
 
     def __init__(self, answer: Answer) -> None:
         self.status = answer.status

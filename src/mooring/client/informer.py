@@ -8,10 +8,9 @@
         await informers.wait_for_sync()
 
 A watch that ends is resumed from the version it had reached; when the server no longer has that version (410), the
-objects are listed again and handlers are told the differences. Handlers are plain functions, called in the event loop
-with changes that arrived together, after the cache has taken these in. Objects are shared: nobody may change
-them. They come without managed fields, which are large and of no use to those who read caches.
-Read next: ``cache.py`` and ``watch.py``.
+objects are listed again and handlers receive the differences. Handlers are plain functions; the event loop calls them
+with changes that arrived together, after the cache has applied these. Objects are shared and must not be changed. They
+have no managed fields. Read next: ``cache.py`` and ``watch.py``.
 """
 
 import asyncio
@@ -26,36 +25,36 @@ from mooring.api import errors
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Resource
 from mooring.base import logs
-from mooring.client.backoff import Backoff
 from mooring.client.cache import Cache, Change, Index, ValuesOf
 from mooring.client.client import Client
 from mooring.client.errors import ClientError, DisconnectedError
 from mooring.client.watch import Watch, WatchEvent
+from mooring.client.workqueue import Backoff
 
 T = TypeVar("T", bound=Resource)
 BatchHandler = Callable[[Sequence[Change[T]]], None]
 
 BACKOFF = Backoff(initial=0.8, maximum=30.0, jitter=1.0)
 _WATCH_SECONDS = 300
-_SHORTEST_WATCH = 1.0
+_SHORTEST_WATCH_SECONDS = 1.0
 _SILENT_SECONDS = 150.0
-"""A server tells at least a bookmark in this time. One that does not may be stopped, while its connection lives on."""
+"""A server sends at least a bookmark in this time. One that does not may be stopped while its connection is open."""
 _TIMER_LASTS_SECONDS = 1.0
-"""To set the timer anew each time that a watch tells something would cost as much as to take in an event."""
-_AT_ONCE = 1000
-_TURNS = 4
-"""Lists, and watches that are being opened, at once. More would be no faster, and each list would open a connection
-just for the start. Turns are given in the order they are asked for: all lists come before the first watch, so that
-caches are full before the price of a connection for each watch is paid."""
-_TAKEN_AT_ONCE = 100
-"""Events between which others get their turn. Where hundreds arrive together, answers to writes wait behind them, and
-a server that has nothing else to do waits for the next writes."""
+"""Setting the timer again for every event would cost as much as applying the event."""
+_MAX_CHANGES_AT_ONCE = 1000
+_CONCURRENT_LISTS = 4
+"""How many lists, and watches that are being opened, run at once. Turns are given in the order of requests, so that all
+lists come before the first watch: caches are full before each watch opens its connection.
+"""
+_MAX_EVENTS_AT_ONCE = 100
+"""Events applied before other tasks get a turn: responses to writes wait for the turn where hundreds arrive together.
+"""
 _TOO_LARGE = "ResourceVersionTooLarge"
 log = logs.get(__name__)
 
 
 class Informer(Generic[T]):
-    """The objects of one kind, possibly of one namespace or selection. Get one from `Informers.of`."""
+    """The objects of one kind, possibly of one namespace or selection. `Informers.of` makes it."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class Informer(Generic[T]):
         resync_seconds: float = 0.0,
         backoff: Backoff = BACKOFF,
         turns: asyncio.Semaphore | None = None,
-        at_hand: bool = False,
+        allow_stale: bool = False,
     ) -> None:
         self._client = client
         self._cls = cls
@@ -79,7 +78,7 @@ class Informer(Generic[T]):
         self._resync_seconds = resync_seconds
         self._backoff = backoff
         self._turns = turns or asyncio.Semaphore()
-        self._at_hand = at_hand
+        self._allow_stale = allow_stale
         self._cache: Cache[T] = Cache()
         self._handlers: list[BatchHandler[T]] = []
         self._synced = asyncio.Event()
@@ -93,44 +92,44 @@ class Informer(Generic[T]):
         return self._cache.objects.get(f"{namespace}/{name}" if namespace else name)
 
     def by_key(self, key: str) -> T | None:
-        """By `namespace/name`, as `key_of` writes it."""
+        """Return the object with a key of `key_of`, `namespace/name`."""
         return self._cache.objects.get(key)
 
     def objects(self) -> Collection[T]:
-        """All objects. A view: make a list of it before you wait for something while iterating."""
+        """Return a view of all objects: copy it before you await something while iterating."""
         return self._cache.objects.values()
 
     def __len__(self) -> int:
         return len(self._cache.objects)
 
     def index(self, name: str, values_of: ValuesOf[T]) -> Index[T]:
-        """Objects by something about them. Who names the same index gets the same one."""
+        """Return the index of that name, which groups objects by values; all callers share it."""
         return self._cache.index(name, values_of)
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in the cache and handlers were told of it."""
+        """Return whether the first list is in the cache and handlers have received it."""
         return self._synced.is_set()
 
     async def wait_for_sync(self) -> None:
         await self._synced.wait()
 
     async def wait_for_answer(self) -> bool:
-        """The same, but not where the server forbids the list: whether the objects are there. It is asked again."""
+        """Wait until the server has answered the first list; return False if it was forbidden."""
         await self._answered.wait()
         return self.has_synced
 
     @property
     def is_failing(self) -> bool:
-        """Whether the server was asked in vain lately, so that what is here may be old."""
+        """Return whether the last requests failed, so that the cache may be stale."""
         return self._failures > 1
 
     @property
     def resource_version(self) -> str:
-        """The version that the cache has reached; empty before the first list."""
+        """Return the version that the cache has reached; empty before the first list."""
         return self._version
 
-    # -- being told
+    # -- handlers
 
     def add_handler(
         self,
@@ -139,7 +138,7 @@ class Informer(Generic[T]):
         updated: Callable[[T, T], None] | None = None,
         deleted: Callable[[T], None] | None = None,
     ) -> None:
-        """Be told of each change: `updated` gets the old and the new object, `deleted` the object as it was last."""
+        """Call a function for each change: `updated` with the old and the new object, `deleted` with the last one."""
 
         def each(changes: Sequence[Change[T]]) -> None:
             for old, new in changes:
@@ -156,13 +155,13 @@ class Informer(Generic[T]):
         self.add_batch_handler(each)
 
     def add_batch_handler(self, handler: BatchHandler[T]) -> None:
-        """Be told of all changes that arrived together. What is there already is told at once, as added."""
+        """Call a handler with changes that arrived together, and at once with the objects that are there, as added."""
         self._handlers.append(handler)
         if self._cache.objects:
             self._deliver([Change(None, obj) for obj in self._cache.objects.values()], [handler])
 
     def remove_batch_handler(self, handler: BatchHandler[T]) -> None:
-        """Tell one who was told so far nothing more."""
+        """Stop calling a handler."""
         self._handlers.remove(handler)
 
     # -- running
@@ -184,12 +183,12 @@ class Informer(Generic[T]):
                     await self._list()
                 await self._follow()
             except (StatusError, ClientError) as error:
-                wait = self._failed(error)
+                wait = self._delay_after(error)
             if wait:
                 await self._client.clock.sleep(wait)
 
-    def _failed(self, error: StatusError | ClientError) -> float:
-        """Decide how to go on after an error; returns how long to wait first."""
+    def _delay_after(self, error: StatusError | ClientError) -> float:
+        """Log an error and choose whether to list again; return the seconds to wait first."""
         self._failures += 1
         if isinstance(error, errors.Forbidden):
             self._answered.set()
@@ -199,32 +198,32 @@ class Informer(Generic[T]):
             return self._backoff.delay(self._failures - 1)  # the first time there is nothing to wait for
         level = logging.WARNING if self._failures > 1 else logging.INFO
         log.log(level, "cannot follow %s, trying again: %s", self._kind.plural, error)
-        return max(self._backoff.delay(self._failures), _wanted_pause(error))
+        return max(self._backoff.delay(self._failures), _retry_after(error))
 
     async def _list(self) -> None:
-        # Later, what was told already would be taken back; and what is too large for one answer may come in pages.
-        at_hand = self._at_hand and not self.has_synced and not self._failures
+        # A later stale list would undo changes, and an answer that is too large may come in pages.
+        allow_stale = self._allow_stale and not self.has_synced and not self._failures
         async with self._turns:
             listing = await self._client.list(
                 self._cls,
                 self._namespace,
                 label_selector=self._label_selector,
                 field_selector=self._field_selector,
-                resource_version="0" if at_hand else "",
+                resource_version="0" if allow_stale else "",
                 managed_fields=False,
             )
         handlers = list(self._handlers)  # one that is added meanwhile hears of everything in the cache by itself
         changes = self._cache.replace(listing.items)
-        for begin in range(0, len(changes), _AT_ONCE):
+        for begin in range(0, len(changes), _MAX_CHANGES_AT_ONCE):
             if begin:
                 await asyncio.sleep(0)
-            self._deliver(changes[begin : begin + _AT_ONCE], handlers)
+            self._deliver(changes[begin : begin + _MAX_CHANGES_AT_ONCE], handlers)
         self._version = listing.resource_version
         self._synced.set()
         self._answered.set()
 
     async def _follow(self) -> None:
-        """Watch from the version reached until the server ends it. Raises if it ended without having begun."""
+        """Watch from the version reached until the server ends it. Raise DisconnectedError if it ended at once."""
         clock = self._client.clock
         begun = clock.monotonic()
         seconds = round(_WATCH_SECONDS * random.uniform(1, 2))  # noqa: S311 - spreads the load, no secret
@@ -241,45 +240,45 @@ class Informer(Generic[T]):
         async with AsyncExitStack() as opened:
             async with self._turns:
                 await opened.enter_async_context(watch)
-            heard = await self._hear(watch)
-        if not heard and clock.monotonic() - begun < _SHORTEST_WATCH:
+            has_events = await self._read_events(watch)
+        if not has_events and clock.monotonic() - begun < _SHORTEST_WATCH_SECONDS:
             raise DisconnectedError("the watch ended as soon as it had begun")
         self._failures = 0
 
-    async def _hear(self, watch: Watch[T]) -> bool:
-        """Take in what a watch tells; returns whether it was anything. Raises DisconnectedError where it is silent."""
-        heard = False
+    async def _read_events(self, watch: Watch[T]) -> bool:
+        """Apply the events of a watch; return whether there were any. Raise DisconnectedError where it is silent."""
+        has_events = False
         now = asyncio.get_running_loop().time
         set_at = now()
         try:
             async with asyncio.timeout(_SILENT_SECONDS) as silence:
                 async for events in watch:
-                    heard = True
+                    has_events = True
                     if now() > set_at + _TIMER_LASTS_SECONDS:
                         set_at = now()
                         silence.reschedule(set_at + _SILENT_SECONDS)
                     self._failures = 0
-                    await self._take_all(events)
+                    await self._apply_all(events)
         except TimeoutError:
             raise DisconnectedError(f"the watch told nothing for {_SILENT_SECONDS:g} s, not even a bookmark") from None
-        return heard
+        return has_events
 
-    async def _take_all(self, events: list[WatchEvent[T]]) -> None:
-        for begin in range(0, len(events), _TAKEN_AT_ONCE):
+    async def _apply_all(self, events: list[WatchEvent[T]]) -> None:
+        for begin in range(0, len(events), _MAX_EVENTS_AT_ONCE):
             if begin:
                 await asyncio.sleep(0)
-            self._take(events[begin : begin + _TAKEN_AT_ONCE])
+            self._apply(events[begin : begin + _MAX_EVENTS_AT_ONCE])
 
-    def _take(self, events: list[WatchEvent[T]]) -> None:
+    def _apply(self, events: list[WatchEvent[T]]) -> None:
         changes = self._cache.apply(events)
         self._version = events[-1].object.metadata.resource_version or self._version
         if changes:
             self._deliver(changes, self._handlers)
-        if self._cache.is_behind:
+        if self._cache.must_relist:
             raise errors.expired(f"the watch of {self._kind.plural} told of a change to what is not known here")
 
     async def _resync(self) -> None:
-        """Tell handlers of every object from time to time, as if it had been updated."""
+        """Pass every object to the handlers from time to time, as if it had been updated."""
         while True:
             await self._client.clock.sleep(self._resync_seconds)
             if self.has_synced:
@@ -294,9 +293,9 @@ class Informer(Generic[T]):
 
 
 class Subscription(Informer[T]):
-    """An informer that lists and watches nothing itself: it shows what another one in the process knows.
+    """An informer that shares the cache of another one in the process, instead of listing and watching itself.
 
-    Its handlers are told of what there is when it starts, and then of every change.
+    Its handlers receive the objects that are there when it starts, and then every change.
     """
 
     def __init__(self, client: Client, cls: type[T], source: Informer[T]) -> None:
@@ -324,7 +323,7 @@ class Subscription(Informer[T]):
         return self._source.resource_version
 
     async def run(self) -> None:
-        """Tell what the other informer tells, until cancelled."""
+        """Pass on the changes of the other informer until cancelled."""
         await self._source.wait_for_sync()
         self._source.add_batch_handler(self._relay)
         self._synced.set()
@@ -338,10 +337,10 @@ class Subscription(Informer[T]):
 
 
 class Informers:
-    """The informers of one component: one for each kind and selection, shared by all who ask for it.
+    """The informers of one component: one for each kind and selection, shared by all callers.
 
-    `shared` are those of another component in this process: what they follow is not listed, sent and kept again.
-    `at_hand` lets the first lists show what the server has at hand, which may be a moment old (`Client.list`).
+    `shared` are those of another component in this process, whose caches are used. `allow_stale` lets the first lists
+    come from the server's cache, which may be a moment old (`Client.list`).
     """
 
     def __init__(
@@ -350,21 +349,21 @@ class Informers:
         *,
         resync_seconds: float = 0.0,
         shared: "Informers | None" = None,
-        at_hand: bool = False,
+        allow_stale: bool = False,
     ) -> None:
         self.client = client
-        self._at_hand = at_hand
+        self._allow_stale = allow_stale
         self._shared = shared
         self._resync_seconds = resync_seconds
         self._informers: dict[tuple[type[Resource], str, str, str], Informer[Any]] = {}
         self._tasks: dict[Informer[Any], asyncio.Task[None]] = {}
         self._running = False
-        self._turns = asyncio.Semaphore(_TURNS)
+        self._turns = asyncio.Semaphore(_CONCURRENT_LISTS)
 
     def of(
         self, cls: type[T], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> Informer[T]:
-        """The informer of a kind. It starts with the others, or at once if they have started."""
+        """Return the informer of a kind. It starts with the others, or at once if they have started."""
         key = (cls, namespace, label_selector, field_selector)
         informer = self._informers.get(key)
         if informer is None:
@@ -380,7 +379,7 @@ class Informers:
                     field_selector=field_selector,
                     resync_seconds=self._resync_seconds,
                     turns=self._turns,
-                    at_hand=self._at_hand,
+                    allow_stale=self._allow_stale,
                 )
             )
             if self._running:
@@ -388,7 +387,7 @@ class Informers:
         return informer
 
     def follows(self, cls: type[Resource]) -> bool:
-        """Whether somebody has asked for all objects of a kind."""
+        """Return whether there is an informer of all objects of a kind."""
         return (cls, "", "", "") in self._informers
 
     def start(self) -> None:
@@ -399,14 +398,14 @@ class Informers:
                 self._start(informer)
 
     def forget(self, cls: type[Resource]) -> None:
-        """End the watches of a kind that is gone."""
+        """Stop the informers of a deleted custom kind."""
         for key in [key for key in self._informers if key[0] is cls]:
             task = self._tasks.pop(self._informers.pop(key), None)
             if task is not None:
                 task.cancel()
 
     async def stop(self) -> None:
-        """End all watches, for good."""
+        """Stop all informers."""
         self._running = False
         tasks, self._tasks = list(self._tasks.values()), {}
         for task in tasks:
@@ -433,24 +432,24 @@ class Informers:
 
     def _start(self, informer: Informer[Any]) -> None:
         task = asyncio.create_task(informer.run())
-        task.add_done_callback(_report)
+        task.add_done_callback(_log_failure)
         self._tasks[informer] = task
 
 
-def _report(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("an informer has failed and its cache is no longer up to date", exc_info=error)
 
 
 def _version_is_unknown(error: Exception) -> bool:
-    """Whether the server has forgotten the version asked for, or has never reached it (it lost its data)."""
+    """Return whether the server no longer has the version asked for, or never had it (it lost its data)."""
     if isinstance(error, errors.Gone):
         return True
     details = error.status.details if isinstance(error, errors.Timeout) else None
     return details is not None and any(cause.reason == _TOO_LARGE for cause in details.causes)
 
 
-def _wanted_pause(error: Exception) -> float:
-    """How long the server asked to be left alone."""
+def _retry_after(error: Exception) -> float:
+    """Return the Retry-After of an error in seconds."""
     details = error.status.details if isinstance(error, StatusError) else None
     return float(details.retry_after_seconds) if details else 0.0

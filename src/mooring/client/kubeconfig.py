@@ -1,8 +1,9 @@
-"""Kubeconfig files: which server, whom to trust, who we are. `load` finds and merges them as kubectl does.
+"""Read kubeconfig files: the server, its authorities and the credentials. `load` finds and merges files as kubectl
+does.
 
 An explicit file is read alone. Otherwise the files of `$KUBECONFIG` are merged (of entries with one name the first
-counts, files that do not exist are left out), or `~/.kube/config` is read; without any, the service account of the pod
-counts. Relative paths in a file start from its folder. Read next: ``connect.py``.
+counts, missing files are left out), or `~/.kube/config` is read; without any, the pod's service account is used.
+Relative paths start from the file's folder. Read next: ``connect.py``.
 """
 
 import base64
@@ -32,17 +33,17 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """Everything that a transport needs to know."""
+    """The server, its authorities and the credentials: what a transport needs to know."""
 
     server: str
     """The URL, with scheme and without a slash at its end."""
     credentials: Credentials = msgspec.field(default_factory=StaticCredentials)
     certificate_authority: bytes = b""
-    """Whom to trust, in PEM; the machine's own authorities when empty."""
+    """The authorities that verify the server, in PEM; the machine's own when empty."""
     insecure: bool = False
-    """Trust anybody."""
+    """Whether the server's certificate is not verified."""
     tls_server_name: str = ""
-    """The name that the server's certificate must have, where it is not the one in the URL."""
+    """The name in the server's certificate, where it is not the one in the URL."""
     namespace: str = "default"
     """The namespace of the context, for commands."""
     context: str = ""
@@ -55,7 +56,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     clock: Clock | None = None,
 ) -> Connection:
-    """The connection that a context describes: the given one or the current one. Raises ConfigError."""
+    """Return the connection of a context: the given or the current one. Raise ConfigError."""
     environment = os.environ if environment is None else environment
     clock = clock or SystemClock()
     if path is not None:
@@ -71,7 +72,7 @@ def load(
 
 
 def in_cluster(environment: Mapping[str, str], account: Path, clock: Clock) -> Connection:
-    """The connection of a pod, by the service account that is mounted in it."""
+    """Return the connection of a pod, by the service account that is mounted in it."""
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     namespace = account / "namespace"
     return Connection(
@@ -186,7 +187,7 @@ def _read(path: Path) -> _File:
 
 
 def _without_nulls(tree: Any) -> Any:
-    """A field without a value counts as absent, as in Go."""
+    """Drop fields that are null, which count as absent, as in Go."""
     if isinstance(tree, dict):
         return {key: _without_nulls(value) for key, value in tree.items() if value is not None}
     if isinstance(tree, list):
@@ -194,8 +195,8 @@ def _without_nulls(tree: Any) -> Any:
     return tree
 
 
-class _Found(msgspec.Struct, Generic[E], frozen=True):
-    """An entry, and the file from whose folder its paths start."""
+class _Entry(msgspec.Struct, Generic[E], frozen=True):
+    """An entry, and the file whose folder its paths start from."""
 
     entry: E
     file: Path
@@ -209,53 +210,57 @@ class _Merged:
 
     def __init__(self, files: list[_File]) -> None:
         self._files = files
-        self._clusters: dict[str, _Found[_Cluster]] = {}
-        self._users: dict[str, _Found[_User]] = {}
-        self._contexts: dict[str, _Found[_Context]] = {}
+        self._clusters: dict[str, _Entry[_Cluster]] = {}
+        self._users: dict[str, _Entry[_User]] = {}
+        self._contexts: dict[str, _Entry[_Context]] = {}
         self._current = next((file.config.current_context for file in files if file.config.current_context), "")
         for file in files:
             config = file.config
-            _take(self._clusters, "cluster", file.path, ((each.name, each.cluster) for each in config.clusters or ()))
-            _take(self._users, "user", file.path, ((each.name, each.user) for each in config.users or ()))
-            _take(self._contexts, "context", file.path, ((each.name, each.context) for each in config.contexts or ()))
+            _merge_entries(
+                self._clusters, "cluster", file.path, ((each.name, each.cluster) for each in config.clusters or ())
+            )
+            _merge_entries(self._users, "user", file.path, ((each.name, each.user) for each in config.users or ()))
+            _merge_entries(
+                self._contexts, "context", file.path, ((each.name, each.context) for each in config.contexts or ())
+            )
 
     def connection(self, context: str, clock: Clock) -> Connection:
         name = context or self._current
         if not name:
-            raise ConfigError(f"{self._where}: no current-context: choose one of {self._choice}")
+            raise ConfigError(f"{self._paths}: no current-context: choose one of {self._context_names}")
         found = self._contexts.get(name)
         if found is None:
-            raise ConfigError(f"{self._where}: there is no context {name!r}, but {self._choice}")
+            raise ConfigError(f"{self._paths}: there is no context {name!r}, but {self._context_names}")
         cluster = self._clusters.get(found.entry.cluster)
         if cluster is None:
             raise ConfigError(
                 f"{found.file}: context {name!r} names the cluster {found.entry.cluster!r}, which is not there"
             )
-        user = self._users.get(found.entry.user) if found.entry.user else _Found(_User(), found.file)
+        user = self._users.get(found.entry.user) if found.entry.user else _Entry(_User(), found.file)
         if user is None:
             raise ConfigError(f"{found.file}: context {name!r} names the user {found.entry.user!r}, which is not there")
         return _connection(name, found.entry, cluster, user, clock)
 
     @property
-    def _where(self) -> str:
+    def _paths(self) -> str:
         return ", ".join(str(file.path) for file in self._files)
 
     @property
-    def _choice(self) -> str:
+    def _context_names(self) -> str:
         return ", ".join(sorted(self._contexts)) or "none"
 
 
-def _take(into: dict[str, _Found[E]], what: str, path: Path, entries: Iterator[tuple[str, E]]) -> None:
+def _merge_entries(into: dict[str, _Entry[E]], what: str, path: Path, entries: Iterator[tuple[str, E]]) -> None:
     seen: set[str] = set()
     for name, entry in entries:
         if name in seen:
             raise ConfigError(f"{path}: there are two {what}s named {name!r}")
         seen.add(name)
-        into.setdefault(name, _Found(entry, path))
+        into.setdefault(name, _Entry(entry, path))
 
 
 def _connection(
-    name: str, context: _Context, cluster: _Found[_Cluster], user: _Found[_User], clock: Clock
+    name: str, context: _Context, cluster: _Entry[_Cluster], user: _Entry[_User], clock: Clock
 ) -> Connection:
     entry = cluster.entry
     if not entry.server:
@@ -285,7 +290,7 @@ def _url(server: str) -> str:
     return (server if "://" in server else f"http://{server}").rstrip("/")
 
 
-def _credentials(user: _Found[_User], cluster: Mapping[str, Any], clock: Clock) -> Credentials:
+def _credentials(user: _Entry[_User], cluster: Mapping[str, Any], clock: Clock) -> Credentials:
     entry = user.entry
     if entry.auth_provider is not None:
         raise ConfigError(f"{user.file}: auth-provider no longer exists in Kubernetes either: use exec")
@@ -322,7 +327,7 @@ def _impersonation(user: _User) -> Iterator[tuple[str, str]]:
             yield f"impersonate-extra-{name}", value
 
 
-def _exec_command(user: _Found[_User], entry: _Exec, cluster: Mapping[str, Any]) -> ExecCommand:
+def _exec_command(user: _Entry[_User], entry: _Exec, cluster: Mapping[str, Any]) -> ExecCommand:
     if entry.api_version not in EXEC_VERSIONS:
         known = " or ".join(EXEC_VERSIONS)
         raise ConfigError(f"{user.file}: exec: apiVersion {entry.api_version!r} is unknown: use {known}")
@@ -344,22 +349,22 @@ def _exec_command(user: _Found[_User], entry: _Exec, cluster: Mapping[str, Any])
 
 
 def _exec_cluster(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
-    """What a plugin is told of the cluster; its own configuration is in an extension of a well-known name."""
-    told: dict[str, Any] = {"server": cluster.server}
+    """Return the cluster for an exec plugin; the plugin's own configuration is in an extension of a well-known name."""
+    info: dict[str, Any] = {"server": cluster.server}
     if cluster.tls_server_name:
-        told["tls-server-name"] = cluster.tls_server_name
+        info["tls-server-name"] = cluster.tls_server_name
     if cluster.insecure_skip_tls_verify:
-        told["insecure-skip-tls-verify"] = True
+        info["insecure-skip-tls-verify"] = True
     if authority:
-        told["certificate-authority-data"] = base64.b64encode(authority).decode()
+        info["certificate-authority-data"] = base64.b64encode(authority).decode()
     for each in cluster.extensions if isinstance(cluster.extensions, list) else ():
         if isinstance(each, dict) and each.get("name") == "client.authentication.k8s.io/exec":
-            told["config"] = each.get("extension")
-    return told
+            info["config"] = each.get("extension")
+    return info
 
 
-def _data_or_file(found: _Found[Any], what: str, data: str, file: str) -> bytes:
-    """The bytes of `what-data`, or else of the file that `what` names."""
+def _data_or_file(found: _Entry[Any], what: str, data: str, file: str) -> bytes:
+    """Return the bytes of `what-data`, or else of the file that `what` names."""
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)

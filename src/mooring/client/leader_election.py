@@ -1,15 +1,14 @@
 """Leader election by a Lease: of several instances of a component one works, the others wait.
 
-The rules are Kubernetes': the holder renews the lease, others take it when it was not renewed for its duration. They
-measure that on their own clocks from when they last saw it change, so that clocks need not agree. A holder that cannot
-renew in time stops working before anybody else may begin. The lease announces the component's version in annotations.
+The rules are Kubernetes': the holder renews the lease; others take it when it was not renewed for its duration,
+measured on their own clocks from the last change they saw. A holder that cannot renew in time stops before another may
+begin. The lease has the component's version in its annotations.
 
-A process can be stopped at any time for any time (by a signal, a debugger, a machine without memory), and goes on as if
-nothing had happened. So every write of a component that takes part is guarded: right before it is sent, the clock is
-asked whether the lease is surely still held. What was sent in time and arrives late is for the server to judge: a pod
-that has a node is not bound again, and an object that changed is not overwritten.
+A process can be stopped for any time (by a signal, a debugger, swapping) and continue unaware. So every write of an
+elected component is guarded: immediately before it is sent, the guard checks that the lease is still held. Writes that
+were sent in time and arrive late are refused by the server: a bound pod is not bound again, a stale revision conflicts.
 
-Those who wait also watch the lease, lest a renewal that was seen late makes them wait longer than it lasts.
+Waiting instances also watch the lease, so that a renewal that they see late does not make them wait too long.
 """
 
 import asyncio
@@ -40,11 +39,11 @@ class LeaseTimes(msgspec.Struct, frozen=True):
     """Seconds. The deadline must be shorter than the duration, so that a holder stops before another begins."""
 
     duration: float = 15.0
-    """For how long a lease that is not renewed is respected."""
+    """How long others respect a lease that is not renewed."""
     renew_deadline: float = 10.0
-    """After how long without success the holder gives up."""
+    """After how long without a renewal the holder gives up."""
     retry_period: float = 2.0
-    """How often it is tried."""
+    """The time between attempts."""
 
     def __post_init__(self) -> None:
         if not 0 < self.retry_period < self.renew_deadline < self.duration:
@@ -52,12 +51,12 @@ class LeaseTimes(msgspec.Struct, frozen=True):
 
 
 def default_identity() -> str:
-    """A name that no other instance has: `host_uuid`."""
+    """Return a unique name, `host_uuid`."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class LeaderElector:
-    """Runs something while it holds a lease, which is named after the component."""
+    """Runs a component while it holds the lease that is named after it."""
 
     def __init__(
         self,
@@ -80,11 +79,11 @@ class LeaderElector:
         self._seen: Lease | None = None
         self._seen_at = 0.0
         self._held_until = -math.inf
-        self._given_up = asyncio.Event()
+        self._released = asyncio.Event()
 
     @property
     def leader(self) -> str:
-        """Who was last seen to hold the lease; empty if nobody."""
+        """Return the identity that was last seen to hold the lease; empty if none."""
         return (self._seen.spec.holder_identity or "") if self._seen else ""
 
     @property
@@ -92,21 +91,22 @@ class LeaderElector:
         return self.leader == self.identity
 
     def check(self) -> None:
-        """Raises NotLeaderError unless nobody else can hold the lease now."""
+        """Raise NotLeaderError unless this instance surely holds the lease."""
         if self._clock.monotonic() >= self._held_until:
             raise NotLeaderError(f"the lease {self._name} is not held, or was not renewed in time: nothing was written")
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> bool:
-        """Wait for the lease, then run `lead` and keep the lease. True if `lead` ended, False if the lease was lost.
+        """Wait for the lease, then run `lead` and renew the lease. Return True if `lead` ended, False if the lease was
+        lost.
 
-        `lead` is cancelled when the lease is lost, and has ended before this returns or the lease is released. The
-        client that the elector was made with writes only while the lease is held, from now on and for good.
+        `lead` is cancelled when the lease is lost, and has ended before this returns or the lease is released. From now
+        on, the client that the elector was created with writes only while the lease is held.
         """
         self._guarded.guard = self.check
         await self._acquire()
         log.info("became the leader", extra={"fields": {"lease": self._name, "identity": self.identity}})
         work = asyncio.ensure_future(lead())
-        renewal = asyncio.ensure_future(self._keep())
+        renewal = asyncio.ensure_future(self._renew_until_lost())
         try:
             await asyncio.wait({work, renewal}, return_when=asyncio.FIRST_COMPLETED)
             ended = work.done()
@@ -123,45 +123,45 @@ class LeaderElector:
         watching = asyncio.ensure_future(self._watch())
         try:
             while not await self._attempt(self._times.renew_deadline):
-                await self._until_worth_a_try()
+                await self._wait_for_chance()
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """See the lease change as it does. Where that is not possible, attempts from time to time have to do."""
+        """Observe changes of the lease. Where the watch is refused, periodic attempts have to do."""
         selector = f"metadata.name={self._name}"
         while True:
             try:
                 async with self._client.watch(Lease, self._namespace, field_selector=selector) as watch:
                     async for events in watch:
                         for event in events:
-                            self._hear(event)
+                            self._handle_event(event)
             except (StatusError, ClientError) as error:
                 log.debug("cannot watch the lease %s: %s", self._name, error)
             await self._clock.sleep(self._times.retry_period)
 
-    def _hear(self, event: WatchEvent[Lease]) -> None:
+    def _handle_event(self, event: WatchEvent[Lease]) -> None:
         if event.type == "BOOKMARK":
             return
         if event.type == "DELETED" or not event.object.spec.holder_identity:
-            self._given_up.set()
+            self._released.set()
         else:
             self._observe(event.object)
 
-    async def _until_worth_a_try(self) -> None:
-        """Until the lease is given up or runs out; not longer than the retry period, in case it cannot be watched."""
+    async def _wait_for_chance(self) -> None:
+        """Wait until the lease is released or expires; at most the retry period, in case it cannot be watched."""
         seconds = self._times.retry_period
         if self._seen is not None:
-            left = self._seen_at + self._respected(self._seen.spec) - self._clock.monotonic()
+            left = self._seen_at + self._duration_of(self._seen.spec) - self._clock.monotonic()
             if left > 0:
                 seconds = min(seconds, left)
         with suppress(TimeoutError):
-            await _within(self._clock.sleep(seconds), self._given_up.wait())
-        self._given_up.clear()
+            await _finish_within(self._clock.sleep(seconds), self._released.wait())
+        self._released.clear()
 
-    async def _keep(self) -> None:
-        """Renew the lease; returns when that did not succeed for too long."""
+    async def _renew_until_lost(self) -> None:
+        """Renew the lease; return when that failed for too long."""
         deadline = self._times.renew_deadline
         while True:
             await self._clock.sleep(self._times.retry_period)
@@ -173,9 +173,9 @@ class LeaderElector:
                 return
 
     async def _attempt(self, seconds: float) -> bool:
-        """Try to take or renew the lease; whether it is held then."""
+        """Try to take or renew the lease; return whether it is held."""
         try:
-            return await _within(self._clock.sleep(seconds), self._take_or_renew())
+            return await _finish_within(self._clock.sleep(seconds), self._take_or_renew())
         except TimeoutError:
             log.warning("no answer about the lease %s within %g s", self._name, seconds)
         except (StatusError, ClientError) as error:
@@ -192,12 +192,12 @@ class LeaderElector:
         self._observe(lease)
         spec = lease.spec
         holder = spec.holder_identity or ""
-        if holder not in {"", self.identity} and self._clock.monotonic() < self._seen_at + self._respected(spec):
+        if holder not in {"", self.identity} and self._clock.monotonic() < self._seen_at + self._duration_of(spec):
             return False
         return await self._write(lease)
 
     async def _write(self, lease: Lease) -> bool:
-        """Make the lease ours, or renew it; False if somebody else has changed it meanwhile."""
+        """Take or renew the lease; return False on a conflict."""
         began = self._clock.monotonic()
         spec, meta = lease.spec, lease.metadata
         now = times.to_microseconds(self._clock.now())
@@ -252,12 +252,12 @@ class LeaderElector:
         if not self.is_leader:
             self._held_until = -math.inf
 
-    def _respected(self, spec: LeaseSpec) -> float:
-        """For how long somebody else's lease counts after it was last seen to change: as long as its holder said."""
+    def _duration_of(self, spec: LeaseSpec) -> float:
+        """Return how long another holder's lease counts after its last change: as long as the lease says."""
         return float(spec.lease_duration_seconds or self._times.duration)
 
     async def _release(self) -> None:
-        """Give the lease up, so that the next one need not wait for its end."""
+        """Release the lease, so that the next holder need not wait for its end."""
         self._held_until = -math.inf
         lease = self._seen
         if lease is None or not self.is_leader:
@@ -268,14 +268,14 @@ class LeaderElector:
         )
         try:
             released = self._client.update(structs.replace(lease, spec=spec))
-            self._seen = await _within(self._clock.sleep(self._times.retry_period), released)
+            self._seen = await _finish_within(self._clock.sleep(self._times.retry_period), released)
         except (StatusError, ClientError, TimeoutError) as error:
             log.info("the lease %s was not released and will run out: %s", self._name, error)
             self._seen = None
 
 
-async def _within(limit: Awaitable[None], work: Awaitable[T]) -> T:
-    """What `work` returns; raises TimeoutError if `limit` ends first. On the clock that `limit` sleeps on."""
+async def _finish_within(limit: Awaitable[None], work: Awaitable[T]) -> T:
+    """Return the result of `work`; raise TimeoutError if `limit` ends first, on the clock that `limit` sleeps on."""
     timer, task = asyncio.ensure_future(limit), asyncio.ensure_future(work)
     try:
         await asyncio.wait({timer, task}, return_when=asyncio.FIRST_COMPLETED)
@@ -286,3 +286,47 @@ async def _within(limit: Awaitable[None], work: Awaitable[T]) -> T:
         for each in (timer, task):
             each.cancel()
         await asyncio.gather(timer, task, return_exceptions=True)
+
+
+class LeaderElection(msgspec.Struct, frozen=True):
+    """Whether only one of several instances works, and the Lease by which they elect it."""
+
+    name: str
+    namespace: str = "kube-system"
+    enabled: bool = False
+    times: LeaseTimes = msgspec.field(default_factory=LeaseTimes)
+
+
+class ElectedComponent:
+    """One run of a component. A subclass works in `run`, and sets `_ready` once it does."""
+
+    def __init__(self, client: Client, election: LeaderElection, version: str = "") -> None:
+        self._client = client
+        self.election = election
+        self._version = version
+        self._ready = asyncio.Event()
+        self.is_standing_by = False
+        """Whether another instance may lead, so that this one has nothing to do."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether all objects have been read and the component works."""
+        return self._ready.is_set()
+
+    async def wait_until_ready(self) -> None:
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        raise NotImplementedError
+
+    async def run_elected(self) -> bool:
+        """Wait for the lease, then run. Return False when the lease was lost: end the process then."""
+        election = self.election
+        elector = LeaderElector(
+            self._client, election.name, election.namespace, lease_times=election.times, version=self._version
+        )
+        self.is_standing_by = True
+        try:
+            return await elector.run(self.run)
+        finally:
+            self.is_standing_by = False

@@ -1,4 +1,4 @@
-"""What carries requests to a server. `Client` needs no more, so that tests and embedded servers need no socket.
+"""The interface that carries requests to a server, so that tests and embedded servers need no socket.
 
 Transports: ``in_process.py`` (a function call) and ``https.py`` (a pool of connections).
 """
@@ -13,7 +13,7 @@ import msgspec
 from mooring.api.batch_writes import Row
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.~/:!$&'()*+,;=@-]*")
-"""What needs no quoting, as nearly all paths."""
+"""Characters that need no quoting."""
 
 
 class Templated(msgspec.Struct, frozen=True):
@@ -24,13 +24,13 @@ class Templated(msgspec.Struct, frozen=True):
     source: object
     """Writes with the same source have the same template and row."""
     split: Callable[[], tuple[bytes, Row]]
-    """The template's document, and the row."""
+    """Returns the template's document and the row."""
     then_delete: bytes = b""
     """The options of the deletion that follows, for any row."""
 
 
 class Request(msgspec.Struct):
-    """What is asked of a server. The path is not encoded; header names are in lower case."""
+    """A request. The path is not encoded; header names are in lower case."""
 
     method: str
     path: str
@@ -38,28 +38,28 @@ class Request(msgspec.Struct):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     guard: Callable[[], None] | None = None
-    """Called when all is ready for sending, and nothing will be waited for any more; raises to prevent it."""
-    longest_answer: int = 0
-    """How many bytes an answer may have at most; 0 for any number."""
+    """Called immediately before the request is sent; raises an error to prevent it."""
+    max_response_bytes: int = 0
+    """The largest response in bytes; 0 for no limit."""
     is_repeatable: bool = False
-    """Whether it does no harm twice, although it is no read."""
+    """Whether the request may be repeated although it is no read."""
     omit_body: bool = False
     """Whether the response to a write may omit the object."""
     templated: Templated | None = None
     """How to send it in a batch; `body` is then empty until `whole` makes it."""
     whole: Callable[[], bytes] | None = None
     then_delete: bytes = b""
-    """The options of a deletion that follows an update that succeeds, where it can be sent with it."""
+    """The options of a deletion that follows a successful update, where both can be sent together."""
 
     @property
     def target(self) -> str:
-        """Path and query as they stand in the first line of an HTTP request."""
+        """Return path and query as in the request line."""
         path = self.path if _PLAIN.fullmatch(self.path) else quote(self.path, safe="/:~!$&'()*+,;=@")
         return f"{path}?{urlencode(self.query)}" if self.query else path
 
 
 class Response(msgspec.Struct):
-    """A whole answer. Header names are in lower case."""
+    """A whole response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -67,11 +67,11 @@ class Response(msgspec.Struct):
     warnings: Sequence[str] = ()
     """The texts of `Warning` headers."""
     has_deleted: bool = False
-    """Whether the deletion that follows was sent, so that this is the response to it."""
+    """Whether the deletion that follows was sent, so that this is its response."""
 
 
 class Stream(Protocol):
-    """An answer that comes in pieces; `chunks` ends with it and raises `TransportError` when it breaks off."""
+    """A response in pieces; `chunks` ends with it and raises `TransportError` when it breaks off."""
 
     @property
     def status(self) -> int: ...
@@ -79,23 +79,23 @@ class Stream(Protocol):
     def headers(self) -> Mapping[str, str]: ...
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """All bytes that have arrived since the last chunk, as often as there are new ones. Call it once."""
+        """Yield all bytes since the last chunk, as often as there are new ones. Call it once."""
         ...
 
     async def close(self) -> None:
-        """End it, whether or not all was read."""
+        """End the response, whether or not all was read."""
         ...
 
 
 class Transport(Protocol):
-    """Sends requests. An answer of any status is an answer; `TransportError` means that there was none."""
+    """Sends requests. A response of any status is returned; `TransportError` means that there was none."""
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - each transport has its own way
-        """The whole answer, within `timeout` seconds."""
+        """Return the whole response, within `timeout` seconds."""
         ...
 
     async def stream(self, request: Request, timeout: float) -> Stream:  # noqa: ASYNC109 - as above
-        """An answer in pieces, of which the head comes within `timeout` seconds."""
+        """Return a response in pieces, whose head arrives within `timeout` seconds."""
         ...
 
     async def close(self) -> None: ...

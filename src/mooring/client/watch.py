@@ -1,7 +1,7 @@
-"""A watch: the events of a kind as they happen, in batches of whatever arrived together.
+"""A watch: the events of a kind as they happen, in batches that arrived together.
 
-`Client.watch` opens it; informers are its main reader. Each line of the answer is an event; its object is decoded once,
-straight into its type. Pods for caches, of which there are most, are read together with the line (``lean_pods.py``).
+`Client.watch` opens it; informers are its main reader. Each line of the response is an event, whose object is decoded
+once into its type. Pods for caches, the most frequent objects, are decoded together with the line (``lean_pods.py``).
 
     async with client.watch(core_v1.Pod, resource_version=listing.resource_version) as watch:
         async for events in watch:
@@ -23,26 +23,26 @@ from mooring.client import lean_pods
 from mooring.client.errors import DisconnectedError
 from mooring.client.template_parts import TemplateParts
 from mooring.client.transport import Stream
-from mooring.client.wire import UNREADABLE, Conversion, identity_of, item_of
+from mooring.client.wire import UNREADABLE, Conversion, decode_item, identity_of
 
 T = TypeVar("T", bound=Resource)
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""The annotation of the bookmark behind the last of the initial events, where these were asked for."""
+"""The annotation of the bookmark after the last initial event, where these were requested."""
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One change. A bookmark's object has no more than metadata: the version that the watch has reached."""
+    """One change. The object of a bookmark has only metadata: the version that the watch has reached."""
 
     type: EventType
     object: T
     since: str = ""
-    """The version that all but the metadata are those of, where the object has nothing but its metadata."""
+    """The version whose spec and status still hold, where the object has metadata only."""
 
 
 class _Frame(msgspec.Struct):
-    """Any event as it comes, also an error."""
+    """Any event, errors included."""
 
     type: str
     object: msgspec.Raw
@@ -50,10 +50,10 @@ class _Frame(msgspec.Struct):
 
 
 class _PodFrame(msgspec.Struct, gc=False):
-    """A change of a pod."""
+    """An event of a pod."""
 
     type: EventType
-    object: lean_pods.SeenPod
+    object: lean_pods.RawPod
     since: str = ""
 
 
@@ -70,9 +70,9 @@ _CHANGES: dict[str, EventType] = {
 class Watch(Generic[T]):
     """One watch, to be entered and then iterated by one task. It ends when the server ends it.
 
-    Raises the server's error where the stream carries one (`Expired`: list again), `DisconnectedError` when it breaks.
-    Without `last_states` a deletion tells the object's name, uid and version alone, and nothing is told of changes that
-    arrive together with it: a cache, which has the object, has no use for more (``api/for_caches.py``).
+    Raises the server's error where the stream has one (`Expired`: list again), `DisconnectedError` when it breaks.
+    Without `last_states`, a deletion has the object's name, uid and version alone, and changes that arrive together
+    with it are left out: a cache has the object and needs no more (``api/for_caches.py``).
     """
 
     def __init__(
@@ -114,56 +114,56 @@ class Watch(Generic[T]):
             if end:
                 lines = b"".join(begun)
                 begun = [chunk[end:]] if end < len(chunk) else []
-                if events := self._events(lines):
+                if events := self._decode(lines):
                     yield events
 
-    def _events(self, lines: bytes) -> list[WatchEvent[T]]:
+    def _decode(self, lines: bytes) -> list[WatchEvent[T]]:
         try:
-            events = self._pods(lines)
+            events = self._decode_pods(lines)
             if events is None:
-                events = [self._event(frame) for frame in _FRAMES.decode_lines(lines)]
+                events = [self._decode_event(frame) for frame in _FRAMES.decode_lines(lines)]
         except UNREADABLE as error:
             raise DisconnectedError(f"the watch of {self._kind.plural} sent what is no event: {error}") from None
-        return events if self._last_states else _still_of_use(events)
+        return events if self._last_states else _without_deleted(events)
 
-    def _pods(self, lines: bytes) -> list[WatchEvent[T]] | None:
-        """Events of pods for a cache; None if something about them is unusual, or if it is about other objects."""
+    def _decode_pods(self, lines: bytes) -> list[WatchEvent[T]] | None:
+        """Decode events of pods for a cache; return None for other objects and for unusual pods."""
         if self._cls is not Pod or self._parts is None:
             return None
         try:
-            return [self._pod(frame, self._parts) for frame in _POD_FRAMES.decode_lines(lines)]
+            return [self._decode_pod(frame, self._parts) for frame in _POD_FRAMES.decode_lines(lines)]
         except lean_pods.UNUSUAL:
             return None
 
-    def _pod(self, frame: _PodFrame, parts: TemplateParts) -> WatchEvent[Any]:
+    def _decode_pod(self, frame: _PodFrame, parts: TemplateParts) -> WatchEvent[Any]:
         seen = frame.object
         if frame.type == "DELETED" and not self._last_states:
-            return WatchEvent(frame.type, self._bare(lean_pods.identity_of(seen)))
+            return WatchEvent(frame.type, self._metadata_alone(lean_pods.identity_of(seen)))
         if frame.since:
-            return WatchEvent(frame.type, self._bare(lean_pods.metadata_of(seen, parts)), frame.since)
-        return WatchEvent(frame.type, lean_pods.pod_of(seen, parts))
+            return WatchEvent(frame.type, self._metadata_alone(lean_pods.build_metadata(seen, parts)), frame.since)
+        return WatchEvent(frame.type, lean_pods.build_pod(seen, parts))
 
-    def _event(self, frame: _Frame) -> WatchEvent[T]:
+    def _decode_event(self, frame: _Frame) -> WatchEvent[T]:
         change = _CHANGES.get(frame.type)
         if change is None:
-            raise _error(frame)
+            raise _error_of(frame)
         if change == "DELETED" and not self._last_states:
-            return WatchEvent(change, self._bare(identity_of(frame.object)))
+            return WatchEvent(change, self._metadata_alone(identity_of(frame.object)))
         if frame.since and self._parts is not None:
-            metadata = lean_pods.metadata_of(lean_pods.read(frame.object), self._parts)
-            return WatchEvent(change, self._bare(metadata), frame.since)
-        obj = item_of(frame.object, self._kind, self._cls, self._conversion, self._parts)
+            metadata = lean_pods.build_metadata(lean_pods.decode_raw(frame.object), self._parts)
+            return WatchEvent(change, self._metadata_alone(metadata), frame.since)
+        obj = decode_item(frame.object, self._kind, self._cls, self._conversion, self._parts)
         return WatchEvent(change, obj)
 
-    def _bare(self, metadata: ObjectMeta) -> T:
-        """An object with metadata and nothing else; all that is not there is the same in all of them."""
+    def _metadata_alone(self, metadata: ObjectMeta) -> T:
+        """Return an object with metadata alone; all such objects share the rest."""
         obj = copy(self._nothing)
         obj.metadata = metadata
         return obj
 
 
-def _still_of_use(events: list[WatchEvent[T]]) -> list[WatchEvent[T]]:
-    """The events without changes of objects whose deletion comes behind them."""
+def _without_deleted(events: list[WatchEvent[T]]) -> list[WatchEvent[T]]:
+    """Leave out changes of objects that a later event deletes."""
     if "DELETED" not in [event.type for event in events]:
         return events
     gone: set[tuple[str, str, str]] = set()
@@ -179,7 +179,7 @@ def _still_of_use(events: list[WatchEvent[T]]) -> list[WatchEvent[T]]:
     return kept[::-1]
 
 
-def _error(frame: _Frame) -> errors.StatusError:
+def _error_of(frame: _Frame) -> errors.StatusError:
     if frame.type != "ERROR":
         return errors.internal_error(f"a watch sent an event of unknown type {frame.type[:40]!r}")
     return errors.from_status(codec.decode_own(bytes(frame.object), Status))

@@ -1,4 +1,4 @@
-"""How calls become requests and answers objects: paths, queries, bodies, errors. For ``client.py`` and ``watch.py``."""
+"""Encode requests and decode responses: paths, queries, bodies, errors. For ``client.py`` and ``watch.py``."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -26,7 +26,7 @@ _LONGEST_WAIT = 30.0
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True):
-    """Objects, the version of the collection that they show, and how to go on when it was only a page."""
+    """Objects, their resourceVersion, and the continue token if they are only a page."""
 
     items: list[T]
     resource_version: str
@@ -39,7 +39,7 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class _RawList(msgspec.Struct):
-    """A list whose items are decoded one by one, so that one odd item does not send all of them the slow way."""
+    """A list whose items are decoded one by one, so that one unusual item does not slow down the others."""
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
     items: list[msgspec.Raw] | None = None
@@ -69,9 +69,9 @@ class _ResourceNames(msgspec.Struct):
 
 
 UNREADABLE = (msgspec.MsgspecError, codec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What is raised for bytes that no server should send."""
+"""The errors of decoding what no server should send."""
 PARTS = TemplateParts()
-"""What all caches of this process share."""
+"""Shared by all caches of this process."""
 _LISTS = msgspec.json.Decoder(_RawList)
 _IDENTITIES = msgspec.json.Decoder(_Identified)
 _KIND_ONLY = msgspec.json.Decoder(_KindOnly)
@@ -79,17 +79,17 @@ _RESOURCES = msgspec.json.Decoder(_ResourceNames)
 
 
 def is_status(response: Response) -> bool:
-    """Whether the answer is a Status and no object."""
-    return _read(_KIND_ONLY, response, "object").kind == "Status"
+    """Return whether a response is a Status and no object."""
+    return _decode_as(_KIND_ONLY, response, "object").kind == "Status"
 
 
 def has_resource(response: Response, plural: str) -> bool:
-    """Whether a document of discovery lists a resource."""
-    return any(each.name == plural for each in _read(_RESOURCES, response, "list of resources").resources)
+    """Return whether a discovery document lists a resource."""
+    return any(each.name == plural for each in _decode_as(_RESOURCES, response, "list of resources").resources)
 
 
-def identity(response: Response) -> ObjectMeta:
-    """The name, uid and version of the object of an answer."""
+def decode_identity(response: Response) -> ObjectMeta:
+    """Return name, uid and version of the object in a response."""
     try:
         return identity_of(response.body)
     except UNREADABLE as error:
@@ -97,66 +97,64 @@ def identity(response: Response) -> ObjectMeta:
 
 
 def identity_of(raw: bytes | msgspec.Raw) -> ObjectMeta:
-    """The same of an object's JSON."""
+    """Return name, uid and version of an object in JSON."""
     found = _IDENTITIES.decode(raw).metadata
     return ObjectMeta(
         name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
     )
 
 
-def _read(decoder: "msgspec.json.Decoder[R]", response: Response, what: str) -> R:
+def _decode_as(decoder: "msgspec.json.Decoder[R]", response: Response, what: str) -> R:
     try:
         return decoder.decode(response.body)
     except UNREADABLE as error:
         raise DisconnectedError(f"the server sent what is no {what}: {error}") from None
 
 
-def decoded(response: Response, cls: type[T]) -> T:
-    """The object of an answer."""
+def decode(response: Response, cls: type[T]) -> T:
+    """Decode the object in a response."""
     try:
         return codec.decode_own(response.body, cls)
     except codec.DecodeError as error:
         raise DisconnectedError(f"the server sent what is no {cls.__name__}: {error}") from None
 
 
-def listing(
+def decode_list(
     response: Response, kind: Kind, cls: type[T], conversion: Conversion[T] | None, parts: TemplateParts | None
 ) -> Listing[T]:
-    """The objects of an answer that is a list; `parts` as in `item_of`."""
+    """Decode a list; `parts` as in `decode_item`."""
     try:
         raw = _LISTS.decode(response.body)
-        items = [item_of(item, kind, cls, conversion, parts) for item in raw.items or ()]
+        items = [decode_item(item, kind, cls, conversion, parts) for item in raw.items or ()]
     except UNREADABLE as error:
         raise DisconnectedError(f"the server sent what is no list of {kind.plural}: {error}") from None
     return Listing(items, raw.metadata.resource_version, raw.metadata.continue_)
 
 
-def item_of(
+def decode_item(
     raw: msgspec.Raw, kind: Kind, cls: type[T], conversion: Conversion[T] | None, parts: TemplateParts | None
 ) -> T:
-    """An object within a list or a watch event; it says its kind even where the server leaves that out.
+    """Decode an object of a list or a watch event, with kind and apiVersion also where the server leaves them out.
 
-    One that goes into a cache has no managed fields, and shares what it has in common with others: `parts`.
+    With `parts` it is for a cache: without managed fields, sharing its parts with other objects.
     """
     if conversion is None:
-        return _item(raw, kind, cls, parts)
-    return conversion(_item(raw, kind, kind.type, parts))
+        return _decode_item(raw, kind, cls, parts)
+    return conversion(_decode_item(raw, kind, kind.type, parts))
 
 
-def _item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
-    """An object of the version that the server sent."""
+def _decode_item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
     if cls is not Pod or parts is None:
-        return _whole(raw, kind, cls, parts)
+        return _decode_whole(raw, kind, cls, parts)
     try:
-        return cast("T", lean_pods.pod_of(lean_pods.read(raw), parts))
+        return cast("T", lean_pods.build_pod(lean_pods.decode_raw(raw), parts))
     except lean_pods.UNUSUAL:
-        return _whole(raw, kind, cls, parts)
+        return _decode_whole(raw, kind, cls, parts)
 
 
-def _whole(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
-    """The same, of any kind.
-
-    Managed fields are many small maps. Dropped right after they were made, they cost the garbage collector nothing.
+def _decode_whole(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
+    """Decode an object of any kind. Managed fields are many small maps: dropped at once, they cost no garbage
+    collection.
     """
     obj = codec.decode_own(bytes(raw), cls)
     obj.kind, obj.api_version = kind.kind, kind.api_version
@@ -166,20 +164,20 @@ def _whole(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | No
     return obj
 
 
-def prefix(kind: Kind) -> str:
-    """The path of the kind's group and version."""
+def path_prefix(kind: Kind) -> str:
+    """Return the path of a kind's group and version."""
     return f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
 
 
-def part(kind: Kind, what: str, text: str) -> str:
-    """A name as part of a path; raises ValueError for one that would make another path of it."""
+def path_segment(kind: Kind, what: str, text: str) -> str:
+    """Return a name as a segment of a path; raise ValueError for one that would make another path."""
     if not text or "/" in text or text in {".", ".."}:
         raise ValueError(f"{text!r} cannot be the {what} of a {kind.kind}")
     return text
 
 
 def query(**parameters: str) -> Query:
-    """The parameters that are not empty."""
+    """Return the parameters that are not empty."""
     return [(name, value) for name, value in parameters.items() if value]
 
 
@@ -207,12 +205,12 @@ def delete_options(
 
 @lru_cache(maxsize=64)
 def delete_options_body(grace: int | None, propagation: str | None) -> bytes:
-    """Delete options as JSON, for any object."""
+    """Return delete options as JSON, for any object."""
     return codec.encode(delete_options(grace, propagation, None, None, dry_run=False))
 
 
 def retry_after(response: Response) -> float | None:
-    """How long to wait before repeating a request that the server did not begin with; None for all others."""
+    """Return the seconds after which to repeat a request that was not begun; None for all other responses."""
     if response.status not in {429, 503}:
         return None
     text = response.headers.get("retry-after", "")
@@ -220,7 +218,7 @@ def retry_after(response: Response) -> float | None:
 
 
 def status_error(code: int, body: bytes) -> errors.StatusError:
-    """The server's error; of an answer that is no Status (from a proxy, say) the text is kept."""
+    """Return the server's error; the text of a response that is no Status (from a proxy) is kept."""
     try:
         if body.startswith(MAGIC):
             status = codec.decode_protobuf(body, Status, codec.FieldValidation.IGNORE).object

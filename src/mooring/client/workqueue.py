@@ -1,7 +1,7 @@
-"""What a controller works on next: a queue in which an item is at most once, and in the hands of one worker at a time.
+"""The queue of a controller: each item is in it once, and with one worker at a time.
 
-Kubernetes' semantics: an item added while it waits is not added twice; one added while it is being worked on comes back
-when the worker is done with it. `add_rate_limited` lets an item that failed wait longer after each failure.
+The semantics are Kubernetes': an item that is added while it waits is not added twice; one that is added while a worker
+has it returns to the queue when the worker is done. `add_rate_limited` delays an item longer after each failure.
 
     while (key := await queue.get()) is not None:
         try:
@@ -15,17 +15,43 @@ when the worker is done with it. `add_rate_limited` lets an item that failed wai
 
 import asyncio
 import heapq
+import random
 from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+import msgspec
+
 from mooring.base.clock import Clock
-from mooring.client.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 
+
+class Backoff(msgspec.Struct, frozen=True):
+    """Exponential delays: `initial` seconds after the first failure, `factor` times longer after each, at most
+    `maximum`.
+    """
+
+    initial: float
+    maximum: float
+    factor: float = 2.0
+    jitter: float = 0.0
+    """The largest random part that is added to a delay, as a fraction of it."""
+
+    def delay(self, failures: int) -> float:
+        """Return the seconds to wait after so many failures in a row, `maximum` at most."""
+        if failures <= 0:
+            return 0.0
+        try:
+            plain = self.initial * self.factor ** (failures - 1)
+        except OverflowError:
+            return self.maximum
+        spread = 1 + random.random() * self.jitter  # noqa: S311 - not a secret
+        return min(plain * spread, self.maximum)
+
+
 DEFAULT_BACKOFF = Backoff(initial=0.005, maximum=1000.0)
-"""Kubernetes' own."""
+"""That of Kubernetes."""
 
 
 class WorkQueue(Generic[K]):
@@ -36,25 +62,25 @@ class WorkQueue(Generic[K]):
         self._backoff = backoff
         self._ready: deque[K] = deque()
         self._dirty: set[K] = set()
-        """Items that somebody still has to work on: those in `_ready`, and those to come back from their worker."""
+        """Items that need work: those in `_ready`, and those that return to it from their worker."""
         self._processing: set[K] = set()
         self._getters: deque[asyncio.Future[None]] = deque()
         self._failures: dict[K, int] = {}
         self._later: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
-        """When each delayed item is due. Entries of `_later` that say otherwise are out of date."""
+        """When each delayed item is due. Other entries of `_later` are stale."""
         self._order = 0
         self._timer: asyncio.Task[None] | None = None
         self._timer_at = 0.0
         self._closed = False
 
     def __len__(self) -> int:
-        """How many items could be taken now."""
+        """Return how many items could be taken now."""
         return len(self._ready)
 
     @property
     def delayed(self) -> int:
-        """How many items wait for their time."""
+        """Return how many items are delayed."""
         return len(self._due)
 
     @property
@@ -62,7 +88,7 @@ class WorkQueue(Generic[K]):
         return len(self._processing)
 
     def add(self, item: K) -> None:
-        """Have an item worked on as soon as possible."""
+        """Add an item, to be taken as soon as possible."""
         if self._closed or item in self._dirty:
             return
         self._dirty.add(item)
@@ -71,7 +97,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def add_after(self, item: K, seconds: float) -> None:
-        """Add an item when some time has passed; of several such wishes the earliest counts."""
+        """Add an item after some time; of several times the earliest counts."""
         if self._closed:
             return
         if seconds <= 0:
@@ -86,22 +112,22 @@ class WorkQueue(Generic[K]):
         self._set_timer()
 
     def add_rate_limited(self, item: K) -> float:
-        """Add an item that failed, after a delay that grows with its failures; returns the delay."""
+        """Add a failed item after a delay that grows with its failures; return the delay."""
         failures = self._failures[item] = self._failures.get(item, 0) + 1
         delay = self._backoff.delay(failures)
         self.add_after(item, delay)
         return delay
 
     def forget(self, item: K) -> None:
-        """The item succeeded: its failures no longer count."""
+        """Reset the failures of an item that succeeded."""
         self._failures.pop(item, None)
 
     def failures(self, item: K) -> int:
-        """How often the item failed since it last succeeded."""
+        """Return how often the item failed since it last succeeded."""
         return self._failures.get(item, 0)
 
     async def get(self) -> K | None:
-        """The next item, None when the queue was shut down and is empty. Call `done` when it is worked on."""
+        """Return the next item; None when the queue was shut down and is empty. Call `done` after it."""
         while not self._ready:
             if self._closed:
                 return None
@@ -111,7 +137,7 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake_one()  # the item that this one was woken for is somebody else's now
+                    self._wake_one()  # another getter must take the item that this one was woken for
                 raise
         item = self._ready.popleft()
         self._dirty.discard(item)
@@ -119,14 +145,14 @@ class WorkQueue(Generic[K]):
         return item
 
     def done(self, item: K) -> None:
-        """A worker has finished with the item, well or badly."""
+        """Mark an item as no longer being worked on."""
         self._processing.discard(item)
         if item in self._dirty:
             self._ready.append(item)
             self._wake_one()
 
     def shut_down(self) -> None:
-        """Take nothing more in. What is ready is still handed out, what is delayed is dropped."""
+        """Accept nothing more. Ready items are still handed out, delayed ones are dropped."""
         self._closed = True
         self._later.clear()
         self._due.clear()
@@ -144,7 +170,7 @@ class WorkQueue(Generic[K]):
                 return
 
     def _set_timer(self) -> None:
-        """Have one timer run for the item that is due first."""
+        """Start the timer for the item that is due first."""
         if not self._later:
             return
         first = self._later[0][0]

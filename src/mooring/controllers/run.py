@@ -17,7 +17,7 @@ from mooring.api.errors import StatusError
 from mooring.api.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.base import logs
 from mooring.client import Client, ClientError, Informers
-from mooring.client.elected import ElectedComponent, LeaderElection
+from mooring.client.leader_election import ElectedComponent, LeaderElection
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.options import COMPONENT, ControllerOptions, select_controllers
 from mooring.controllers.registry import CONTROLLERS

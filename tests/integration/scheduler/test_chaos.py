@@ -16,7 +16,7 @@ import pytest
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.errors import Conflict, NotFound
 from mooring.client import LeaseTimes
-from mooring.client.elected import LeaderElection
+from mooring.client.leader_election import LeaderElection
 from mooring.constraints import requests
 from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.deciding.engine import Engine

@@ -14,8 +14,8 @@ from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.apiserver import in_process
 from mooring.client import Client, LeaseTimes
-from mooring.client.elected import LeaderElection
 from mooring.client.in_process import InProcessTransport
+from mooring.client.leader_election import LeaderElection
 from mooring.client.transport import Request, Response
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SUCCESS, Code, EventWithHint, Handle, PluginArguments, Status, unschedulable

@@ -68,9 +68,9 @@ def test_what_builds_on_something_unknown_is_not_taken_in(name: str, since: str)
     newer = Pod(metadata=ObjectMeta(name=name, uid="1", resource_version="2"))
     other = Pod(metadata=ObjectMeta(name="c", resource_version="3"))
     assert cache.apply([WatchEvent("MODIFIED", newer, since), WatchEvent("ADDED", other)]) == []
-    assert (cache.is_behind, cache.objects) == (True, {"a": known})
+    assert (cache.must_relist, cache.objects) == (True, {"a": known})
     cache.replace([other])
-    assert not cache.is_behind
+    assert not cache.must_relist
 
 
 def _replay(objects: dict[str, Pod], change: Change[Pod]) -> None:

@@ -199,7 +199,7 @@ async def test_events_do_not_wait_longer_than_people_do() -> None:
 
 
 async def test_when_many_events_wait_they_are_written_whatever_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.client.events._PATIENT", 2048)
+    monkeypatch.setattr("mooring.client.events._MAX_PATIENT", 2048)
     lab = Lab()
     lab.is_busy = True
     for number in range(3000):
@@ -229,7 +229,7 @@ async def test_stopping_writes_what_is_left() -> None:
 
 @pytest.fixture
 def few_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mooring.client.events._WAITING", 4096)
+    monkeypatch.setattr("mooring.client.events._MAX_WAITING", 4096)
 
 
 @pytest.mark.usefixtures("few_may_wait")
@@ -322,9 +322,9 @@ async def _reported(lot: random.Random) -> tuple[list[Any], int]:
 async def test_what_is_noted_first_is_sent_like_what_is_recorded_at_once(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mooring.client.events._WAITING", 100 + 20 * seed)
-    monkeypatch.setattr("mooring.client.events._AT_ONCE", 1000)
+    monkeypatch.setattr("mooring.client.events._MAX_WAITING", 100 + 20 * seed)
+    monkeypatch.setattr("mooring.client.events._MAX_AT_ONCE", 1000)
     at_once = await _reported(random.Random(seed))
-    monkeypatch.setattr("mooring.client.events._AT_ONCE", 10)
+    monkeypatch.setattr("mooring.client.events._MAX_AT_ONCE", 10)
     assert await _reported(random.Random(seed)) == at_once
     assert at_once[1] > 0

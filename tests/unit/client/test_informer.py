@@ -41,7 +41,7 @@ def expired() -> dict[str, Any]:
 class Lab:
     """An informer of pods on a server of which the test says what it lists."""
 
-    def __init__(self, *, resync_seconds: float = 0.0, at_hand: bool = False) -> None:
+    def __init__(self, *, resync_seconds: float = 0.0, allow_stale: bool = False) -> None:
         self.clock = MockClock()
         self.listed: list[dict[str, Any]] = []
         self.version = 10
@@ -50,7 +50,7 @@ class Lab:
         self.transport = FakeTransport(self._list, self._watch)
         client = Client(self.transport, user_agent="t", clock=self.clock)
         self.informer: Informer[Pod] = Informer(
-            client, Pod, resync_seconds=resync_seconds, backoff=BACKOFF, at_hand=at_hand
+            client, Pod, resync_seconds=resync_seconds, backoff=BACKOFF, allow_stale=allow_stale
         )
         self.reported: list[str] = []
         self.batches: list[int] = []
@@ -184,14 +184,14 @@ async def test_after_410_the_objects_are_listed_again_and_the_differences_notifi
 
 
 @pytest.mark.parametrize(
-    ("at_hand", "versions"),
+    ("allow_stale", "versions"),
     [
         pytest.param(False, ["", "", ""], id="the newest each time"),
         pytest.param(True, ["0", "", ""], id="what is at hand at the first try, then pages of the newest"),
     ],
 )
-async def test_which_state_is_listed(at_hand: bool, versions: list[str]) -> None:
-    lab = Lab(at_hand=at_hand)
+async def test_which_state_is_listed(allow_stale: bool, versions: list[str]) -> None:
+    lab = Lab(allow_stale=allow_stale)
     lab.failures = [errors.timeout("not now", retry_after_seconds=1)]
     async with lab.running():
         await lab.clock.run(2)

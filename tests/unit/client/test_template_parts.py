@@ -121,7 +121,7 @@ def test_a_pod_in_a_cache_is_the_pod_that_was_sent(trees: list[Any], spaced: boo
     assert kind is not None
     for tree in trees:
         sent = json.dumps(tree, separators=None if spaced else (",", ":"), ensure_ascii=False).encode()
-        kept = wire.item_of(msgspec.Raw(sent), kind, Pod, None, wire.PARTS)
+        kept = wire.decode_item(msgspec.Raw(sent), kind, Pod, None, wire.PARTS)
         wanted = codec.decode_own(sent, Pod)
         wanted.kind, wanted.api_version, wanted.metadata.managed_fields = "Pod", "v1", []
         assert kept == wanted
@@ -186,7 +186,7 @@ class Tokens:
     ids=lambda case: case.id,
 )
 def test_pods_that_differ_in_the_name_of_their_token_s_volume_share_all_else(case: Tokens) -> None:
-    parts = TemplateParts(tokens_alike=case.equal_tokens)
+    parts = TemplateParts(ignores_token_names=case.equal_tokens)
 
     def read(name: str) -> PodSpec:
         container = {"name": "c", "image": "app:1", "volumeMounts": [{"name": name, "mountPath": "/token"}]}
@@ -197,7 +197,7 @@ def test_pods_that_differ_in_the_name_of_their_token_s_volume_share_all_else(cas
             "hostname": "x",
         }
         sent = msgspec.Raw(json.dumps({"metadata": {}, "spec": spec}, separators=(",", ":")).encode())
-        return lean_pods.pod_of(lean_pods.read(sent), parts).spec
+        return lean_pods.build_pod(lean_pods.decode_raw(sent), parts).spec
 
     specs = [read(name) for name in case.names]
     assert tuple(spec.volumes[0].name for spec in specs) == case.kept
@@ -215,7 +215,7 @@ def test_versions_of_an_object_and_identical_objects_share_what_is_the_same() ->
         meta = {"name": name, "uid": name, "resourceVersion": version, "annotations": {"own": name}}
         tree = {"metadata": meta, "spec": {}, "status": {"phase": "Running", "containerStatuses": containers}}
         sent = msgspec.Raw(json.dumps(tree, separators=(",", ":")).encode())
-        cache.apply([WatchEvent("MODIFIED", wire.item_of(sent, kind, Pod, None, wire.PARTS))])
+        cache.apply([WatchEvent("MODIFIED", wire.decode_item(sent, kind, Pod, None, wire.PARTS))])
         return cache.objects[name]
 
     first, other, second = taken("pod-1", "1"), taken("pod-2", "2"), taken("pod-1", "3")

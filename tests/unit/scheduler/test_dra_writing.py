@@ -14,8 +14,7 @@ from mooring.api.errors import StatusError, conflict, internal_error, not_found
 from mooring.api.meta_v1 import ListMeta, Resource
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimConsumerReference, ResourceSlice
 from mooring.client import Client, DisconnectedError
-from mooring.client.bulk_call import StatusList
-from mooring.client.bulk_claims import ResourceClaimList
+from mooring.client.bulk import ResourceClaimList, StatusList
 from mooring.client.transport import Response
 from mooring.scheduler.deciding.engine import Engine, Outcome
 from mooring.scheduler.framework import QueueingHint, Status

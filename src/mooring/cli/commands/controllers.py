@@ -9,7 +9,7 @@ from mooring.base.metrics import build_registry
 from mooring.cli.support.flags import Duration, LogFlags, component_flags, kubeconfig_flags, worker_flags
 from mooring.cli.support.leadership import ChangedTimes, lease_flags, run_with_restarts, work_until_signal
 from mooring.client import ClientError, LeaseTimes, connect, user_agent
-from mooring.client.elected import LeaderElection
+from mooring.client.leader_election import LeaderElection
 from mooring.controllers.options import COMPONENT, ControllerOptions, UnknownControllerError, for_component
 from mooring.controllers.run import Controllers, discover_versions
 

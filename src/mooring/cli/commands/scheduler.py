@@ -97,7 +97,7 @@ async def _run(
     reach: tuple[str | None, str],
     listen: tuple[str, int],
 ) -> bool:
-    agent, parts = user_agent(COMPONENT, options.version), TemplateParts(tokens_alike=True)
+    agent, parts = user_agent(COMPONENT, options.version), TemplateParts(ignores_token_names=True)
     async with connect(*reach, user_agent=agent, scheme=options.scheme, grouped=True, parts=parts) as client:
         running = Scheduler(client, config, options)
         running.metrics.register(registry)

@@ -20,7 +20,7 @@ from mooring.cli.support.flags import Duration, group_flags
 from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.health_server import HealthServer
 from mooring.client import LeaseTimes
-from mooring.client.elected import ElectedComponent
+from mooring.client.leader_election import ElectedComponent
 
 log = logs.get(__name__)
 

@@ -24,7 +24,7 @@ from mooring.cli.support.health_server import HealthServer
 from mooring.cli.support.leadership import expose_leadership
 from mooring.cli.support.worker_process import LeaseLostError, WorkerConfig, WorkersError
 from mooring.client import Client, ClientError, Informers, connect, user_agent
-from mooring.client.elected import ElectedComponent
+from mooring.client.leader_election import ElectedComponent
 from mooring.controllers import options as controllers_options
 from mooring.controllers.registry import CONTROLLERS
 from mooring.controllers.run import Controllers, discover_versions

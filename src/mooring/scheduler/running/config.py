@@ -13,7 +13,7 @@ from mooring.api import codec
 from mooring.api.base import Int32, Int64, Object
 from mooring.base import durations
 from mooring.client import LeaseTimes
-from mooring.client.elected import LeaderElection
+from mooring.client.leader_election import LeaderElection
 from mooring.scheduler.deciding.profiles import (
     CONFIG_API_VERSION,
     CONFIG_KIND,

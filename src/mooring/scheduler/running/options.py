@@ -9,7 +9,7 @@ import msgspec
 
 from mooring.api.scheme import Scheme
 from mooring.base.component import Component
-from mooring.client.elected import LeaderElection
+from mooring.client.leader_election import LeaderElection
 from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import SchedulerFeatures, options
 from mooring.scheduler.framework.registry import Factory

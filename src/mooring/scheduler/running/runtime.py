@@ -19,7 +19,7 @@ from mooring.api.states import has_ended
 from mooring.base import logs
 from mooring.cel.cache import ProgramCache
 from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer, Informers
-from mooring.client.elected import ElectedComponent
+from mooring.client.leader_election import ElectedComponent
 from mooring.constraints.expressions import node_expressions, taint_expressions
 from mooring.scheduler.deciding.assumptions import Assumptions
 from mooring.scheduler.deciding.cluster_events import DEVICES, OTHER_KINDS
@@ -83,10 +83,10 @@ class Scheduler(ElectedComponent):
             arrived=self.metrics.arrived,
         )
         self.assumptions = Assumptions(self.engine)
-        self._informers = Informers(client, shared=shared, at_hand=True)
-        self._device_informers = Informers(client, shared=shared, at_hand=True)
+        self._informers = Informers(client, shared=shared, allow_stale=True)
+        self._device_informers = Informers(client, shared=shared, allow_stale=True)
         self._devices: dict[type[Resource], Informer[Any]] = {}
-        self._pod_informers = Informers(client, shared=shared, at_hand=True)
+        self._pod_informers = Informers(client, shared=shared, allow_stale=True)
         all_pods = shared is not None and shared.follows(Pod)
         self._pods: Informer[Pod] = self._pod_informers.of(Pod, field_selector="" if all_pods else _LIVING_PODS)
         recorders = {

@@ -74,7 +74,7 @@ class WebhookCaller:
             [("timeout", f"{seconds}s")],
             _HEADERS,
             body,
-            longest_answer=MAX_ANSWER,
+            max_response_bytes=MAX_ANSWER,
             is_repeatable=True,  # webhooks may be asked twice, for the one who wrote may try again, too
         )
         where = f'Post "{shown}?timeout={seconds}s"'
