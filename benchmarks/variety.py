@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from benchmarks import varied_pods
 from mooring.api.core_v1 import Node, Pod
-from mooring.cli.support.gc_settings import collect_garbage_less
+from mooring.cli.support.process_settings import collect_garbage_less
 from mooring.scheduler.deciding.engine import Engine
 from mooring.testing.builders import made
 

@@ -5,8 +5,8 @@
     POST …/simulations                                                      a Scenario in, a Simulation out
 
 The edge has authorised the request as it does for any resource. An answer may take seconds of computing: it is found in
-a thread, each user has one at a time, the server a few, and a deadline. ``cli/support/advice.py`` hands this to the
-server.
+a thread, each user has one at a time, the server a few, and a deadline. ``cli/support/control_plane.py`` hands this to
+the server.
 """
 
 import asyncio

@@ -34,8 +34,8 @@ from mooring.apiserver.options import ServerConfig
 from mooring.base import component
 from mooring.base.clock import Clock
 from mooring.cli.support.control_plane import ControlPlane, in_process
-from mooring.cli.support.gc_settings import defer_collection
 from mooring.cli.support.manifests import object_of, read_objects
+from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.worker_process import WorkerConfig
 from mooring.client import Client, PatchType
 from mooring.client.client import JSON

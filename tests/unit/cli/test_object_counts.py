@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from mooring.api.scheme import Scheme
-from mooring.cli.support import object_counts
-from mooring.cli.support.object_counts import ObjectCounts
+from mooring.cli.support import status_line
+from mooring.cli.support.status_line import ObjectCounts
 from mooring.store.kv import Delete, KeyValue, Put
 from mooring.store.memory import MemoryStore
 
@@ -20,13 +20,13 @@ def _put(name: str, phase: str, node: str) -> Put:
 
 async def test_pods_are_counted_as_they_are_after_several_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    glimpse = object_counts._glimpse
+    glimpse = status_line._glimpse
 
-    def noted(kv: KeyValue, *, had_node: bool = False) -> tuple[str, bool]:
+    def noted(kv: KeyValue) -> tuple[str, bool]:
         looked.append(kv.key)
-        return glimpse(kv, had_node=had_node)
+        return glimpse(kv)
 
-    monkeypatch.setattr(object_counts, "_glimpse", noted)
+    monkeypatch.setattr(status_line, "_glimpse", noted)
     store = await MemoryStore.open()
     counts = ObjectCounts(store, Scheme())
     counting = asyncio.create_task(counts.run())

@@ -46,7 +46,7 @@ class _AnyCluster(NoCluster):
 
 
 def answer(tree: Any, options: LintOptions, now: datetime) -> Answer:
-    """PolicyEvaluator one object."""
+    """Validate one object."""
     if not isinstance(tree, dict):
         return Answer([Problem(rules.NOT_AN_OBJECT, "", "expected an object with apiVersion and kind")])
     api_version, kind_name = tree.get("apiVersion"), tree.get("kind")

@@ -84,7 +84,7 @@ class PolicyTest:
     notes: list[str] = field(default_factory=list)
 
     def run(self, stdin: IO[bytes] | None = None) -> Iterator[PolicyTestResult]:
-        """PolicyEvaluator every object; raises `PolicyTestError`, and `SnapshotError` for files that cannot be read."""
+        """Evaluate every object; raises `PolicyTestError`, and `SnapshotError` for files that cannot be read."""
         given = dump(self.files, stdin=stdin, namespace=self.namespace)
         old = dump(self.old_files, namespace=self.namespace) if self.old_files else None
         objects = [each for kind in given.kinds() for each in given.all(kind)]

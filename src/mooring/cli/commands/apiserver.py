@@ -10,12 +10,10 @@ from msgspec.structs import replace
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
-from mooring.cli.support.advice import serve_advice, with_advisor
+from mooring.cli.support.control_plane import START_ERRORS, serve_advice, with_advisor
 from mooring.cli.support.flags import Duration, LogFlags, log_flags
-from mooring.cli.support.gc_settings import collect_garbage_less
+from mooring.cli.support.process_settings import StopSignal, collect_garbage_less
 from mooring.cli.support.server_flags import server_flags
-from mooring.cli.support.signals import StopSignal
-from mooring.cli.support.start_errors import START_ERRORS
 
 _DEFAULTS = Limits()
 

@@ -17,14 +17,16 @@ from mooring.cli.support import completions
 from mooring.cli.support.cluster_source import (
     ClusterSource,
     SchedulerChoice,
+    are_versions_given,
     cluster_source,
+    live_component,
     scheduler_flags,
     show_left_out,
+    snapshot_component,
 )
-from mooring.cli.support.gc_settings import defer_collection
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.live_server import are_versions_given, live_component, snapshot_component
 from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.release_audit import ReleaseQuestion, print_audit
 
 if TYPE_CHECKING:

@@ -17,11 +17,15 @@ import click
 
 from mooring.base import logs
 from mooring.base.component import Component
-from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.support.cluster_source import (
+    ClusterSource,
+    SchedulerChoice,
+    are_versions_given,
+    cluster_source,
+    scheduler_flags,
+)
 from mooring.cli.support.dashboard_process import READY
-from mooring.cli.support.gc_settings import collect_garbage_less, defer_collection
-from mooring.cli.support.live_server import are_versions_given
-from mooring.cli.support.signals import StopSignal
+from mooring.cli.support.process_settings import StopSignal, collect_garbage_less, defer_collection
 from mooring.cli.support.simulation_settings import settings_of
 
 if TYPE_CHECKING:

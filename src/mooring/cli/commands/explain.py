@@ -23,12 +23,11 @@ from mooring.cli.support.cluster_source import (
     cluster_source,
     scheduler_flags,
     show_notes,
+    snapshot_component,
 )
-from mooring.cli.support.gc_settings import defer_collection
-from mooring.cli.support.live_server import snapshot_component
 from mooring.cli.support.output import output_option, print_data
-from mooring.cli.support.pool_flags import pool_facts, pool_option, read_pools
-from mooring.cli.support.simulation_settings import settings_of
+from mooring.cli.support.process_settings import defer_collection
+from mooring.cli.support.simulation_settings import pool_facts, pool_option, read_pools, settings_of
 
 if TYPE_CHECKING:
     from mooring.advisor.explain import Overview, SchedulingExplanation, Subject

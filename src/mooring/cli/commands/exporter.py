@@ -12,9 +12,8 @@ from mooring.base.component import Component
 from mooring.base.metrics import build_registry
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
 from mooring.cli.support.flags import Duration, LogFlags, worker_flags
-from mooring.cli.support.gc_settings import collect_garbage_less, defer_collection
 from mooring.cli.support.health_server import HealthServer
-from mooring.cli.support.signals import StopSignal
+from mooring.cli.support.process_settings import StopSignal, collect_garbage_less, defer_collection
 from mooring.cli.support.simulation_settings import settings_of
 
 DEFAULT_PORT = 10254

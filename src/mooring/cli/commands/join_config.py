@@ -94,7 +94,7 @@ def join_config(
 def _make_token(source: ClusterSource, name: str, life: timedelta) -> str:
     from mooring.api import bootstrap_tokens  # noqa: PLC0415 - as above
     from mooring.apiserver.messages.users import JOINING_NODES  # noqa: PLC0415 - as above
-    from mooring.cli.support.live_server import ask_server  # noqa: PLC0415 - as above
+    from mooring.cli.support.cluster_source import ask_server  # noqa: PLC0415 - as above
 
     token = bootstrap_tokens.new_token()
     until = datetime.now(UTC) + life

@@ -23,12 +23,11 @@ from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.scheme import SchemeError, parse_runtime_config
 from mooring.api.storage_v1 import StorageClass
 from mooring.base.component import Component
-from mooring.cli.support.cluster_source import ClusterSource
-from mooring.cli.support.cores import cores
+from mooring.cli.support.cluster_source import ClusterSource, are_versions_given, served_kinds, snapshot_component
 from mooring.cli.support.flags import component_flags, merged
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.live_server import are_versions_given, served_kinds, snapshot_component
 from mooring.cli.support.output import output_option
+from mooring.cli.support.process_settings import cores
 
 _COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
 _SEVERITIES = {str(severity): severity for severity in reversed(Severity)}
@@ -51,7 +50,7 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--nodes", "nodes_file", metavar="FILE", help="Compare with these nodes: what `kubectl get nodes -o yaml` prints."
 )
-@click.option("--cluster", is_flag=True, help="Compare with a live cluster, and judge by its versions and gates.")
+@click.option("--cluster", is_flag=True, help="Compare with a live cluster, and validate by its versions and gates.")
 @click.option("--kubeconfig", metavar="FILE", help="The cluster that --cluster asks; as kubectl finds it if not given.")
 @click.option(
     "--context", default="", metavar="NAME", help="The context of that kubeconfig.  [default: its current one]"
@@ -71,7 +70,7 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--kubernetes",
     metavar="VERSION",
-    help="PolicyEvaluator as this release of Kubernetes does: 1.27 to 1.37; says what needs Mooring or the bridge.",
+    help="Validate as this release of Kubernetes does: 1.27 to 1.37; report what needs Mooring or the bridge.",
 )
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(

@@ -12,12 +12,11 @@ import click
 
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
-from mooring.cli.support.gc_settings import defer_collection
 from mooring.cli.support.output import output_option, print_data
-from mooring.cli.support.pool_flags import pool_option, with_pools
+from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.server_dry_run import dry_runs
-from mooring.cli.support.simulation_settings import settings_of
+from mooring.cli.support.simulation_settings import pool_option, settings_of, with_pools
 
 if TYPE_CHECKING:
     from mooring.api.meta_v1 import Resource

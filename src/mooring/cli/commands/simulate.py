@@ -21,13 +21,12 @@ from mooring.cli.support.cluster_source import (
     cluster_source,
     scheduler_flags,
     show_notes,
+    snapshot_component,
 )
-from mooring.cli.support.gc_settings import collect_garbage_less
-from mooring.cli.support.live_server import snapshot_component
 from mooring.cli.support.output import output_option, print_data
-from mooring.cli.support.pool_flags import pool_option, with_pools
+from mooring.cli.support.process_settings import collect_garbage_less
 from mooring.cli.support.progress import SimulationProgress
-from mooring.cli.support.simulation_settings import settings_of
+from mooring.cli.support.simulation_settings import pool_option, settings_of, with_pools
 from mooring.cli.support.simulation_steps import CHANGES, InOrder, OrderedCommand, options_in_order
 from mooring.cli.support.trace_replay import TraceOptions, compare_replays, prices_of, replay, trace_flags
 

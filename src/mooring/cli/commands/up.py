@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from mooring.cli.support.cluster_source import ClusterSource, show_notes
-from mooring.cli.support.cores import cores
+from mooring.cli.support.cluster_source import ClusterSource, show_notes, snapshot_component
 from mooring.cli.support.flags import LogFlags, log_flags
-from mooring.cli.support.gc_settings import defer_collection
-from mooring.cli.support.live_server import snapshot_component
+from mooring.cli.support.process_settings import cores, defer_collection
 from mooring.cli.support.server_flags import server_flags
-from mooring.cli.support.up_config import DEFAULT_NODES, UpConfig
-from mooring.cli.support.worker_process import WorkerConfig, WorkerProcess
+from mooring.cli.support.worker_process import DEFAULT_NODES, WorkerConfig, WorkerProcess
 
 if TYPE_CHECKING:
     from mooring.apiserver.options import ServerConfig
@@ -150,14 +147,14 @@ def up(
             names = (*server.tls_names, found.address)  # by which programs find the server
             kubelets = replace(server.kubelets, programs=folder / "programs")
             server = replace(server, tls_names=names, kubelets=kubelets)
-        config = UpConfig(
-            server=server, workers=workers, nodes=nodes, kubeconfig=kubeconfig, dashboard=dashboard, dump=dump
-        )
         process = None
         if not single_process and not workers.is_empty and cores() > 1:
             process = stack.enter_context(WorkerProcess(replace(workers, kubeconfigs=folder)))
         from mooring.cli.support import foreground  # noqa: PLC0415 - loads while the second process does
 
+        config = foreground.UpConfig(
+            server=server, workers=workers, nodes=nodes, kubeconfig=kubeconfig, dashboard=dashboard, dump=dump
+        )
         foreground.run(config, process)
 
 

@@ -16,8 +16,8 @@ from mooring.base.component import Component
 from mooring.base.gates import parse
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
 from mooring.cli.support.flags import Duration
-from mooring.cli.support.gc_settings import defer_collection
 from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.release_audit import ReleaseQuestion
 from mooring.cli.support.simulation_settings import settings_of

@@ -4,30 +4,31 @@
     def explain(source: ClusterSource, …): snapshot = source.read()
 
 A live cluster is found as kubectl does. Errors are reported in a sentence (`click.ClickException`). `scheduler_flags`
-selects the scheduler: its versions, gates and configuration file.
+selects the scheduler: its versions, gates and configuration file. Every question uses the versions and gates of its
+cluster, live or recorded in a dump, unless flags name others (`snapshot_component`).
 """
 
 import asyncio
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
-from mooring.cli.support.cores import cores
+from mooring.base.component import Component
 from mooring.cli.support.flags import Command, DataDir, component_flags, group_flags, kubeconfig_flags
+from mooring.cli.support.process_settings import cores
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from mooring.advisor.snapshot import Snapshot
     from mooring.api.meta_v1 import Resource
-    from mooring.base.component import Component
     from mooring.client import Client
     from mooring.client.kubeconfig import Connection
     from mooring.scheduler.deciding.profiles import ProfileSpec
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 USER_AGENT = "mooring-advisor"
 _NOTES_SHOWN = 10
+_VERSION_FLAGS = ("emulation_version", "min_compatibility_version", "feature_gates")
+T = TypeVar("T")
 
 
 class ClusterSource(msgspec.Struct, frozen=True):
@@ -147,7 +150,7 @@ class SchedulerChoice(msgspec.Struct, frozen=True):
     backoffs: "Backoffs"
 
 
-def scheduler_choice(running: "Component", path: Path | None, plugins: tuple[Path, ...] = ()) -> SchedulerChoice:
+def scheduler_choice(running: Component, path: Path | None, plugins: tuple[Path, ...] = ()) -> SchedulerChoice:
     """Return the scheduler of a configuration file, or the default one."""
     from mooring.scheduler.framework.registry import (  # noqa: PLC0415 - as above
         PluginError,
@@ -202,7 +205,7 @@ def scheduler_flags(command: Command) -> Command:
     @component_flags
     @wraps(command)
     def wrapped(
-        *args: Any, running: "Component", scheduler_config: Path | None, plugins: tuple[Path, ...], **rest: Any
+        *args: Any, running: Component, scheduler_config: Path | None, plugins: tuple[Path, ...], **rest: Any
     ) -> None:
         command(*args, running=running, scheduler=scheduler_choice(running, scheduler_config, plugins), **rest)
 
@@ -220,3 +223,68 @@ def show_notes(notes: Sequence[object]) -> None:
         click.echo(f"Note: {note}", err=True)
     if len(notes) > _NOTES_SHOWN:
         click.echo(f"Note: {len(notes) - _NOTES_SHOWN} more notes", err=True)
+
+
+# The versions, gates and kinds of a cluster
+
+
+def are_versions_given() -> bool:
+    """Whether any of the flags of versions and gates was typed."""
+    context = click.get_current_context()
+    return any(context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT for name in _VERSION_FLAGS)
+
+
+def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
+    """Return the versions and gates of a live server, and what is only assumed."""
+    from mooring.advisor.audit.options import QuestionError, component_of  # noqa: PLC0415 - as above
+    from mooring.advisor.snapshot.server_info import read_server_info  # noqa: PLC0415 - as above
+
+    try:
+        info = ask_server(source, read_server_info)
+        return component_of(info.version, info.gates)
+    except QuestionError as error:
+        raise click.ClickException(f"cannot read {source.origin}: {error}") from error
+
+
+def snapshot_component(
+    snapshot: "Snapshot", running: Component, *, is_cluster: bool = False
+) -> tuple[Component, tuple[str, ...]]:
+    """Return the versions and gates that decide about a snapshot, and what is only assumed.
+
+    Flags (`running`) win; without them the snapshot's server counts, live or recorded in a dump. A snapshot without
+    server and nodes is a set of manifests, or with `is_cluster` an upstream cluster of the newest release.
+    """
+    from mooring.advisor.audit.options import (  # noqa: PLC0415 - as above
+        QuestionError,
+        component_of_dump,
+        component_of_snapshot,
+    )
+
+    if are_versions_given():
+        return running, ()
+    try:
+        return component_of_snapshot(snapshot) or (component_of_dump(()) if is_cluster else (running, ()))
+    except QuestionError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def served_kinds(source: ClusterSource) -> frozenset[tuple[str, str]]:
+    """apiVersion and kind of everything that a live server serves."""
+    from mooring.advisor.lint.facts import served_by  # noqa: PLC0415 - as above
+
+    return ask_server(source, served_by)
+
+
+def ask_server(source: ClusterSource, question: "Callable[[Client], Awaitable[T]]") -> T:
+    """Ask a live server; report errors in a sentence."""
+    from mooring.api.errors import StatusError  # noqa: PLC0415 - as above
+    from mooring.client import ClientError  # noqa: PLC0415 - as above
+
+    async def ask() -> T:
+        async with source.client() as client:
+            return await question(client)
+
+    try:
+        return asyncio.run(ask())
+    except (ClientError, StatusError) as error:
+        raise click.ClickException(f"cannot read {source.origin}: {error}") from error

@@ -11,24 +11,40 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, Self
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, Self
 
-from mooring.api.scheme import Scheme
+from msgspec.structs import replace
+
+from mooring.api import advisor_v1
+from mooring.api.scheme import Scheme, SchemeError
+from mooring.apiserver.access.audit_log import AuditLogError
+from mooring.apiserver.access.pki import PkiError
+from mooring.apiserver.access.token_file import TokenFileError
+from mooring.apiserver.edge.http_server import ListenError
 from mooring.apiserver.in_process import handler
 from mooring.apiserver.messages import users
+from mooring.apiserver.messages.http import Request, Response
+from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
 from mooring.base.clock import Clock
-from mooring.cli.support.advice import serve_advice, with_advisor
 from mooring.cli.support.worker_process import WorkerConfig
 from mooring.client import Client
 from mooring.client.in_process import InProcessTransport
+from mooring.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from mooring.advisor.http_api import AdvisorApi
 
 _USERS = {
     "admin": users.authenticated("kubernetes-admin", groups=[users.MASTERS]),
     "scheduler": users.authenticated(users.SCHEDULER),
     "controllers": users.authenticated(users.CONTROLLERS),
 }
+
+START_ERRORS = (AuditLogError, ListenError, PkiError, SchemeError, StoreError, TokenFileError)
+"""Errors in flags and files at the start of a server; each message is fit for a user."""
 
 Connect = Callable[[str, str, Scheme], Client]
 """Create a client for `admin`, `scheduler` or `controllers`, with a User-Agent and a scheme."""
@@ -88,9 +104,10 @@ class ControlPlane:
         authority = self.server.authority
         return Client(transport, user_agent=agent, scheme=scheme, clock=self._clock, certificate_authority=authority)
 
-    async def start(self) -> None:
+    async def start(self, *, listen: bool = True) -> None:
         """Listen, and start scheduler and controllers. Raise ListenError and PkiError."""
-        await self.server.listen()
+        if listen:
+            await self.server.listen()
         if self._make_crew is not None:
             self._crew = self._make_crew(self.connect)
             self._working = asyncio.create_task(self._crew.run(), name="scheduler and controllers")
@@ -130,3 +147,33 @@ class ControlPlane:
         if self._crew is not None:
             self._crew.kill()
         self.server.stop_at_once()
+
+
+# The advisor below `/apis/advisor.mooring.dev`, imported on its first request: servers start as fast without it
+
+
+def with_advisor(config: ServerConfig) -> ServerConfig:
+    """Return the configuration with the advisor's kinds."""
+    return replace(config, kinds=(*config.kinds, *advisor_v1.KINDS))
+
+
+def serve_advice(server: ApiServer, config: ServerConfig) -> None:
+    """Register the advisor's handlers with a server."""
+    loading: list[asyncio.Task[AdvisorApi]] = []
+
+    def load() -> "AdvisorApi":
+        from mooring.advisor.audit import ask  # noqa: PLC0415 - loaded when it is needed
+        from mooring.advisor.http_api import AdvisorApi  # noqa: PLC0415 - as above
+        from mooring.advisor.simulate.options import for_component  # noqa: PLC0415 - as above
+
+        about_us = partial(ask, config.component, runtime_config=config.runtime_config)
+        return AdvisorApi(store=server.store, ask=about_us, settings=for_component(config.component))
+
+    async def answer(request: Request, route: ResourceRoute) -> Response:
+        if not loading:  # in a thread, because importing blocks the event loop
+            loading.append(asyncio.create_task(asyncio.to_thread(load), name="loading the advisor"))
+        advisor = await asyncio.shield(loading[0])
+        return await advisor.answers()[route.group, route.resource](request, route)
+
+    for kind in advisor_v1.KINDS:
+        server.app.answers[kind.group, kind.plural] = answer

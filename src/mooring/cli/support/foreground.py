@@ -6,29 +6,42 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 import uvloop
 import yaml
 
 from mooring.api.core_v1 import Node
 from mooring.api.errors import StatusError
 from mooring.apiserver.access.pki import write_private
-from mooring.apiserver.options import for_component
-from mooring.cli.support.control_plane import Connect, ControlPlane, Crew, in_process
+from mooring.apiserver.options import ServerConfig, for_component
+from mooring.cli.support.control_plane import START_ERRORS, Connect, ControlPlane, Crew, in_process
 from mooring.cli.support.dashboard_process import DashboardProcess
-from mooring.cli.support.gc_settings import collect_garbage_less
-from mooring.cli.support.object_counts import ObjectCounts
-from mooring.cli.support.signals import StopSignal
-from mooring.cli.support.start_errors import START_ERRORS
-from mooring.cli.support.status_line import StatusLine, print_line
-from mooring.cli.support.up_config import DEFAULT_NODES, UpConfig
-from mooring.cli.support.worker_process import WorkerProcess, WorkersError
+from mooring.cli.support.process_settings import StopSignal, collect_garbage_less
+from mooring.cli.support.status_line import ObjectCounts, StatusLine, print_line
+from mooring.cli.support.worker_process import DEFAULT_NODES, WorkerConfig, WorkerProcess, WorkersError
 from mooring.client import ClientError
 from mooring.controllers.options import for_component as controller_options
 from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
 
+if TYPE_CHECKING:
+    from mooring.advisor.snapshot import Snapshot
+
 _MAX_NODES = 100_000
+
+
+class UpConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A control plane to run in the foreground."""
+
+    server: ServerConfig
+    workers: WorkerConfig
+    nodes: str | None
+    kubeconfig: Path | None
+    dashboard: bool
+    dump: "Snapshot | None"
+    """The cluster to begin with."""
 
 
 def run(config: UpConfig, process: WorkerProcess | None) -> None:

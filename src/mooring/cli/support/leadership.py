@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from mooring.base import logs
 from mooring.cli.support.flags import Duration, group_flags
-from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.health_server import HealthServer
+from mooring.cli.support.process_settings import collect_garbage_less
 from mooring.client import LeaseTimes
 from mooring.client.leader_election import ElectedComponent
 

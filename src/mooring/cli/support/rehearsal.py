@@ -8,7 +8,8 @@ import asyncio
 import logging
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
@@ -19,20 +20,11 @@ from mooring.advisor.audit import Audit, Question
 from mooring.advisor.audit.auditor import subjects_of
 from mooring.advisor.audit.rehearsal import Copy, Plane, rehearse
 from mooring.advisor.snapshot import Snapshot
-from mooring.apiserver.in_process import handler
-from mooring.apiserver.messages import users
 from mooring.apiserver.options import ServerConfig
-from mooring.apiserver.server import ApiServer
-from mooring.base.component import Component
-from mooring.client import Client, user_agent
-from mooring.client.in_process import InProcessTransport
-from mooring.controllers import options as controllers_options
-from mooring.controllers.run import Controllers
+from mooring.cli.support.control_plane import ControlPlane
+from mooring.cli.support.worker_process import WorkerConfig, WorkersError
+from mooring.cli.support.workers import Workers
 from mooring.scheduler.deciding.profiles import ProfileSpec
-from mooring.scheduler.framework.registry import from_entry_points
-from mooring.scheduler.running import options as scheduler_options
-from mooring.scheduler.running.options import SchedulerConfig
-from mooring.scheduler.running.runtime import Scheduler
 from mooring.store.errors import StoreError
 
 CONTROLLERS = (
@@ -62,37 +54,12 @@ class Planes(msgspec.Struct, frozen=True):
         component = (question.target if then else None) or question.current
         runtime_config = question.target_runtime_config if then else question.runtime_config
         config = ServerConfig(data_dir=folder, component=component, port=0, runtime_config=runtime_config)
-        async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(await ApiServer.open(config))
-            admin = _client(server, "kubernetes-admin", "mooring-rehearsal", users.MASTERS)
-            await stack.enter_async_context(admin)
-            if with_workers:
-                await self._start_workers(server, component, stack)
-            yield Plane(admin, server.store)
-
-    async def _start_workers(self, server: ApiServer, component: Component, stack: AsyncExitStack) -> None:
-        scheduling = scheduler_options.for_component(component)
-        controlling = controllers_options.for_component(component)
-        agent = user_agent(scheduler_options.COMPONENT, scheduling.version)
-        settings = SchedulerConfig(profiles=tuple(self.profiles), plugins=from_entry_points())
-        scheduler = Scheduler(_client(server, users.SCHEDULER, agent), settings, scheduling)
-        agent = user_agent(controllers_options.COMPONENT, controlling.version)
-        controllers = Controllers(_client(server, users.CONTROLLERS, agent), controlling, names=CONTROLLERS)
-        for part in (scheduler, controllers):
-            stack.push_async_callback(_cancel, asyncio.create_task(part.run()))
-        async with asyncio.timeout(_READY_SECONDS):
-            await scheduler.wait_until_ready()
-            await controllers.wait_until_ready()
-
-
-def _client(server: ApiServer, user: str, agent: str, *groups: str) -> Client:
-    transport = InProcessTransport(handler(server.app, users.authenticated(user, groups=list(groups))))
-    return Client(transport, user_agent=agent, scheme=server.scheme)
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+        crew = partial(Workers, WorkerConfig(component), profiles=self.profiles, names=CONTROLLERS)
+        async with ControlPlane(config, crew if with_workers else None) as plane:
+            await plane.start(listen=False)
+            async with asyncio.timeout(_READY_SECONDS):
+                await plane.wait_until_ready()
+            yield Plane(plane.client, plane.server.store)
 
 
 def add_rehearsal(
@@ -105,7 +72,7 @@ def add_rehearsal(
     with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, _silence():
         try:
             return uvloop.run(rehearse(audit, copy, Planes(question, profiles), Path(folder), seconds))
-        except (StoreError, OSError, TimeoutError) as error:
+        except (StoreError, WorkersError, OSError, TimeoutError) as error:
             raise click.ClickException(f"the rehearsal failed: {error}") from error
 
 

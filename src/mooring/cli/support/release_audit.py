@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, show_notes
+from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, ask_server, show_notes
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.live_server import ask_server
 from mooring.cli.support.output import print_data
 
 if TYPE_CHECKING:

@@ -1,7 +1,11 @@
-"""The control plane to simulate, from the flags of `mooring simulate` and `mooring dashboard`."""
+"""What commands simulate: the control plane that flags describe, and node pools of an autoscaler (`--pool`)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from mooring.base import component
 from mooring.base.component import Component
@@ -9,6 +13,11 @@ from mooring.cli.support.cluster_source import SchedulerChoice
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate import Settings
+    from mooring.advisor.simulate.node_pools import NodePool
+    from mooring.advisor.snapshot import Snapshot
+    from mooring.api.core_v1 import Pod
+
+_CLUSTER = "cluster"
 
 
 def settings_of(running: Component, scheduler: SchedulerChoice, description: str = "") -> "Settings":
@@ -30,3 +39,49 @@ def _switched(running: Component) -> Iterator[tuple[str, Any]]:
         before = plain.gates.states.get(name)
         if before is not None and before.enabled != state.enabled:
             yield name, state
+
+
+def pool_option(command: Any) -> Any:
+    """Add `--pool`, which the command is given as `pools`."""
+    return click.option(
+        "--pool",
+        "pools",
+        multiple=True,
+        metavar="FILE|cluster",
+        help="Where new nodes come from: Nodes as templates (see docs/simulate.md), or `cluster` for Karpenter's "
+        "NodePools and the groups of the nodes that there are. Can be repeated.",
+    )(command)
+
+
+def read_pools(pools: tuple[str, ...], snapshot: "Snapshot") -> "tuple[NodePool, ...]":
+    """Read the pools that the flag names. Raises ScenarioError."""
+    from mooring.advisor.simulate import node_pools  # noqa: PLC0415 - as above
+
+    found: list[NodePool] = []
+    for name in pools:
+        if name == _CLUSTER:
+            found += node_pools.pools_of_cluster(snapshot)
+            continue
+        try:
+            found += node_pools.read_pools(Path(name).read_bytes(), name)
+        except OSError as problem:
+            raise click.UsageError(f"--pool: {name}: {problem.strerror}") from problem
+    return tuple(found)
+
+
+def with_pools(settings: "Settings", pools: tuple[str, ...], snapshot: "Snapshot") -> "Settings":
+    """Return the settings with an autoscaler of the pools."""
+    return replace(settings, pools=read_pools(pools, snapshot)) if pools else settings
+
+
+def pool_facts(snapshot: "Snapshot", pools: "tuple[NodePool, ...]", pod: "Pod") -> list[str]:
+    """Say which pools can make a node for a pod, or what each of them lacks, the nearest first."""
+    from mooring.advisor.simulate.node_pools import explain_pools  # noqa: PLC0415 - as above
+
+    found = explain_pools(snapshot, pools, pod)
+    if fitting := [each.pool for each in found if each.fits]:
+        return [f"a new node of the pool {' or '.join(fitting)} would take it"]
+    return [
+        "no pool can make a node for this pod" if found else "no pools were found",
+        *(f"pool {each.pool}: {'; '.join(each.reasons)}" for each in found),
+    ]

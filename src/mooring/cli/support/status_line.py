@@ -1,19 +1,33 @@
-"""The status of `mooring up`: a changing line on a terminal, otherwise a line per change."""
+"""The status of `mooring up`: a changing line on a terminal, otherwise a line per change.
+
+Nodes and pods are counted by watching the store. Of several changes of a pod within 0.3 s only the last is decoded, and
+only its phase and node.
+"""
 
 import asyncio
 import os
 import shutil
 import sys
 import time
+from collections import Counter
 
 import click
+import msgspec
 
+from mooring.api.scheme import Scheme
+from mooring.apiserver.registry.stored import Stored
+from mooring.base import logs
 from mooring.base.logs import CLEAR_LINE
-from mooring.cli.support.object_counts import ObjectCounts
+from mooring.store.errors import Closed, RevisionError, StoreError
+from mooring.store.kv import KeyValue, Store
 
 _ON_TERMINAL_SECONDS = 0.5
 _PLAIN_SECONDS = 10.0
 _COLORS = {"Running": "green", "Pending": "yellow", "Failed": "red"}
+_RETRY_SECONDS = 1.0
+_REST_SECONDS, _MAX_EVENTS = 0.3, 10_000
+"""The interval between updates, and the most events per update."""
+log = logs.get(__name__)
 
 
 def print_line(text: str, *, end: bool = True) -> None:
@@ -28,7 +42,7 @@ def print_line(text: str, *, end: bool = True) -> None:
 class StatusLine:
     """Print counts until cancelled."""
 
-    def __init__(self, counts: ObjectCounts, *, on_terminal: bool) -> None:
+    def __init__(self, counts: "ObjectCounts", *, on_terminal: bool) -> None:
         self._counts = counts
         self._on_terminal = on_terminal
         self._last = ""
@@ -62,3 +76,80 @@ class StatusLine:
         elif text != self._last:
             print_line(click.unstyle(text))
         self._last = text
+
+
+class _Spec(msgspec.Struct, rename="camel", gc=False):
+    node_name: str = ""
+
+
+class _Status(msgspec.Struct, gc=False):
+    phase: str = ""
+
+
+class _Pod(msgspec.Struct, gc=False):
+    spec: _Spec
+    status: _Status
+
+
+_decode = msgspec.json.Decoder(_Pod).decode
+
+
+class ObjectCounts:
+    """The number of nodes and pods."""
+
+    def __init__(self, store: Store, scheme: Scheme) -> None:
+        self._store = store
+        self._pod_prefix, self._node_prefix = (_prefix(scheme, kind) for kind in ("Pod", "Node"))
+        self._pods: dict[str, tuple[str, bool]] = {}
+        """Phase, and whether it has a node, by key."""
+        self.phases: Counter[str] = Counter()
+        self.bound = 0
+        """Pods that were given a node since the counting began."""
+
+    async def nodes(self) -> int:
+        return await self._store.count(self._node_prefix)
+
+    async def run(self) -> None:
+        """Count until the store is closed."""
+        while True:
+            try:
+                page = await self._store.range(self._pod_prefix)
+                self._pods = {kv.key: _glimpse(kv) for kv in page.items}
+                self.phases = Counter(phase for phase, _ in self._pods.values())
+                await self._follow(page.revision)
+            except RevisionError:
+                continue
+            except Closed:
+                return
+            except StoreError as error:
+                log.debug("pods cannot be counted for a while: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _follow(self, revision: int) -> None:
+        with self._store.watch(self._pod_prefix, after=revision) as watcher:
+            while True:
+                latest = {event.key: event.current for event in (await watcher.next(limit=_MAX_EVENTS)).events}
+                for key, current in latest.items():
+                    self._take(key, current)
+                await asyncio.sleep(_REST_SECONDS)  # so that of several changes of a pod only the last is looked at
+
+    def _take(self, key: str, current: KeyValue | None) -> None:
+        phase, had_node = self._pods.pop(key, ("", False))
+        if phase:
+            self.phases[phase] -= 1
+        if current is None:
+            return
+        phase, has_node = self._pods[key] = _glimpse(current)
+        self.phases[phase] += 1
+        self.bound += has_node and not had_node
+
+
+def _prefix(scheme: Scheme, name: str) -> str:
+    kind = scheme.kind("v1", name)
+    assert kind is not None  # noqa: S101 - every version serves the core kinds
+    return Stored(scheme, kind).prefix
+
+
+def _glimpse(kv: KeyValue) -> tuple[str, bool]:
+    pod = _decode(kv.value)
+    return sys.intern(pod.status.phase or "Pending"), bool(pod.spec.node_name)

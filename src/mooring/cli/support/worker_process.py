@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from mooring.controllers.programs.file import Programs
 
 _PROGRAM = """
-from mooring.cli.support.gc_settings import defer_collection
+from mooring.cli.support.process_settings import defer_collection
 with defer_collection():
     from mooring.cli.support.workers import main
     raise SystemExit(main())
 """
 COMMAND = [sys.executable, "-P", "-c", _PROGRAM]
+DEFAULT_NODES = 3
+"""Simulated nodes of a new cluster."""
 _STOP_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
 _MAX_FILES = 65_536

@@ -8,7 +8,7 @@ import json
 import os
 import pickle
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import BinaryIO
 
@@ -19,15 +19,16 @@ from prometheus_client import CollectorRegistry
 from mooring.api.scheme import Scheme
 from mooring.base import logs
 from mooring.base.metrics import build_registry
-from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.health_server import HealthServer
 from mooring.cli.support.leadership import expose_leadership
+from mooring.cli.support.process_settings import collect_garbage_less
 from mooring.cli.support.worker_process import LeaseLostError, WorkerConfig, WorkersError
 from mooring.client import Client, ClientError, Informers, connect, user_agent
 from mooring.client.leader_election import ElectedComponent
 from mooring.controllers import options as controllers_options
 from mooring.controllers.registry import CONTROLLERS
 from mooring.controllers.run import Controllers, discover_versions
+from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework.registry import PluginError, from_entry_points
 from mooring.scheduler.running import options as scheduler_options
 from mooring.scheduler.running.options import SchedulerConfig
@@ -50,8 +51,13 @@ class Workers:
         config: WorkerConfig,
         connect: Callable[[str, str, Scheme], Client],
         registry: CollectorRegistry | None = None,
+        *,
+        profiles: Sequence[ProfileSpec] = (),
+        names: Sequence[str] = tuple(CONTROLLERS),
     ) -> None:
         self._config = config
+        self._profiles = tuple(profiles)
+        self._names = names
         self._connect = connect
         self._registry = registry or build_registry(config.component)
         self._ready = asyncio.Event()
@@ -108,6 +114,7 @@ class Workers:
             agent = user_agent(scheduler_options.COMPONENT, options.version)
             client = await stack.enter_async_context(self._connect("scheduler", agent, options.scheme))
             config = SchedulerConfig(plugins=from_entry_points())
+            config = replace(config, profiles=self._profiles or config.profiles)
             try:
                 self.scheduler = Scheduler(client, config, options, shared=self._shared_informers())
             except PluginError as error:
@@ -122,7 +129,7 @@ class Workers:
 
     def _controller_names(self) -> list[str]:
         wanted = {True: self._config.nodes, False: self._config.controllers}
-        return [name for name in CONTROLLERS if wanted[name in SIMULATION]]
+        return [name for name in self._names if wanted[name in SIMULATION]]
 
     async def _show_metrics(self, stack: AsyncExitStack) -> None:
         port = self._config.metrics_port

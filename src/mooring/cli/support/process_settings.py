@@ -1,11 +1,42 @@
-"""Stop commands on SIGTERM or Ctrl-C."""
+"""What long-lived commands need of their process: stop signals, a lazy garbage collector, the core count."""
 
 import asyncio
+import gc
+import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def defer_collection() -> Iterator[None]:
+    """Disable the collector while loading, which creates no garbage and would take a tenth longer.
+
+    Until `collect_garbage_less` is called, or the context ends.
+    """
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
+
+
+def collect_garbage_less() -> None:
+    """Freeze the objects created at start, which live forever, and collect less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    gc.enable()
 
 
 class StopSignal:
