@@ -172,6 +172,9 @@ class ClusterTrustBundleStrategy(RuleStrategy[ClusterTrustBundle]):
 
     def rules(self, obj: ClusterTrustBundle, old: ClusterTrustBundle | None, request: Request) -> list[FieldError]:
         spec, errors = obj.spec, list[FieldError]()
+        if old is not None:
+            wrong = _name_check(spec.signer_name)(obj.metadata.name)
+            errors += names.validate(Path("metadata", "name"), obj.metadata.name, wrong)
         if spec.signer_name:
             errors += validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
         if old is None or spec.trust_bundle != old.spec.trust_bundle:

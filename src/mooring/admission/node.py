@@ -109,7 +109,10 @@ def _pod_cidrs(cidrs: list[str]) -> list[FieldError]:
         except ValueError:
             detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
             errors.append(field_errors.invalid(_POD_CIDRS.index(index), cidr, detail))
-    if not errors and len(set(families)) != len(families):
+    if errors and len(cidrs) > 1:
+        detail = "invalid PodCIDRs. failed to check with dual stack with error: one of them is no CIDR"
+        errors.append(field_errors.internal(_POD_CIDRS, detail))
+    if len(cidrs) > 1 and sorted(families) != [4, 6]:
         errors.append(field_errors.invalid(_POD_CIDRS, cidrs, _ONE_PER_FAMILY))
     return errors
 
@@ -131,13 +134,11 @@ def _changes(new: Node, old: Node) -> list[FieldError]:
         pair = (address.type, address.address)
         errors += seen.add(pair, Path("status", "addresses").index(index), address)
     if old.spec.pod_cidrs and new.spec.pod_cidrs != old.spec.pod_cidrs:
-        errors.append(_only_once("podCIDRs", "podCIDR"))
+        detail = 'node updates may not change podCIDR except from "" to valid'
+        errors.append(field_errors.forbidden(Path("spec", "podCIDRs"), detail))
     if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:
-        errors.append(_only_once("providerID", "providerID"))
+        detail = f"field cannot be {'modified' if new.spec.provider_id else 'cleared'} once set"
+        errors.append(field_errors.invalid(Path("spec", "providerID"), None, detail))
     if new.spec.external_id != old.spec.external_id:
         errors.append(field_errors.forbidden(Path("spec", "externalID"), "may not be updated"))
     return errors
-
-
-def _only_once(name: str, shown: str) -> FieldError:
-    return field_errors.forbidden(Path("spec", name), f'node updates may not change {shown} except from "" to valid')

@@ -301,9 +301,9 @@ def _source(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
             errors.append(field_errors.forbidden(path.child(name), sources.ONE_TYPE))
         else:
             errors += check(source, path.child(name))
+            if name == "local" and spec.node_affinity is None:
+                errors.append(field_errors.required(path.child("nodeAffinity"), "Local volume requires node affinity"))
         found = True
-    if spec.local is not None and spec.node_affinity is None:
-        errors.append(field_errors.required(path.child("nodeAffinity"), "Local volume requires node affinity"))
     errors += require(found, path, "must specify a volume type")
     return errors
 

@@ -252,7 +252,8 @@ def _keep_identity(new: meta_v1.Resource, old: meta_v1.Resource) -> None:
 
 
 def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: list[FieldError]) -> errors.Invalid:
-    return errors.invalid(strategy.kind, obj.metadata.name, problems, group=strategy.group)
+    distinct = {(problem.type, problem.field, problem.body): problem for problem in reversed(problems)}
+    return errors.invalid(strategy.kind, obj.metadata.name, [*distinct.values()][::-1], group=strategy.group)
 
 
 CLIENT_METADATA = ("labels", "annotations", "finalizers", "owner_references")

@@ -3,7 +3,7 @@
 from mooring.admission.checks import NEGATIVE, Unique
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.defaults import round_to_milli
-from mooring.admission.pod.resources import container_resource_problems, resource_problems
+from mooring.admission.pod.resources import INTEGER_RESOURCES, container_resource_problems, resource_problems
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
@@ -27,20 +27,9 @@ _COMPUTE = frozenset(
         "requests.ephemeral-storage",
     }
 )
-_OBJECTS = frozenset(
-    {
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "requests.storage",
-        "resourcequotas",
-        "secrets",
-        "services",
-        "services.loadbalancers",
-        "services.nodeports",
-    }
-)
+_OBJECTS = INTEGER_RESOURCES | {"requests.storage"}
+_SCOPED_COMPUTE = frozenset({"pods", *(name for name in _COMPUTE if "ephemeral" not in name)})
+"""The resources that a scope of pods may limit."""
 _POD_SCOPES = frozenset(
     {"Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"}
 )
@@ -79,8 +68,7 @@ def _quantities(resources: dict[str, Quantity], path: Path) -> list[FieldError]:
             errors.append(field_errors.invalid(here, name, "must be a standard resource for quota"))
         if quantity.sign() < 0:
             errors.append(field_errors.invalid(here, str(quantity), NEGATIVE))
-        is_counted = name in _OBJECTS - {"requests.storage"} or is_extended(name)
-        if is_counted and quantity.milli_value() % 1000:
+        if (name in INTEGER_RESOURCES or is_extended(name)) and quantity.milli_value() % 1000:
             errors.append(field_errors.invalid(here, str(quantity), "must be an integer"))
     return errors
 
@@ -113,7 +101,7 @@ def _unsuited(spec: ResourceQuotaSpec) -> dict[str, int]:
 
 def _suits(scope: str, resource: str) -> bool:
     if scope in _POD_SCOPES:
-        return resource == "pods" or resource in _COMPUTE
+        return resource in _SCOPED_COMPUTE
     if scope == "BestEffort":
         return resource == "pods"
     return scope != "VolumeAttributesClass" or resource in ("persistentvolumeclaims", "requests.storage")
@@ -128,10 +116,13 @@ def _scope_selector(spec: ResourceQuotaSpec) -> list[FieldError]:
     for requirement in spec.scope_selector.match_expressions:
         errors += _scope_requirement(requirement, here)
         errors += [
-            field_errors.invalid(here, requirement.scope_name, "unsupported scope applied to resource")
+            field_errors.invalid(here, spec.scope_selector, "unsupported scope applied to resource")
             for _ in range(unsuited.get(requirement.scope_name, 0))
         ]
-    return errors
+    named = {requirement.scope_name for requirement in spec.scope_selector.match_expressions}
+    return errors + [
+        field_errors.invalid(here, spec.scopes, "conflicting scopes") for pair in _CONFLICTS if pair <= named
+    ]
 
 
 def _scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Path) -> list[FieldError]:

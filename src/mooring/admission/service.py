@@ -77,6 +77,7 @@ class ServiceStrategy(RuleStrategy[Service]):
 
     def prepare_for_update(self, new: Service, old: Service, request: Request) -> None:
         super().prepare_for_update(new, old, request)
+        _set_cluster_ips(new.spec)
         _keep_allocated(new.spec, old.spec)
         _drop_useless(new.spec, old.spec)
         if new.spec.type != "LoadBalancer":
@@ -85,12 +86,13 @@ class ServiceStrategy(RuleStrategy[Service]):
 
     def rules(self, obj: Service, old: Service | None, request: Request) -> list[FieldError]:
         spec = obj.spec
+        if errors := service_families.validate(obj, old, request.options):
+            return errors
         errors = _needs_ports(spec) + _type_rules(spec)
         errors += _ports(spec.ports)
         errors += names.validate_labels(spec.selector, _SPEC.child("selector"))
         errors += _affinity(spec)
-        addresses = _addresses(spec) + _external_ips(spec, old, strict=request.options.strict_addresses)
-        errors += addresses or service_families.rules(obj, old, request.options.service_families)
+        errors += _external_ips(spec, old, strict=request.options.strict_addresses)
         errors += one_of(spec.type, TYPES, _SPEC.child("type"))
         errors += _unique_ports(spec) + _source_ranges(obj, old, strict=request.options.strict_addresses)
         errors += _traffic(spec) + _distribution(spec, same_node=request.options.same_node_traffic)
@@ -150,6 +152,11 @@ def _default_affinity(spec: ServiceSpec) -> None:
 def needs_health_check(spec: ServiceSpec) -> bool:
     """Whether load balancers check nodes for local pods of the Service."""
     return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
+
+
+def _set_cluster_ips(spec: ServiceSpec) -> None:
+    if spec.cluster_ip and not spec.cluster_ips:
+        spec.cluster_ips = [spec.cluster_ip]
 
 
 def _keep_allocated(new: ServiceSpec, old: ServiceSpec) -> None:
@@ -285,25 +292,6 @@ def _affinity(spec: ServiceSpec) -> list[FieldError]:
         return []
     detail = f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"
     return [field_errors.invalid(here.child("clientIP", "timeoutSeconds"), seconds, detail)]
-
-
-def _addresses(spec: ServiceSpec) -> list[FieldError]:
-    errors: list[FieldError] = []
-    here = _SPEC.child("clusterIPs")
-    if spec.cluster_ip and spec.cluster_ips[:1] != [spec.cluster_ip]:
-        detail = "first value must match `clusterIP`"
-        errors.append(field_errors.invalid(here, spec.cluster_ips, detail))
-    if len(spec.cluster_ips) > 2:
-        errors.append(field_errors.invalid(here, spec.cluster_ips, "may only hold up to 2 values"))
-    if spec.cluster_ips and not spec.cluster_ip:
-        errors.append(field_errors.invalid(here, spec.cluster_ips, "must be empty when `clusterIP` is not specified"))
-    for index, ip in enumerate(spec.cluster_ips):
-        if ip != HEADLESS:
-            errors += validate_ip(ip, here.index(index))
-    if len(spec.cluster_ips) == 2 and len(set(map(service_families.family_of, spec.cluster_ips))) == 1:
-        detail = "may specify no more than one IP for each IP family"
-        errors.append(field_errors.invalid(here, spec.cluster_ips, detail))
-    return errors
 
 
 def _external_ips(spec: ServiceSpec, old: Service | None, *, strict: bool) -> list[FieldError]:

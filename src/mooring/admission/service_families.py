@@ -1,8 +1,10 @@
 """Choose and validate the IP families of a Service.
 
-`choose` sets defaults, `rules` validates. The API server allocates addresses after admission.
+`choose` sets defaults, `validate` validates. The API server allocates addresses after admission.
 """
 
+from mooring.admission.addresses import is_ip, validate_legacy_ip
+from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors
 from mooring.api.core_v1 import Service, ServiceSpec
 from mooring.api.field_errors import FieldError
@@ -33,8 +35,9 @@ def choose(new: Service, old: Service | None, families: tuple[str, ...]) -> None
     if old is not None and spec.ip_family_policy == SINGLE:
         _reduce(spec, old.spec)
     for address in spec.cluster_ips[len(spec.ip_families) :]:
-        if address != HEADLESS and family_of(address) in families:
-            spec.ip_families.append(family_of(address))
+        family = family_of(address)
+        if is_ip(address) and family in families and family not in spec.ip_families:
+            spec.ip_families.append(family)
     if not spec.ip_families and not _is_of_unknown_family(spec):
         spec.ip_families = [families[0]]
     has_both = len(families) == 2 or (is_headless(spec) and not spec.selector)
@@ -64,15 +67,17 @@ def _is_of_unknown_family(spec: ServiceSpec) -> bool:
     return bool(spec.cluster_ips) and not is_headless(spec)
 
 
-def rules(new: Service, old: Service | None, families: tuple[str, ...]) -> list[FieldError]:
-    """Validate addresses, families and policy together."""
-    spec = new.spec
+def validate(new: Service, old: Service | None, options: AdmissionOptions) -> list[FieldError]:
+    """Validate cluster IPs, families and policy together.
+
+    Kubernetes checks these before everything else, and then reports no other error.
+    """
+    spec, families = new.spec, options.service_families
     if spec.type == "ExternalName":
         return []
-    errors = _known(spec)
+    errors = _validate_cluster_ips(spec, old.spec.cluster_ips if old is not None else [], options)
     if errors:
         return errors
-    errors = _matching(spec)
     if spec.ip_family_policy == SINGLE:
         detail = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are specified"
         for what, given in (("cluster IPs", spec.cluster_ips), ("IP families", spec.ip_families)):
@@ -89,19 +94,43 @@ def rules(new: Service, old: Service | None, families: tuple[str, ...]) -> list[
     return errors or _configured(spec, old, families)
 
 
-def _known(spec: ServiceSpec) -> list[FieldError]:
+def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: AdmissionOptions) -> list[FieldError]:
+    addresses, errors = spec.cluster_ips, list[FieldError]()
+    if spec.cluster_ip and addresses[:1] != [spec.cluster_ip]:
+        errors.append(field_errors.invalid(_IPS, addresses, "first value must match `clusterIP`"))
+    if addresses and not spec.cluster_ip:
+        errors.append(field_errors.invalid(_IPS, addresses, "must be empty when `clusterIP` is not specified"))
+    errors += _validate_families(spec)
+    wrong: list[FieldError] = []
+    if addresses[:1] == [HEADLESS] and len(addresses) > 1:
+        wrong.append(field_errors.invalid(_IPS, addresses, "'None' must be the first and only value"))
+    for index, address in enumerate(addresses):
+        if index or address != HEADLESS:
+            strict = options.strict_addresses and address not in stored
+            wrong += validate_legacy_ip(address, _IPS.index(index), strict=strict)
+    errors += wrong
+    if len(addresses) > 2:
+        errors.append(field_errors.invalid(_IPS, addresses, "may only hold up to 2 values"))
+    if wrong:
+        return errors
+    if len(addresses) > 1 and {family_of(address) for address in addresses} != set(_FAMILIES):
+        errors.append(field_errors.invalid(_IPS, addresses, "may specify no more than one IP for each IP family"))
+    return errors + _match_families(spec)
+
+
+def _validate_families(spec: ServiceSpec) -> list[FieldError]:
     errors: list[FieldError] = []
     if spec.ip_family_policy is not None and spec.ip_family_policy not in _POLICIES:
         errors.append(field_errors.not_supported(_POLICY, spec.ip_family_policy, sorted(_POLICIES)))
     for index, family in enumerate(spec.ip_families):
         if family not in _FAMILIES:
             errors.append(field_errors.not_supported(_GIVEN.index(index), family, _FAMILIES))
-        elif family in spec.ip_families[:index]:
+        if family in spec.ip_families[:index]:
             errors.append(field_errors.duplicate(_GIVEN.index(index), family))
     return errors
 
 
-def _matching(spec: ServiceSpec) -> list[FieldError]:
+def _match_families(spec: ServiceSpec) -> list[FieldError]:
     pairs = list(zip(spec.cluster_ips, spec.ip_families, strict=False))
     return [
         field_errors.invalid(

@@ -91,6 +91,9 @@ class Lookups(Protocol):
     def security_labels(self, namespace: str) -> Mapping[str, str]:
         """Return the Pod Security labels of a namespace."""
 
+    def allows_admin_access(self, namespace: str) -> bool:
+        """Whether claims of a namespace may ask for devices as an administrator."""
+
     def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
         """Return the number of pods of a namespace, and an iterator over them."""
 
@@ -132,6 +135,9 @@ class NoCluster:
 
     def security_labels(self, namespace: str) -> Mapping[str, str]:
         return {}
+
+    def allows_admin_access(self, namespace: str) -> bool:
+        return True
 
     def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
         return 0, iter(())

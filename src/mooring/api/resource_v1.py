@@ -16,6 +16,10 @@ from mooring.api.quantity import Quantity
 ZERO = Quantity(0)
 
 
+ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
+"""On a namespace: `true` lets its claims ask for access as an administrator."""
+
+
 class DeviceAttribute(Object):
     """The value of an attribute of a device; exactly one of the fields is given."""
 
@@ -326,7 +330,7 @@ class OpaqueDeviceConfiguration(Object):
 
     driver: str = required(str)
     """The driver that it is for."""
-    parameters: dict[str, Any] = required(dict)
+    parameters: dict[str, Any] | None = required(lambda: None)
     """The configuration, in the form that the driver chose."""
 
 

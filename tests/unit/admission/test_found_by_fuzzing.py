@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 
 from admission_kinds import SCHEME, Create, example, stored
-from admission_pods import NOW, ON, Tree, created, update_problems
+from admission_pods import NOW, ON, Tree, created, request, update_problems
+from mooring.admission.pipeline import admit_create, begin_create
+from mooring.admission.strategy import NoCluster
 from mooring.api.base import copy_of
+from mooring.api.errors import StatusError
 from mooring.api.networking_v1 import IPAddress
+from mooring.api.quantity import Quantity
 from mooring.apiserver.registry.apply.comparison import compare
 from mooring.apiserver.registry.apply.field_managers import FieldManagers, Manager
 from mooring.apiserver.registry.patch.schema import schema_of
@@ -19,6 +23,23 @@ NAME_PART = "name part must consist of alphanumeric characters, '-', '_' or '.',
 
 def limits(**item: Any) -> Tree:
     return {"spec": {"limits": [item]}}
+
+
+def scopes(*names: str) -> list[Tree]:
+    return [{"scopeName": name, "operator": "Exists"} for name in names]
+
+
+def devices(**claim: Any) -> Tree:
+    return {"spec": {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "c"}}], **claim}}}
+
+
+def container(**fields: Any) -> Tree:
+    return {"template": {"spec": {"containers": [{"name": "c", "image": "i", **fields}]}}}
+
+
+def file_key(**fields: Any) -> Tree:
+    source = {"fileKeyRef": {"key": "A", "path": "e", **fields}}
+    return container(env=[{"name": "A", "valueFrom": source}])
 
 
 CREATES = [
@@ -76,6 +97,134 @@ CREATES = [
             }
         },
         ['spec.volumeClaimTemplates[0].spec.storageClassName: Invalid value: "s/s": …'],
+    ),
+    Create(
+        "the same wrong mode twice, which is reported once",
+        "CSIDriver",
+        {"spec": {"volumeLifecycleModes": ["-a", "-a"]}},
+        ['spec.volumeLifecycleModes: Unsupported value: "-a": …'],
+    ),
+    Create(
+        "wrong families and wrong ports, of which only the families are reported",
+        "Service",
+        {"spec": {"ipFamilies": ["IPv4", "IPv4"], "ports": [{"port": 0}]}},
+        ['spec.ipFamilies[1]: Duplicate value: "IPv4"'],
+    ),
+    Create(
+        "an invalid cluster IP beside a valid one",
+        "Service",
+        {"spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "x"]}},
+        ['spec.clusterIPs[1]: Invalid value: "x": …'],
+    ),
+    Create(
+        "None after an address",
+        "Service",
+        {"spec": {"clusterIP": "None", "clusterIPs": ["None", "10.0.0.1"]}},
+        ['spec.clusterIPs: Invalid value: ["None","10.0.0.1"]: \'None\' must be the first and only value'],
+    ),
+    Create(
+        "a scope of pods on ephemeral storage",
+        "ResourceQuota",
+        {"spec": {"hard": {"ephemeral-storage": "1Gi"}, "scopes": ["Terminating"]}},
+        ['spec.scopes: Invalid value: ["Terminating"]: unsupported scope applied to resource'],
+    ),
+    Create(
+        "conflicting scopes in a selector",
+        "ResourceQuota",
+        {
+            "spec": {
+                "hard": {"pods": "1"},
+                "scopeSelector": {"matchExpressions": scopes("Terminating", "NotTerminating")},
+            }
+        },
+        ["spec.scopeSelector.matchExpressions: Invalid value: []: conflicting scopes"],
+    ),
+    Create(
+        "several ranges of which one is none",
+        "Node",
+        {"spec": {"podCIDR": "10.0.0.0/8", "podCIDRs": ["10.0.0.0/8", "x"]}},
+        [
+            'spec.podCIDRs[1]: Invalid value: "x": …',
+            "spec.podCIDRs: Internal error: …",
+            'spec.podCIDRs: Invalid value: ["10.0.0.0/8","x"]: may specify no more than one CIDR for each IP family',
+        ],
+    ),
+    Create(
+        "an attribute to match and one to tell apart",
+        "ResourceClaim",
+        devices(constraints=[{"matchAttribute": "a.example.com/b", "distinctAttribute": "c"}]),
+        [
+            "spec.devices.constraints[0]: Invalid value: null: …",
+            'spec.devices.constraints[0].distinctAttribute: Invalid value: "c": …',
+        ],
+    ),
+    Create(
+        "one name for two alternatives of a request that has one way already",
+        "ResourceClaim",
+        devices(
+            requests=[
+                {
+                    "name": "a",
+                    "exactly": {"deviceClassName": "c"},
+                    "firstAvailable": [{"name": "s", "deviceClassName": "c"}] * 2,
+                }
+            ]
+        ),
+        [
+            "spec.devices.requests[0]: Invalid value: null: …",
+            'spec.devices.requests[0].firstAvailable[1]: Duplicate value: "s"',
+        ],
+    ),
+    Create(
+        "no parameters for a driver",
+        "DeviceClass",
+        {"spec": {"config": [{"opaque": {"driver": "gpu.example.com"}}]}},
+        ["spec.config[0].opaque.parameters: Required value"],
+    ),
+    Create(
+        "a uid in a template",
+        "ResourceClaimTemplate",
+        {"spec": {"metadata": {"uid": "u"}}},
+        ["spec.metadata.uID: Forbidden: cannot be set"],
+    ),
+    Create(
+        "half a pod of overhead",
+        "RuntimeClass",
+        {"overhead": {"podFixed": {"pods": "500m"}}},
+        [
+            'overhead.limits[pods]: Invalid value: "pods": must be a standard resource for containers',
+            'overhead.limits[pods]: Invalid value: "500m": must be an integer',
+        ],
+    ),
+    Create(
+        "a local volume after another source",
+        "PersistentVolume",
+        {"spec": {"local": {"path": "/x"}}},
+        ["spec.local: Forbidden: may not specify more than 1 volume type"],
+    ),
+    Create(
+        "an environment file in a volume without a name",
+        "PodTemplate",
+        file_key(volumeName=""),
+        [
+            "template.spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Required value",
+            'template.spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Not found: ""',
+        ],
+    ),
+    Create(
+        "a request of a claim with a dot",
+        "PodTemplate",
+        container(resources={"claims": [{"name": "c", "request": "a.b"}]}),
+        [
+            "template.spec.containers[0].resources.claims[0]: Not found: …",
+            'template.spec.containers[0].resources.claims[0].request: Invalid value: "a.b": …',
+        ],
+    ),
+    Create(
+        "an unknown resource of the whole pod",
+        "PodTemplate",
+        {"template": {"spec": {"resources": {"requests": {"a": "1"}}}}},
+        ['template.spec.resources.requests[a]: Invalid value: "a": …'],
     ),
 ]
 
@@ -194,3 +343,49 @@ def test_the_creator_owns_required_fields_as_well(kind: str, path: tuple[str, ..
     for step in path:
         fields = fields[step]
     assert fields == {}
+
+
+class Locked(NoCluster):
+    """Namespaces without the label that allows access as an administrator."""
+
+    def allows_admin_access(self, namespace: str) -> bool:
+        return False
+
+
+ADMIN = devices(requests=[{"name": "a", "exactly": {"deviceClassName": "c", "adminAccess": True}}])
+
+
+@pytest.mark.parametrize(("kind", "change"), [("ResourceClaim", ADMIN), ("ResourceClaimTemplate", {"spec": ADMIN})])
+def test_access_as_an_administrator_needs_a_label_of_the_namespace(kind: str, change: Tree) -> None:
+    assert Create("", kind, change).validate() == []
+    with pytest.raises(StatusError, match="admin access to devices requires the `resource"):
+        admit_create(example(kind, change), request(lookups=Locked()))
+
+
+def test_a_claim_with_half_a_byte_is_accepted_with_a_warning() -> None:
+    claim = example("PersistentVolumeClaim", {"spec": {"resources": {"requests": {"storage": "1500m"}}}})
+    wrong = 'fractional byte value "1500m" is invalid, must be an integer'
+    assert admit_create(claim, request()).warnings == [f"spec.resources.requests[storage]: {wrong}"]
+
+
+def test_an_update_may_not_bring_huge_pages_that_are_no_multiple_of_their_size() -> None:
+    old = stored("Deployment")
+    new = copy_of(old)
+    new.metadata.resource_version = "1"
+    new.spec.template.spec.containers[0].resources.requests["hugepages-2Mi"] = Quantity.parse("1")
+    assert any("is not positive integer multiple of hugepages-2Mi" in each for each in update_problems(new, old))
+
+
+def test_a_headless_service_gets_its_list_of_addresses_after_policies_have_seen_it() -> None:
+    service = example("Service", {"spec": {"clusterIP": "None"}})
+    begin_create(service, request())
+    assert service.spec.cluster_ips == []
+    assert created(service).spec.cluster_ips == ["None"]
+
+
+def test_an_update_of_a_claim_template_is_validated_in_full() -> None:
+    old = stored("ResourceClaimTemplate")
+    new = copy_of(old)
+    new.metadata.resource_version = "1"
+    new.spec.spec.devices.requests[0].name = "Bad_Name"
+    assert [each.split(":")[0] for each in update_problems(new, old)] == ["spec", "spec.spec.devices.requests[0].name"]

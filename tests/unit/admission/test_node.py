@@ -142,7 +142,7 @@ UPDATES = [
         "Node",
         {"spec": SET},
         {"spec": {"providerID": "cloud://2"}},
-        ['spec.providerID: Forbidden: node updates may not change providerID except from "" to valid'],
+        ["spec.providerID: Invalid value: null: field cannot be modified once set"],
     ),
     Update("cordoned", "Node", {"spec": SET}, {"spec": {"unschedulable": True}}),
     Update(

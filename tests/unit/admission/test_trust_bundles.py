@@ -111,7 +111,9 @@ def test_the_signer_of_a_bundle_cannot_change() -> None:
         "", "ClusterTrustBundle", SIGNED, {"spec": {"signerName": "example.com/b"}},
         ['spec.signerName: Invalid value: "example.com/b": field is immutable'],
     )  # fmt: skip
-    assert case.validate() == case.problems
+    name, *others = case.validate()
+    assert "must be named with prefix example.com:b:" in name
+    assert others == case.problems
 
 
 class _Rights:

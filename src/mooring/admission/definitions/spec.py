@@ -198,7 +198,10 @@ def _validate_shared(
     if shared.subresources is not None:
         errors += _subresources(shared.subresources, SPEC.child("subresources"))
     errors += _columns(shared.columns or [], SPEC.child("additionalPrinterColumns"))
-    if shared.selectable is not None and shared.schema is not None:
+    if shared.selectable and shared.schema is None:
+        detail = "may only be set when validations.schema is included"
+        errors.append(field_errors.invalid(SPEC.child("selectableFields"), "", detail))
+    elif shared.selectable is not None and shared.schema is not None:
         errors += _selectable(shared.selectable, shared.schema, SPEC.child("selectableFields"))
     return errors
 

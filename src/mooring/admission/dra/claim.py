@@ -71,10 +71,11 @@ class ResourceClaimStrategy(RuleStrategy[v1.ResourceClaim]):
     def rules(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> list[FieldError]:
         if old is not None:
             return _same_spec(obj.spec, old.spec)
-        return validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
+        errors = _check_admin_access(obj.spec.devices, request)
+        return errors + validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
 
     def status_rules(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> list[FieldError]:
-        return _validate_status(new, old, request)
+        return _check_granted_admin_access(new, old, request) + _validate_status(new, old, request)
 
 
 class ResourceClaimStatusStrategy(RuleStatusStrategy[v1.ResourceClaim]):
@@ -98,17 +99,43 @@ class ResourceClaimTemplateStrategy(RuleStrategy[v1.ResourceClaimTemplate]):
     def rules(
         self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request
     ) -> list[FieldError]:
-        if old is not None:
-            return _same_spec(obj.spec, old.spec)
         here, metadata = _SPEC.child("metadata"), obj.spec.metadata
-        errors = meta.validate_annotations(metadata.annotations, here.child("annotations"))
+        errors = _check_admin_access(obj.spec.spec.devices, request) if old is None else _same_spec(obj.spec, old.spec)
+        errors += meta.validate_annotations(metadata.annotations, here.child("annotations"))
         errors += names.validate_labels(metadata.labels, here.child("labels"))
         empty = type(metadata)()
         shown = zip(metadata.__struct_fields__, metadata.__struct_encode_fields__, strict=True)
         for name, field in shown:
             if name not in ("annotations", "labels") and getattr(metadata, name) != getattr(empty, name):
-                errors.append(field_errors.forbidden(here.child(field), "cannot be set"))
+                place = here.child("uID" if field == "uid" else field)  # Kubernetes derives it from the name in Go
+                errors.append(field_errors.forbidden(place, "cannot be set"))
         return errors + validate_device_claim(obj.spec.spec.devices, _SPEC.child("spec", "devices"), request.options)
+
+
+def _check_admin_access(claim: v1.DeviceClaim, request: Request) -> list[FieldError]:
+    """Refuse access as an administrator, unless the namespace has the label that allows it."""
+    asks = [index for index, each in enumerate(claim.requests) if each.exactly and each.exactly.admin_access]
+    here = _SPEC.child("devices", "requests")  # of templates too
+    return _forbid_admin_access(here.index(asks[0]), request) if asks else []
+
+
+def _forbid_admin_access(path: Path, request: Request) -> list[FieldError]:
+    if request.lookups.allows_admin_access(request.namespace):
+        return []
+    detail = f"requires the `{v1.ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
+    return [field_errors.forbidden(path.child("adminAccess"), f"admin access to devices {detail}")]
+
+
+def _check_granted_admin_access(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> list[FieldError]:
+    if new.status.allocation is None or _admin_results(old):
+        return []
+    here = _STATUS.child("allocation", "devices", "results")
+    return [error for index in _admin_results(new)[:1] for error in _forbid_admin_access(here.index(index), request)]
+
+
+def _admin_results(claim: v1.ResourceClaim) -> list[int]:
+    results = claim.status.allocation.devices.results if claim.status.allocation is not None else []
+    return [index for index, result in enumerate(results) if result.admin_access]
 
 
 def _same_spec(new: object, old: object) -> list[FieldError]:

@@ -129,7 +129,13 @@ def validate_references(references: list[str], path: Path, known: RequestNames) 
 def _request(request: v1.DeviceRequest, path: Path, context: _Context) -> list[FieldError]:
     errors = validate_label(request.name, path.child("name"))
     if request.exactly is not None and request.first_available:
-        return [*errors, field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set")]
+        errors.append(field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set"))
+        return errors + validate_set(
+            [each.name for each in request.first_available],
+            MAX_ALTERNATIVES,
+            path.child("firstAvailable"),
+            lambda name, here: [],  # noqa: ARG005 - only their number and their names are checked
+        )
     if request.exactly is not None:
         return errors + _validate_request(request.exactly, path.child("exactly"), context)
     if not request.first_available:
@@ -177,13 +183,11 @@ def _constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames
     if match is not None and distinct is not None:
         detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
         errors.append(field_errors.invalid(path, None, detail))
-    elif match is not None:
-        errors += validate_fully_qualified_name(match, path.child("matchAttribute"))
-    elif distinct is not None:
-        errors += validate_fully_qualified_name(distinct, path.child("distinctAttribute"))
-    else:
+    if match is None and distinct is None:
         detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required'
         errors.append(field_errors.required(path, detail))
+    for field, name in (("matchAttribute", match), ("distinctAttribute", distinct)):
+        errors += [] if name is None else validate_fully_qualified_name(name, path.child(field))
     return errors
 
 

@@ -39,6 +39,8 @@ def default_pod(pod: core_v1.Pod) -> None:
         spec.termination_grace_period_seconds = 1
     if spec.enable_service_links is None:
         spec.enable_service_links = True
+    if pod.status.allocated_resources:
+        round_to_milli(pod.status.allocated_resources)
     if spec.host_network:
         for container in (*spec.containers, *spec.init_containers):
             for port in container.ports:

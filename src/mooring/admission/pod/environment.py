@@ -1,5 +1,6 @@
 """Validate ports and environment variables of containers."""
 
+from mooring.admission.checks import require_name
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
 from mooring.admission.volume_sources import non_reserved_path
@@ -148,9 +149,8 @@ def _file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume])
         errors.append(field_errors.required(path.child("key")))
     else:
         errors += names.validate(path.child("key"), selector.key, names.relaxed_env_var_name(selector.key))
-    if not selector.volume_name:
-        errors.append(field_errors.required(path.child("volumeName")))
-    elif selector.volume_name not in volumes:
+    errors += require_name(selector.volume_name, path.child("volumeName"), names.dns1123_label)
+    if selector.volume_name not in volumes:
         errors.append(field_errors.not_found(path.child("volumeName"), selector.volume_name))
     elif volumes[selector.volume_name].empty_dir is None:
         detail = "referenced volume must be of type emptyDir"

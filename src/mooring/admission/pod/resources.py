@@ -14,23 +14,28 @@ NEGATIVE = "must be greater than or equal to 0"
 _HUGE_PAGES = "hugepages-"
 _QUOTA_HUGE_PAGES = (_HUGE_PAGES, "requests.hugepages-")
 _CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
-_STANDARD_RESOURCES = _CONTAINER_RESOURCES | {
-    "configmaps",
+INTEGER_RESOURCES = frozenset(
+    {
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    }
+)
+"""The resources that count objects."""
+_STANDARD_RESOURCES = (_CONTAINER_RESOURCES | INTEGER_RESOURCES) | {
     "limits.cpu",
     "limits.ephemeral-storage",
     "limits.memory",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
     "requests.cpu",
     "requests.ephemeral-storage",
     "requests.memory",
     "requests.storage",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
     "storage",
 }
 _POD_RESOURCES = ("cpu", "hugepages-", "memory")
@@ -87,13 +92,15 @@ def _resource(
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     if pod_level:
-        if not is_pod_level(name):
+        if problems := resource_problems(name):
+            errors += [field_errors.invalid(path.key(name), name, problem) for problem in problems]
+        elif not is_pod_level(name):
             errors.append(field_errors.not_supported(path.key(name), name, _POD_RESOURCES))
     elif problems := container_resource_problems(name):
         errors += [field_errors.invalid(path.key(name), name, problem) for problem in problems]
     if quantity.sign() < 0:
         errors.append(field_errors.invalid(path.key(name), str(quantity), NEGATIVE))
-    if is_extended(name) and quantity.milli_value() % 1000:
+    if (name in INTEGER_RESOURCES or is_extended(name)) and quantity.milli_value() % 1000:
         errors.append(field_errors.invalid(path.key(name), quantity, "must be an integer"))
     if name.startswith(_HUGE_PAGES) and not indivisible_huge_pages and not _is_divisible(name, quantity):
         detail = f"{quantity} is not positive integer multiple of {name}"
@@ -128,6 +135,10 @@ def _claims(given: list[ResourceClaim], known: frozenset[str], path: Path) -> li
         seen.add(key)
         if claim.name not in known:
             errors.append(_unknown_claim(claim.name, known, path.index(index)))
+        if claim.request:
+            errors += names.validate(
+                path.index(index).child("request"), claim.request, names.dns1123_label(claim.request)
+            )
     return errors
 
 
@@ -153,6 +164,18 @@ def container_resource_problems(name: str) -> tuple[str, ...]:
     elif not is_native(name) and not is_extended(name):
         problems += ("doesn't follow extended resource name standard",)
     return problems
+
+
+def uses_indivisible_huge_pages(spec: PodSpec) -> bool:
+    """Whether a stored spec has huge pages that are no multiple of their page size, which it may keep."""
+    amounts = [spec.overhead]
+    for container in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers):
+        amounts += [container.resources.limits, container.resources.requests]
+    return any(
+        name.startswith(_HUGE_PAGES) and not _is_divisible(name, quantity)
+        for each in amounts
+        for name, quantity in each.items()
+    )
 
 
 def _is_divisible(name: str, quantity: Quantity) -> bool:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from mooring.admission.expressions import ExpressionError
 from mooring.admission.node_selector import NodeSelectorRules
 from mooring.admission.options import AdmissionOptions
+from mooring.admission.pod.resources import uses_indivisible_huge_pages
 from mooring.api import label_selector, names
 from mooring.api.core_v1 import NodeSelectorTerm, PodAffinityTerm, PodSpec
 from mooring.api.field_path import Path
@@ -84,7 +85,7 @@ def rules_for_update(
         ),
         invalid_required_values=_has_invalid_required_values(old),
         invalid_deletion_cost=old_metadata is not None and deletion_cost_problem(old_metadata) is not None,
-        indivisible_huge_pages=True,
+        indivisible_huge_pages=uses_indivisible_huge_pages(old),
         nonlocal_token_paths=True,
         restarting_init_resize=any(
             policy.restart_policy == "RestartContainer"

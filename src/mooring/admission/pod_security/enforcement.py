@@ -8,6 +8,7 @@ from mooring.admission.pod_security.policy import PREFIX, PRIVILEGED, Policy, St
 from mooring.admission.strategy import Request
 from mooring.api import errors
 from mooring.api.core_v1 import Namespace, Pod, PodSpec, PodTemplateSpec
+from mooring.api.resource_v1 import ADMIN_ACCESS_LABEL
 
 MAX_CHECKED_PODS = 500
 """How many pods of a namespace are checked when its level changes; Kubernetes stops at 3000, or after a second."""
@@ -53,7 +54,8 @@ def _policy(request: Request) -> Policy | None:
 
 
 def security_labels(labels: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in labels.items() if key.startswith(PREFIX)}
+    """Return the labels of a namespace that set a policy: those of Pod Security, and the one for device admins."""
+    return {key: value for key, value in labels.items() if key.startswith(PREFIX) or key == ADMIN_ACCESS_LABEL}
 
 
 def _security_labels(namespace: Namespace) -> dict[str, str]:

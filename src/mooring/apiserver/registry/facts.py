@@ -19,6 +19,7 @@ from mooring.api.core_v1 import LimitRange, Namespace, PersistentVolumeClaim, Po
 from mooring.api.meta_v1 import Resource
 from mooring.api.networking_v1 import Ingress, IngressClass
 from mooring.api.node_v1 import RuntimeClass
+from mooring.api.resource_v1 import ADMIN_ACCESS_LABEL
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 from mooring.apiserver.registry.decoded_cache import DecodedCache
@@ -101,6 +102,9 @@ class Facts(msgspec.Struct, frozen=True):
 
     def security_labels(self, namespace: str) -> Mapping[str, str]:
         return self.security if namespace in self.phases else {}
+
+    def allows_admin_access(self, namespace: str) -> bool:
+        return self.security_labels(namespace).get(ADMIN_ACCESS_LABEL) == "true"
 
     def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
         return self.pods_of(namespace)
