@@ -19,7 +19,7 @@ from mooring.api.authentication_v1 import UserInfo
 from mooring.api.scheme import Scheme
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import resolve
-from mooring.apiserver.registry import Resources, bootstrap
+from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
 from mooring.store.memory import MemoryStore
 
 _PODS = 10_000
@@ -73,7 +73,7 @@ async def _measure() -> None:
 class _Cluster:
     def __init__(self, store: MemoryStore) -> None:
         self.scheme = Scheme()
-        self.resources = Resources(store, self.scheme, AdmissionOptions())
+        self.resources = Resources(HandlerContext(store, self.scheme, AdmissionOptions()))
 
     async def list(self, user: UserInfo, selector: str = "") -> float:
         """Milliseconds of processor time, which other work on the machine disturbs less."""

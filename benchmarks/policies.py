@@ -18,7 +18,8 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver.extension.policies import PolicyStep
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import resolve
-from mooring.apiserver.registry import Resources, bootstrap
+from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
+from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.base.clock import SystemClock
@@ -69,11 +70,13 @@ class _Server:
     def __init__(self, name: str, store: MemoryStore) -> None:
         self.name = name
         self.scheme = Scheme()
-        self.resources = Resources(store, self.scheme, AdmissionOptions())
         self.metrics = AdmissionMetrics(CollectorRegistry())
-        self.resources.context.extensions.metrics = self.metrics
-        self.policies = PolicyStep(store, self.scheme, deny_all, self.metrics, DecodedCache())
-        self.resources.context.extensions.steps.append(self.policies)
+        decoded = DecodedCache()
+        self.policies = PolicyStep(store, self.scheme, deny_all, self.metrics, decoded)
+        chain = Chain([self.policies], self.metrics)
+        self.resources = Resources(
+            HandlerContext(store, self.scheme, AdmissionOptions(), extensions=chain, decoded=decoded)
+        )
         self.rounds: list[float] = []
 
     async def post(self, path: str, body: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ Every call returns an `Answer`, whether it succeeded or not, as a client would s
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,8 @@ from mooring.apiserver.extension.webhooks.caller import WebhookCaller
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import resolve
 from mooring.apiserver.output.tables import Tables
-from mooring.apiserver.registry import Resources, bootstrap
+from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
+from mooring.apiserver.registry.admission_chain import Chain
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
 from mooring.testing.clock import MockClock
@@ -166,20 +167,25 @@ async def no_addresses(namespace: str, name: str, port: int) -> list[tuple[str, 
 
 @asynccontextmanager
 async def api_caller(
-    scheme: Scheme | None = None, options: AdmissionOptions | None = None, store: Store | None = None
+    scheme: Scheme | None = None,
+    options: AdmissionOptions | None = None,
+    store: Store | None = None,
+    extend: Callable[[Store, Scheme], Chain] | None = None,
 ) -> AsyncIterator[ApiCaller]:
     """Yield a server's handlers on a store of their own, with what a new cluster has."""
     clock = MockClock()
     own_store = store or await MemoryStore.open(clock=clock)
     scheme = scheme or Scheme()
-    resources = Resources(
+    context = HandlerContext(
         own_store,
         scheme,
         options or AdmissionOptions(),
         clock,
         Tables(),
         stored_as=converting_by(WebhookCaller(no_addresses)),
+        extensions=extend(own_store, scheme) if extend else None,
     )
+    resources = Resources(context)
     await bootstrap(resources)
     try:
         yield ApiCaller(resources, scheme, own_store, clock)

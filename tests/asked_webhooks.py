@@ -19,13 +19,16 @@ from prometheus_client import CollectorRegistry
 
 from api_caller import Answer, api_caller
 from custom_api import CustomApi
+from mooring.api.scheme import Scheme
 from mooring.apiserver.extension.definitions import Definitions
-from mooring.apiserver.extension.lookups import NamespaceLabels
+from mooring.apiserver.extension.lookups import namespace_labels
 from mooring.apiserver.extension.webhooks.caller import ClientConfig
 from mooring.apiserver.extension.webhooks.step import WebhookStep
+from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.constraints.celenv.authorizer import deny_all
+from mooring.store.kv import Store
 from scripted_webhook import ANSWERS, Tree
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -94,14 +97,19 @@ class WebhookApi(CustomApi):
 
 @asynccontextmanager
 async def webhook_api() -> AsyncIterator[WebhookApi]:
-    async with api_caller() as plain:
+    functions, registry, steps = _Functions(), CollectorRegistry(), list[WebhookStep]()
+
+    def extend(store: Store, scheme: Scheme) -> Chain:
+        labels = namespace_labels(store, DecodedCache())
+        metrics = AdmissionMetrics(registry)
+        steps.append(WebhookStep(store, scheme, functions, labels, deny_all, metrics=metrics))
+        return Chain(steps)
+
+    async with api_caller(extend=extend) as plain:
         api = WebhookApi(plain.resources, plain.scheme, plain.store, plain.clock)
-        api.functions, api.registry = _Functions(), CollectorRegistry()
-        labels = NamespaceLabels(plain.store, DecodedCache())
-        metrics = AdmissionMetrics(api.registry)
-        step = api.step = WebhookStep(plain.store, plain.scheme, api.functions, labels, deny_all, metrics=metrics)
-        plain.resources.context.extensions.steps.append(step)
+        api.functions, api.registry, api.step = functions, registry, steps[0]
         api.definitions = Definitions(plain.store, plain.scheme, plain.resources, plain.clock)
+        step = api.step
         following = asyncio.gather(api.definitions.run(), step.run())
         await api.definitions.wait_for_sync()
         await step.wait_for_sync()

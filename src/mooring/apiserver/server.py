@@ -49,17 +49,16 @@ from mooring.apiserver.edge.http_server import HttpServer, listen, tls_context
 from mooring.apiserver.edge.limits import RequestLimiter
 from mooring.apiserver.extension.converting import converting_by
 from mooring.apiserver.extension.definitions import Definitions
-from mooring.apiserver.extension.lookups import NamespaceLabels, deciding
+from mooring.apiserver.extension.lookups import deciding, namespace_labels
 from mooring.apiserver.extension.policies import PolicyStep
-from mooring.apiserver.extension.webhooks.caller import WebhookCaller
-from mooring.apiserver.extension.webhooks.services import addresses_in
+from mooring.apiserver.extension.webhooks.caller import WebhookCaller, addresses_in
 from mooring.apiserver.extension.webhooks.step import WebhookStep
 from mooring.apiserver.messages import users
 from mooring.apiserver.options import ServerConfig, StatusPages, for_component
 from mooring.apiserver.output.discovery import Discovery
 from mooring.apiserver.output.openapi import OpenApi
 from mooring.apiserver.output.tables import Tables
-from mooring.apiserver.registry import Resources, bootstrap
+from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
 from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.apiserver.registry.api_services import ApiServices
@@ -165,13 +164,13 @@ class ApiServer:
         metrics.streams.set_function(lambda: limiter.streams)
         caller = self._webhooks = WebhookCaller(addresses_in(objects))
         decoded = DecodedCache()
-        labels, decide = NamespaceLabels(self.store, decoded), deciding(self._node_authorizer)
+        labels, decide = namespace_labels(self.store, decoded), deciding(self._node_authorizer)
         admission_metrics = AdmissionMetrics(registry)
         policies = self._policies = PolicyStep(self.store, self.scheme, decide, admission_metrics, decoded)
         webhooks = self._webhook_step = WebhookStep(
             self.store, self.scheme, caller, labels, decide, metrics=admission_metrics
         )
-        resources = Resources(
+        context = HandlerContext(
             self.store,
             self.scheme,
             options,
@@ -189,6 +188,7 @@ class ApiServer:
             decoded=decoded,
             allocate=lambda context: ServiceAllocation(context, config.services.node_ports),
         )
+        resources = Resources(context)
         return Application(
             scheme=self.scheme,
             versions=versions,
@@ -209,7 +209,7 @@ class ApiServer:
                 authenticator=authenticator,
                 authorizer=self._node_authorizer,
                 tokens=accounts,
-                admit=partial(admit_token, resources.context),
+                admit=partial(admit_token, context),
             ),
             resources=resources,
             streams=Streams(

@@ -17,7 +17,7 @@ from mooring.api.admissionregistration_v1 import (
     WebhookClientConfig,
 )
 from mooring.api.meta_v1 import Resource
-from mooring.apiserver.extension.webhooks.configurations import Hook, mutating_hooks, validating_hooks
+from mooring.apiserver.extension.webhooks.admission import Hook, hooks_of
 
 CONFIGURATIONS: tuple[type[Resource], ...] = (MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
 
@@ -45,10 +45,10 @@ class CalledWebhooks:
         every = [*objects]
         self._labels = labels
         self._sorts: dict[str, Index[Any]] = {
-            "MutatingWebhookConfiguration": mutating_hooks(
+            "MutatingWebhookConfiguration": hooks_of(
                 each for each in every if isinstance(each, MutatingWebhookConfiguration)
             ),
-            "ValidatingWebhookConfiguration": validating_hooks(
+            "ValidatingWebhookConfiguration": hooks_of(
                 each for each in every if isinstance(each, ValidatingWebhookConfiguration)
             ),
         }
@@ -66,7 +66,7 @@ class CalledWebhooks:
             if self._is_asked(hook, attributes)
         ]
 
-    def _is_asked(self, hook: Hook[Any], attributes: Attributes) -> bool:
+    def _is_asked(self, hook: Hook, attributes: Attributes) -> bool:
         match = hook.matcher.match(attributes, self._labels_of)
         if match is None or not hook.conditions:
             return match is not None

@@ -1,74 +1,88 @@
-"""Stored objects of custom kinds whose versions a webhook converts: it is asked ahead, and what it said is remembered.
+"""Custom kinds whose versions a webhook converts.
 
-Lists and watches show bytes without waiting, and so does everything in ``registry/stored.py``. Whoever is about to show
-or read objects calls `prepare` first, which asks the webhook for those that are in another version, all at once.
-`converting_by` is what ``registry/context.py`` is given to make one for definitions with the strategy `Webhook`.
+Rendering a stored object never waits. So handlers call `Stored.prepare` first, which sends all objects that are in
+another version to the webhook at once, and caches the result. `converting_by` is passed to ``registry/context.py``.
+
+The answer of a webhook has to have as many objects as were sent, in the requested version, with the same name,
+namespace, uid and kind. Of their metadata only labels and annotations are taken over.
 """
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
+from mooring.admission.pipeline import new_uid
 from mooring.api import codec, errors
+from mooring.api.apiextensions_v1 import WebhookClientConfig, WebhookConversion
 from mooring.api.dynamic import Dynamic, normalize, of_own
+from mooring.api.json_tree import DecodeError, parse_json
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller
-from mooring.apiserver.extension.webhooks.conversion import Conversion
+from mooring.apiserver.extension.webhooks.failures import WebhookError
 from mooring.apiserver.registry.context import StoredAs
 from mooring.apiserver.registry.stored import Stored, check_elements
 from mooring.base.bounded_cache import BoundedCache
 
-_REMEMBERED = 65_536
+_MAX_CONVERTED = 65_536
+_MAX_OBJECTS_PER_CALL = 500
+_SECONDS = 30
+_GROUP = "apiextensions.k8s.io"
+_REVIEWS = ("v1", "v1beta1")
+Tree = dict[str, Any]
 
 
 def converting_by(caller: WebhookCaller) -> StoredAs:
-    """Read and write the objects of a custom kind, with its conversion webhook where the definition names one."""
+    """Return what reads and writes custom kinds: by a conversion webhook, where the definition names one."""
 
     def stored_as(scheme: Scheme, kind: Kind) -> Stored:
         conversion = kind.custom.definition.spec.conversion if kind.custom else None
         if conversion is None or conversion.webhook is None:
             return Stored(scheme, kind)
-        return Converting(scheme, kind, Conversion(conversion.webhook, caller))
+        return Converting(scheme, kind, conversion.webhook, caller)
 
     return stored_as
 
 
 class Converting(Stored):
-    """The objects of one version, of which some are stored in another."""
+    """Reads and writes the objects of one version of a kind with a conversion webhook."""
 
     asks = True
 
-    def __init__(self, scheme: Scheme, kind: Kind, conversion: Conversion) -> None:
+    def __init__(self, scheme: Scheme, kind: Kind, webhook: WebhookConversion, caller: WebhookCaller) -> None:
         super().__init__(scheme, kind)
-        self._conversion = conversion
-        self._converted = BoundedCache(_REMEMBERED)
+        self._config = webhook.client_config or WebhookClientConfig()
+        self._review = next((each for each in webhook.conversion_review_versions if each in _REVIEWS), _REVIEWS[0])
+        self._caller = caller
+        self._converted = BoundedCache(_MAX_CONVERTED)
 
     async def prepare(self, values: Iterable[bytes], kind: Kind) -> None:
-        """Ask for the objects that are in another version; raises InternalError."""
+        """Convert the objects that are stored in another version; raise InternalError."""
         missing = [
             value
             for value in dict.fromkeys(values)
             if self._source(value) is not kind and self._converted.get((value, kind)) is None
         ]
-        if not missing:
-            return
-        sent = [msgspec.json.decode(value) for value in missing]
-        for value, tree in zip(missing, await self._conversion.converted(sent, kind.api_version), strict=True):
-            if not issubclass(kind.type, Dynamic):
-                raise errors.internal_error(f"{kind.kind} is no custom kind")
-            self._converted.put((value, kind), codec.encode(normalize(of_own(tree, kind.type))))
+        for start in range(0, len(missing), _MAX_OBJECTS_PER_CALL):
+            part = missing[start : start + _MAX_OBJECTS_PER_CALL]
+            trees = await self._call([msgspec.json.decode(value) for value in part], kind.api_version)
+            for value, tree in zip(part, trees, strict=True):
+                if not issubclass(kind.type, Dynamic):
+                    raise errors.internal_error(f"{kind.kind} is no custom kind")
+                self._converted.put((value, kind), codec.encode(normalize(of_own(tree, kind.type))))
 
     async def encoded(self, obj: Resource) -> bytes:
-        own = self._own(obj)
+        own = self._encode_unconverted(obj)
         if self.storage is self.hub:
             return own
         await self.prepare([own], self.storage)
         return self._convert(own, self.storage)
 
     def encode(self, obj: Resource) -> bytes:
-        own = self._own(obj)
+        own = self._encode_unconverted(obj)
         return own if self.storage is self.hub else self._convert(own, self.storage)
 
     def decode(self, value: bytes, revision: int) -> Resource:
@@ -78,8 +92,7 @@ class Converting(Stored):
         obj.metadata.resource_version = str(revision)
         return obj
 
-    def _own(self, obj: Resource) -> bytes:
-        """An object in the version that it has, as that would be stored."""
+    def _encode_unconverted(self, obj: Resource) -> bytes:
         version, obj.metadata.resource_version = obj.metadata.resource_version, ""
         own = codec.encode(obj)
         obj.metadata.resource_version = version
@@ -93,3 +106,73 @@ class Converting(Stored):
         if found is None:
             raise errors.internal_error(f"an object of kind {kind.kind} has not been converted to {kind.api_version}")
         return found
+
+    async def _call(self, objects: Sequence[Tree], api_version: str) -> list[Tree]:
+        """Return the objects in another version, in the same order; raise InternalError."""
+        subject = f"{objects[0].get('apiVersion')}, Kind={objects[0].get('kind')}"
+        uid = new_uid()
+        review = {
+            "kind": "ConversionReview",
+            "apiVersion": f"{_GROUP}/{self._review}",
+            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": [*objects]},
+        }
+        try:
+            answer = await self._caller.call(self._config, json.dumps(review).encode(), seconds=_SECONDS)
+            found = _objects_in(answer, uid)
+        except (WebhookError, DecodeError) as error:
+            raise errors.internal_error(f"conversion webhook for {subject} failed: {error}") from None
+        if len(found) != len(objects):
+            why = f"returned {len(found)} objects, expected {len(objects)}"
+            raise errors.internal_error(f"conversion webhook for {subject} {why}")
+        return [
+            _checked(subject, index, before, after, api_version)
+            for index, (before, after) in enumerate(zip(objects, found, strict=True))
+        ]
+
+
+def _objects_in(answer: bytes, uid: str) -> list[Any]:
+    """Return the objects in an answer; raise DecodeError."""
+    review = parse_json(answer)
+    response = review.get("response") if isinstance(review, dict) else None
+    if not isinstance(response, dict):
+        raise DecodeError("no response provided")
+    if response.get("uid") != uid:
+        raise DecodeError(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
+    given = response.get("result")
+    result = given if isinstance(given, dict) else {}
+    if result.get("status") != "Success":
+        why = f"response.result.status was '{result.get('status', '')}', not 'Success'"
+        raise DecodeError(str(result.get("message") or why))
+    found = response.get("convertedObjects") or []
+    if not isinstance(found, list):
+        raise DecodeError("response.convertedObjects is no list")
+    return found
+
+
+def _checked(subject: str, index: int, before: Tree, after: Any, api_version: str) -> Tree:
+    """Return a converted object with the metadata that a webhook may not change; raise InternalError."""
+    begin = f"conversion webhook for {subject} returned"
+    bad = f"{begin} invalid converted object at index {index}: "
+    if not isinstance(after, dict):
+        raise errors.internal_error(f"{bad}it is no object")
+    for what, expected, got in (
+        ("groupVersion", api_version, after.get("apiVersion")),
+        ("kind", before.get("kind"), after.get("kind")),
+    ):
+        if expected != got:
+            raise errors.internal_error(f"{bad}invalid {what} (expected {expected}, received {got})")
+    old, new = before.get("metadata") or {}, after.get("metadata")
+    if not isinstance(new, dict):
+        raise errors.internal_error(f"{begin} invalid metadata in object at index {index}: missing metadata")
+    for name, shown in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+        if old.get(name) != new.get(name):
+            raise errors.internal_error(f"{bad}must have the same {shown}: {old.get(name)} != {new.get(name)}")
+    metadata = {key: value for key, value in old.items() if key not in {"labels", "annotations"}}
+    for name in ("labels", "annotations"):
+        given = new.get(name) or {}
+        if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
+            why = f"metadata.{name} must be texts"
+            raise errors.internal_error(f"{begin} invalid metadata in object at index {index}: {why}")
+        if given:
+            metadata[name] = given
+    return {**after, "metadata": metadata}

@@ -1,8 +1,8 @@
-"""Follows the definitions in the store: names and conditions are settled, kinds are learned and forgotten.
+"""Follows CustomResourceDefinitions in the store: settles their names and conditions, and serves their kinds.
 
-Every server follows for itself, so that several on one etcd see each other's definitions; whoever is first writes a
-status, and the others find it written. Whoever writes a definition is answered when this server has taken it in. A
-server without definitions has one idle watch. Read next: ``registry/definition_status.py``.
+Every server follows the definitions by itself, so that servers on one etcd see each other's; the first one writes a
+status. The response to a write of a definition waits until this server serves the kind (`catch_up`). A server without
+definitions has one idle watch. Read next: ``registry/definition_status.py``.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from mooring.api.apiextensions_v1 import (
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
 from mooring.apiserver.registry import Resources
-from mooring.apiserver.registry.definition_status import ended, progress, settled, usurpers, without_names
+from mooring.apiserver.registry.definition_status import end, report_progress, status_of, usurpers, without_names
 from mooring.apiserver.registry.objects import Follower
 from mooring.apiserver.registry.stored import Stored
 from mooring.base import logs
@@ -38,16 +38,15 @@ if TYPE_CHECKING:
 
 log = logs.get(__name__)
 _RETRY_SECONDS = 1.0
-_LATE_SECONDS = 60.0
-"""How long a request may take that was read before its definition changed."""
-_ANY = 2**63
-"""After a change, objects of any revision may look as the schema wanted them before."""
-_Said = tuple[str, int, Any, bool]
-"""What of a definition its kinds depend on: uid, generation, names, and whether it is about to end."""
+_MAX_REQUEST_SECONDS = 60.0
+_ANY_REVISION = 2**63
+"""After a change, objects of any revision may conform to the schema before it."""
+_State = tuple[str, int, Any, bool]
+"""The uid, generation and names of a definition, and whether it is terminating: what its kinds depend on."""
 
 
 class Definitions:
-    """The definitions of one server."""
+    """Settles the definitions of a cluster and serves their kinds."""
 
     def __init__(self, store: Store, scheme: Scheme, resources: Resources, clock: Clock) -> None:
         kind = scheme.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -56,12 +55,12 @@ class Definitions:
         self._scheme = scheme
         self._resources = resources
         self._clock = clock
-        self._served: dict[str, tuple[_Said, CustomKinds]] = {}
+        self._served: dict[str, tuple[_State, CustomKinds]] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._seen: dict[str, str] = {}
-        """Definitions that were looked at, with their resourceVersion."""
+        """The resourceVersions of the definitions that were handled, by name."""
         self._promised: dict[str, CustomResourceDefinition] = {}
-        """Definitions as they will be when their new status is seen: others must not get the same names."""
+        """Definitions with the status that is being written: others must not get the same names."""
         self._emptying: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
         self._follower: Follower[CustomResourceDefinition] | None = None
@@ -83,7 +82,7 @@ class Definitions:
             await self._follower.synced.wait()
 
     async def catch_up(self) -> None:
-        """Wait until what is in the store now is served here; for those who have just written, or ask for more."""
+        """Wait until this server serves the definitions that are in the store now."""
         if self._follower is None:
             return
         await self._follower.catch_up()
@@ -92,18 +91,18 @@ class Definitions:
             await self._follower.catch_up()
 
     def named(self, name: str) -> CustomResourceDefinition | None:
-        """The definition of a name, as this server knows it."""
+        """Return the definition of a name, if this server knows it."""
         return self._follower.objects.get(name) if self._follower else None
 
     # -- what changes
 
     def _changed(self) -> None:
-        """Look at all definitions after some have changed."""
+        """Bring the server up to date after definitions have changed."""
         if self._follower is None:
             return
         found = self._follower.objects
         for name in [name for name in self._served if name not in found]:
-            self._forget(name)
+            self._stop_serving(name)
         self._promised = {
             name: promised
             for name, promised in self._promised.items()
@@ -115,13 +114,13 @@ class Definitions:
         news = [each for each in found.values() if self._seen.get(each.metadata.name) != each.metadata.resource_version]
         self._seen = {name: definition.metadata.resource_version for name, definition in found.items()}
         for definition in found.values():
-            self._look_at(definition, groups[definition.spec.group])
+            self._update(definition, groups[definition.spec.group])
         for definition in news:
             group = groups[definition.spec.group]
             for usurper in usurpers(definition, group):
-                self._settle(usurper, group, anew=True)
+                self._settle(usurper, group, from_scratch=True)
 
-    def _look_at(self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition]) -> None:
+    def _update(self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition]) -> None:
         name = definition.metadata.name
         if definition.metadata.deletion_timestamp is None:
             if definition.spec.names != definition.status.accepted_names or not definition.status.conditions:
@@ -131,15 +130,15 @@ class Definitions:
         if holds(definition, ESTABLISHED):
             self._serve(definition)
         else:
-            self._forget(name)
+            self._stop_serving(name)
 
     def _settle(
-        self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition], *, anew: bool = False
+        self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition], *, from_scratch: bool = False
     ) -> None:
-        """Give a definition its names; `create` takes back what it was given before."""
+        """Accept the names of a definition; `from_scratch` drops those that were accepted before."""
         name = definition.metadata.name
         others = [self._promised.get(other.metadata.name, other) for other in group if other is not definition]
-        status = settled(without_names(definition) if anew else definition, others, self._now())
+        status = status_of(without_names(definition) if from_scratch else definition, others, self._now())
         if status != definition.status and name not in self._settling:
             self._promised[name] = structs.replace(definition, status=status)
             _start(self._settling, name, self._write_status(definition, status))
@@ -148,45 +147,41 @@ class Definitions:
 
     def _serve(self, definition: CustomResourceDefinition) -> None:
         name = definition.metadata.name
-        said = _said(definition)
+        state = _state(definition)
         before = self._served.get(name)
-        if before is not None and before[0] == said:
+        if before is not None and before[0] == state:
             return
         from mooring.api.custom_kinds import kinds_of  # noqa: PLC0415 - servers without definitions never need it
 
-        changed = before is not None and before[0][:2] != said[:2]
-        learned = kinds_of(definition, revision=_ANY if changed else int(definition.metadata.resource_version))
-        self._forget(name)
-        self._scheme.register(learned.versions, learned.storage)
-        self._resources.learn(learned.versions)
-        self._served[name] = (said, learned)
+        changed = before is not None and before[0][:2] != state[:2]
+        kinds = kinds_of(definition, revision=_ANY_REVISION if changed else int(definition.metadata.resource_version))
+        self._stop_serving(name)
+        self._scheme.register(kinds.versions, kinds.storage)
+        self._resources.serve(kinds.versions)
+        self._served[name] = (state, kinds)
         if changed:
-            self._start_waiting(name, learned)
+            if waiting := self._waiting.pop(name, None):
+                waiting.cancel()
+            _start(self._waiting, name, self._wait_for_late_writes(kinds))
         log.info("Serving %s", name, extra={"fields": {"generation": definition.metadata.generation}})
 
-    def _start_waiting(self, name: str, learned: "CustomKinds") -> None:
-        if waiting := self._waiting.pop(name, None):
-            waiting.cancel()
-        _start(self._waiting, name, self._wait_for_late_writes(learned))
-
-    async def _wait_for_late_writes(self, learned: "CustomKinds") -> None:
-        """Requests that came before a change, here or at other servers, still write as the definition was then."""
-        await self._clock.sleep(_LATE_SECONDS)
+    async def _wait_for_late_writes(self, kinds: "CustomKinds") -> None:
+        """Wait for writes that began before a change; then trust that new objects conform to the schema."""
+        await self._clock.sleep(_MAX_REQUEST_SECONDS)
         with suppress(StoreError):
-            self._resources.expect_current(learned.versions, after=await self._store.revision())
+            self._resources.expect_current(kinds.versions, after=await self._store.revision())
 
-    def _forget(self, name: str) -> None:
+    def _stop_serving(self, name: str) -> None:
         served = self._served.pop(name, None)
-        if served is None:
-            return
-        learned = served[1]
-        self._scheme.unregister(learned.storage.family)
-        self._resources.forget(learned.versions)
+        if served is not None:
+            kinds = served[1]
+            self._scheme.unregister(kinds.storage.family)
+            self._resources.stop_serving(kinds.versions)
 
     # -- writing
 
     async def _write_status(self, definition: CustomResourceDefinition, status: CustomResourceDefinitionStatus) -> None:
-        """Write a status, unless the definition has changed meanwhile: then it is looked at again anyway."""
+        """Write a status, unless the definition has changed meanwhile, which leads to another one."""
 
         def change(found: CustomResourceDefinition) -> None:
             found.status = status
@@ -203,7 +198,7 @@ class Definitions:
         expect: int | None = None,
         uid: str | None = None,
     ) -> bool:
-        """Change a definition in the store, if it is still the one that is meant; whether that was done."""
+        """Change a definition in the store if it still has this revision or uid; return whether that was done."""
         try:
             kv = await self._store.get(self._stored.key("", name))
             if kv is None or (expect is not None and kv.mod_revision != expect):
@@ -223,19 +218,19 @@ class Definitions:
             return False
 
     async def _clean_up(self, gone: CustomResourceDefinition) -> None:
-        """Delete all objects of a kind whose definition is being deleted, then let the definition go.
+        """Delete all objects of a kind whose definition is terminating, then remove the finalizer of the definition.
 
-        Where another server was faster, the next definition of that name may be there already.
+        Another server may do the same, so that a new definition of that name may exist already.
         """
         name, uid = gone.metadata.name, gone.metadata.uid
-        await self._write(name, lambda found: progress(found, self._now()), uid=uid)
+        await self._write(name, lambda found: report_progress(found, self._now()), uid=uid)
         while (found := self.named(name)) and found.metadata.uid == uid:
             if CLEANUP_FINALIZER not in found.metadata.finalizers:
                 return
             served = self._served.get(name)
             is_empty = served is None or await self._resources.delete_all(served[1].storage)
-            end = partial(ended, now=self._now(), established=served is not None)
-            if is_empty and await self._write(name, end, uid=uid):
+            finish = partial(end, now=self._now(), established=served is not None)
+            if is_empty and await self._write(name, finish, uid=uid):
                 return
             await self._clock.sleep(_RETRY_SECONDS)
 
@@ -244,7 +239,7 @@ class Definitions:
 
 
 def _start(tasks: dict[str, asyncio.Task[None]], name: str, work: Coroutine[Any, Any, None]) -> None:
-    """Begin some work on a definition, unless it is going on already."""
+    """Start a task for a definition, unless it runs already."""
     if name in tasks:
         work.close()
         return
@@ -252,6 +247,6 @@ def _start(tasks: dict[str, asyncio.Task[None]], name: str, work: Coroutine[Any,
     task.add_done_callback(lambda _: tasks.pop(name, None) if tasks.get(name) is task else None)
 
 
-def _said(definition: CustomResourceDefinition) -> _Said:
+def _state(definition: CustomResourceDefinition) -> _State:
     metadata = definition.metadata
     return metadata.uid, metadata.generation, definition.status.accepted_names, holds(definition, TERMINATING)

@@ -1,52 +1,36 @@
-"""What policies and webhooks ask the server about: labels of namespaces, and what somebody may do."""
+"""What policies and webhooks may look up in the server: labels of namespaces, and the permissions of users."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.access.authz import Attributes, Authorizer, selected_node
 from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.store.kv import KeyValue, Store
+from mooring.apiserver.registry.facts import labels_of
+from mooring.store.kv import Store
 
 if TYPE_CHECKING:
     from mooring.constraints.celenv.authorizer import Action, Decide, Decision
 
 
-class _Labels(msgspec.Struct):
-    labels: dict[str, str] = {}
+def namespace_labels(store: Store, decoded: DecodedCache) -> Callable[[str], Mapping[str, str]]:
+    """Return the function that looks up the labels of a namespace; it raises NotFound."""
 
-
-class _Labelled(msgspec.Struct):
-    metadata: _Labels
-
-
-class NamespaceLabels:
-    """The labels of namespaces, as this server knows them; decoded when one has changed."""
-
-    def __init__(self, store: Store, decoded: DecodedCache) -> None:
-        self._store = store
-        self._decoded = decoded
-
-    def __call__(self, name: str) -> Mapping[str, str]:
-        """Raises NotFound."""
-        kv = self._store.peek(f"/registry/namespaces/{name}")
+    def find(name: str) -> Mapping[str, str]:
+        kv = store.peek(f"/registry/namespaces/{name}")
         if kv is None:
             raise errors.not_found("namespaces", name)
-        return self._decoded.get(kv, _labels)
+        return decoded.get(kv, labels_of)
 
-
-def _labels(kv: KeyValue) -> Mapping[str, str]:
-    return msgspec.json.decode(kv.value, type=_Labelled).metadata.labels
+    return find
 
 
 def deciding(authorizer: Authorizer) -> "Decide":
-    """The variable `authorizer` of expressions asks this."""
+    """Return the function that evaluates the variable `authorizer` of expressions."""
 
     def decide(user: UserInfo, action: "Action") -> "Decision":
-        from mooring.constraints.celenv.authorizer import Decision  # noqa: PLC0415 - servers without expressions spare it
+        from mooring.constraints.celenv.authorizer import Decision  # noqa: PLC0415 - imports the CEL engine
 
         asked = Attributes(
             action.verb,

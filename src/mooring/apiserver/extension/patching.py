@@ -1,4 +1,4 @@
-"""What MutatingAdmissionPolicies do to trees: merging as server-side apply does, JSON patches, decoding."""
+"""Applies the patches of MutatingAdmissionPolicies: apply configurations and JSON patches."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,11 @@ from mooring.apiserver.registry.patch import json_patch
 from mooring.apiserver.registry.patch.errors import Inapplicable, PatchError
 from mooring.apiserver.registry.patch.schema import Node, schema_of
 
+_OBJECTS = frozenset({"struct", "map"})
+
 
 class TreePatching:
-    """`Patching` with the kinds of a scheme."""
+    """Implements `Patching` with the kinds of a scheme."""
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
@@ -68,28 +70,34 @@ class TreePatching:
 
 
 def _unknown(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
-    """The fields that a type does not have."""
+    """Yield the paths of fields that a type does not have."""
     if node is None:
         yield path
-    elif isinstance(value, dict) and node.shape in {"struct", "map"}:
-        for name, each in value.items():
-            yield from _unknown(each, node.child(name), f"{path}.{name}")
-    elif isinstance(value, list) and node.shape == "list":
-        for index, each in enumerate(value):
-            yield from _unknown(each, node.item, f"{path}[{index}]")
+    else:
+        for place, each, child in _children(value, node, path):
+            yield from _unknown(each, child, place)
 
 
 def _atomics(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
-    """The lists, maps and structs that would be replaced as a whole: what they have beside would be lost."""
+    """Yield the paths of lists, maps and structs that a merge would replace as a whole."""
     if node is None:
         return
-    if isinstance(value, dict) and node.shape in {"struct", "map"}:
-        if node.is_atomic:
-            yield path
+    if node.is_atomic and _holds_children(value, node):
+        yield path
+    for place, each, child in _children(value, node, path):
+        yield from _atomics(each, child, place)
+
+
+def _holds_children(value: Any, node: Node) -> bool:
+    return node.shape == "list" if isinstance(value, list) else isinstance(value, dict) and node.shape in _OBJECTS
+
+
+def _children(value: Any, node: Node, path: str) -> Iterator[tuple[str, Any, Node | None]]:
+    if not _holds_children(value, node):
+        return
+    if isinstance(value, dict):
         for name, each in value.items():
-            yield from _atomics(each, node.child(name), f"{path}.{name}")
-    elif isinstance(value, list) and node.shape == "list":
-        if node.is_atomic:
-            yield path
+            yield f"{path}.{name}", each, node.child(name)
+    else:
         for index, each in enumerate(value):
-            yield from _atomics(each, node.item, f"{path}[{index}]")
+            yield f"{path}[{index}]", each, node.item

@@ -1,7 +1,7 @@
-"""Policies of the cluster as a step of admission: they are followed in the store, and asked for every write.
+"""Admission policies as a step of admission (``registry/admission_chain.py``); follows them in the store.
 
-Whoever has written a policy is answered when this server has taken it in (`catch_up`). A server without bindings is
-idle, whatever policies there are. Parameters are read as this server knows them, each decoded once per version.
+The response to a write of a policy waits until this server knows it (`catch_up`). A server without bindings is idle,
+whatever policies it has.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ _KINDS = (
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 )
-_SORTS_KNOWN = 1024
-_COMPILED_AT_ONCE = 20
+_MAX_COMPILED = 1024
+_COMPILED_PER_TURN = 20
 
 
 class PolicyStep:
-    """The policies of one server."""
+    """The step of admission that evaluates policies."""
 
     names = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 
@@ -73,7 +73,7 @@ class PolicyStep:
             await each.synced.wait()
 
     async def catch_up(self) -> None:
-        """Wait until what is in the store now counts here."""
+        """Wait until this server knows the policies that are in the store now."""
         for each in self._followers.values():
             await each.catch_up()
 
@@ -95,12 +95,12 @@ class PolicyStep:
         self._compiled.clear()
         self._is_stale = False
 
-    def spares(self, sort: MatchKey, *, mutating: bool) -> bool:
+    def ignores(self, key: MatchKey, *, mutating: bool) -> bool:
         if self._is_stale or self._validating is None or self._mutating is None:
             return False
         if mutating:
-            return sort.operation == DELETE or self._mutating.spares(sort)
-        return self._validating.spares(sort)
+            return key.operation == DELETE or self._mutating.spares(key)
+        return self._validating.spares(key)
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
         if attributes.is_policy or attributes.operation == DELETE:
@@ -125,32 +125,32 @@ class PolicyStep:
         if not self._validating:
             return
         await self._compile(self._validating, attributes)
-        judgement = self._validating.validate(attributes, self)
-        if judgement.is_quiet:
+        result = self._validating.validate(attributes, self)
+        if result.is_quiet:
             return
         from mooring.admission.policy.validating import rejection  # noqa: PLC0415 - see `_refresh`
 
-        self._metrics.validated(judgement.checks)
-        for text in judgement.warning_texts:
+        self._metrics.validated(result.checks)
+        for text in result.warning_texts:
             add_warning(attributes.warnings, text)
-        attributes.audit_annotations.update(judgement.audit_annotations)
-        refused = rejection(judgement, attributes)
+        attributes.audit_annotations.update(result.audit_annotations)
+        refused = rejection(result, attributes)
         if refused is not None:
             raise refused
 
     async def _compile(self, policies: "MutatingPolicies | ValidatingPolicies", attributes: Attributes) -> None:
-        """See to it that thousands of new policies keep nobody else waiting while the first request compiles them."""
+        """Compile the policies that match a request, a few at a time: other requests run meanwhile."""
         place = (policies is self._mutating, attributes.match_key)
         if place in self._compiled:
             return
         for number, _ in enumerate(policies.compile(attributes), 1):
-            if number % _COMPILED_AT_ONCE == 0:
+            if number % _COMPILED_PER_TURN == 0:
                 await asyncio.sleep(0)
-        if len(self._compiled) >= _SORTS_KNOWN:
+        if len(self._compiled) >= _MAX_COMPILED:
             self._compiled.clear()
         self._compiled.add(place)
 
-    # -- what policies may know of the cluster
+    # -- what policies may look up
 
     def namespace(self, name: str) -> Tree:
         kv = self._store.peek(f"/registry/namespaces/{name}")
@@ -172,7 +172,7 @@ class PolicyStep:
         return [each for each in trees if selector.matches(each["metadata"].get("labels") or {})]
 
     def _tree(self, kv: KeyValue, kind: Kind) -> Tree:
-        """An object as JSON of a version; it is shared, and nobody changes it."""
+        """Return an object as the tree of a version; it is shared and must not be changed."""
         return self._decoded.get(kv, partial(self._decode, kind), (PolicyStep, kind))
 
     def _decode(self, kind: Kind, kv: KeyValue) -> Tree:
@@ -188,6 +188,6 @@ def _namespace(kv: KeyValue) -> Tree:
 
 
 def _served(scheme: Scheme) -> list[tuple[str, Kind]]:
-    """The kinds of policies that this server knows, each in its newest version."""
+    """Return the served kinds of policies, each in its newest version."""
     found = {kind.kind: scheme.hub(kind) for kind in scheme.served if kind.group == GROUP and kind.kind in _KINDS}
     return [*found.items()]

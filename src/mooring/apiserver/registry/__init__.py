@@ -1,13 +1,14 @@
-"""Objects over HTTP: every kind of the scheme at every served version, on any store.
+"""The objects of every kind over HTTP, at every served version, on any store.
 
-- `handler.Resources` sorts requests by verb; start there.
-- `context` is what all handlers share, `stored` how objects lie in the store, `facts` what admission may look up.
-- `reading`, `watching`, `writing`, `deleting` are the verbs; `selection` and `options` read their parameters.
-- `pods`, `disruption` and `scaling` are the special subresources; `output` is Table, metadata and YAML.
-- `bootstrap` is what a new cluster has.
+- `handler.Resources` dispatches requests by verb; start there. `context` is what all handlers share.
+- `reading` and `watching` are the verbs that read, with `selection` and `views`; `stored` is how objects are stored.
+- `writes` executes writes, which `writing`, `deleting`, `pods/` and `claims` draft; `templates` are for batches.
+- `facts` is what admission looks up; `admission_chain` calls policies and webhooks. `quota/` and `services/` follow.
+- `scaling` is the subresource scale; `patch/` and `apply/` change objects; `bootstrap` fills a new cluster.
 """
 
 from mooring.apiserver.registry.bootstrap import bootstrap
+from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.handler import Resources
 
-__all__ = ["Resources", "bootstrap"]
+__all__ = ["HandlerContext", "Resources", "bootstrap"]

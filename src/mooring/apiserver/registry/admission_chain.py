@@ -1,10 +1,10 @@
-"""The order in which policies and webhooks see a write, between what is built in.
+"""The chain of policies and webhooks that a write passes between the halves of built-in admission.
 
-    built-in mutation → MutatingAdmissionPolicy → mutating webhooks → (again, once, if something was changed)
-        → validation → built-in judgement → ValidatingAdmissionPolicy → validating webhooks
+    built-in mutation → MutatingAdmissionPolicy → mutating webhooks → (all once more, if one changed the object)
+        → built-in validation → ValidatingAdmissionPolicy → validating webhooks
 
-`Chain` is asked by ``registry/writing.py`` and its like; a server that has neither policies nor webhooks finds it idle
-and makes no `Attributes`. Each sort of extension is a `Step`.
+``writing.py``, ``deleting.py`` and other writes call the `Chain`: this is the only place where policies and webhooks
+are called. Each of the two is a `Step`. A server without any finds the chain idle and makes no `Attributes`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -20,18 +20,18 @@ from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 
 
 class Step(Protocol):
-    """One sort of extension."""
+    """All policies, or all webhooks."""
 
     names: tuple[str, str]
-    """What kube-apiserver calls the plugin that changes objects, and the one that judges them."""
+    """kube-apiserver's names of the mutating and of the validating admission plugin."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is none of its sort, so that nothing has to be asked."""
+        """Whether there are none."""
         ...
 
-    def spares(self, sort: MatchKey, *, mutating: bool) -> bool:
-        """Whether a sort of request is known to concern none of those that change objects, or that judge them."""
+    def ignores(self, key: MatchKey, *, mutating: bool) -> bool:
+        """Return whether no mutating, or no validating, policy or webhook can match a request."""
         ...
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
@@ -44,40 +44,33 @@ class Step(Protocol):
 
 
 Mutate = Callable[[Resource], None]
-"""What is built in, once more: changes an object in place."""
+"""Runs built-in mutation once more, which changes an object in place."""
 
 
 _is_idle = attrgetter("is_idle")
 
 
 class Chain:
-    """The extensions of one server, in their order."""
+    """Calls the steps of one server in their order."""
 
     def __init__(self, steps: Iterable[Step] = (), metrics: AdmissionMetrics | None = None) -> None:
-        self.steps = list(steps)
-        self.metrics = metrics
+        self._steps = list(steps)
+        self._metrics = metrics
 
     @property
     def is_idle(self) -> bool:
-        return all(map(_is_idle, self.steps))  # without a generator: every write asks
+        return all(map(_is_idle, self._steps))  # without a generator: every write asks
 
-    def spares(self, sort: MatchKey) -> bool:
-        """Whether a sort of request is known to concern nobody, so that no `Attributes` have to be made."""
-        for step in self.steps:
-            if not (step.is_idle or (step.spares(sort, mutating=True) and step.spares(sort, mutating=False))):
-                return False
-        return True
+    def ignores(self, key: MatchKey) -> bool:
+        """Return whether no policy or webhook can match a request, so that it needs no `Attributes`."""
+        return not (self._matching(key, mutating=True) or self._matching(key, mutating=False))
 
-    def may_change(self, sort: MatchKey) -> bool:
-        """Whether somebody may change the objects of a sort of request, and not only judge them."""
-        return bool(self._asked(sort, mutating=True))
-
-    def _asked(self, sort: MatchKey, *, mutating: bool) -> list[Step]:
-        return [step for step in self.steps if not step.is_idle and not step.spares(sort, mutating=mutating)]
+    def _matching(self, key: MatchKey, *, mutating: bool) -> list[Step]:
+        return [step for step in self._steps if not step.is_idle and not step.ignores(key, mutating=mutating)]
 
     async def mutate(self, attributes: Attributes, built_in: Mutate) -> None:
-        """Let all change the object; a second round follows if one of them did."""
-        steps = self._asked(attributes.match_key, mutating=True)
+        """Let mutating policies and webhooks change the object; call them once more if one of them did."""
+        steps = self._matching(attributes.match_key, mutating=True)
         if not steps:
             return
         reinvocation = Reinvocation()
@@ -96,13 +89,13 @@ class Chain:
             await self._measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
 
     async def admit(self, attributes: Attributes) -> None:
-        """Both, for what has nothing between: requests that store no object of their own."""
+        """Mutate and validate, for requests without built-in admission in between."""
         await self.mutate(attributes, lambda _: None)
         await self.validate(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
-        """Let all judge the object."""
-        for step in self._asked(attributes.match_key, mutating=False):
+        """Let validating policies and webhooks admit or refuse the object."""
+        for step in self._matching(attributes.match_key, mutating=False):
             await self._measured(step.names[1], "validate", attributes, step.validate(attributes))
 
     async def _measured(self, name: str, type_: str, attributes: Attributes, work: Awaitable[None]) -> None:
@@ -111,6 +104,6 @@ class Chain:
             await work
             rejected = False
         finally:
-            if self.metrics is not None:
+            if self._metrics is not None:
                 seconds = perf_counter() - began
-                self.metrics.step(name, type_, attributes.operation, seconds, rejected=rejected)
+                self._metrics.step(name, type_, attributes.operation, seconds, rejected=rejected)

@@ -1,10 +1,9 @@
-"""What policies and webhooks are told of requests that store nothing: streams to nodes, and tokens of accounts.
+"""Admission by policies and webhooks for requests that store nothing: connections to pods and nodes, and tokens.
 
-The edge calls `admit_connection` before it lets somebody through to a container, and ``access/reviews.py`` has
-`admit_token` called before an account gets a token.
+``requests/app.py`` calls `admit_connection` before it opens a stream, ``access/reviews.py`` calls `admit_token` before
+it issues a token.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource
@@ -14,16 +13,15 @@ from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.registry.context import Call, HandlerContext
 
-Tree = dict[str, Any]
 _FLAGS = ("stdin", "stdout", "stderr", "tty")
 
 
 async def admit_connection(context: HandlerContext, request: Request, route: ResourceRoute) -> None:
-    """Ask whether somebody may be let through; raises a `StatusError` if not. Reading a log is no connection."""
+    """Raise a `StatusError` if a policy or webhook refuses a connection. Reading a log is none."""
     subresource = route.kind.subresource(route.subresource)
     if context.extensions.is_idle or subresource is None or not subresource.kind:
         return
-    asked = _ASKED[route.subresource](request, route)
+    options = {"kind": subresource.kind, "apiVersion": route.kind.api_version, **_connect_options(request, route)}
     attributes = Attributes(
         scheme=context.scheme,
         operation=CONNECT,
@@ -34,47 +32,34 @@ async def admit_connection(context: HandlerContext, request: Request, route: Res
         namespace=route.namespace,
         name=route.name,
         user=request.user,
-        connect_options={"kind": subresource.kind, "apiVersion": route.kind.api_version, **asked},
+        connect_options=options,
         audit_annotations=request.audit_annotations,
     )
     await context.extensions.admit(attributes)
 
 
 async def admit_token(context: HandlerContext, request: Request, route: ResourceRoute, wanted: TokenRequest) -> None:
-    """Ask whether an account may have a token."""
+    """Raise a `StatusError` if a policy or webhook refuses a token for a service account."""
     stored, kind = context.stored(route.kind), context.scheme.kind(wanted.api_version, wanted.kind)
     accepted = request.accepted()
     call = Call(request, route.kind, stored, route.namespace, route.name, route.subresource, accepted)
-    attributes = context.extended(call, CREATE, wanted, None, kind=kind)
+    attributes = context.attributes_of(call, CREATE, wanted, None, kind=kind)
     if attributes is not None:
         await context.extensions.admit(attributes)
 
 
-def _terminal(request: Request, _route: ResourceRoute) -> Tree:
-    tree: Tree = {name: True for name in _FLAGS if request.flag(name)}
-    if container := request.parameter("container"):
-        tree["container"] = container
-    return tree
-
-
-def _command(request: Request, route: ResourceRoute) -> Tree:
-    command = request.query.get("command")
-    return {**_terminal(request, route), "command": [*command]} if command else _terminal(request, route)
-
-
-def _ports(request: Request, _route: ResourceRoute) -> Tree:
-    ports = [int(port) for port in request.query.get("ports", ()) if port.isdecimal() and len(port) < 10]
-    return {"ports": ports} if ports else {}
-
-
-def _path(_request: Request, route: ResourceRoute) -> Tree:
-    return {"path": route.path} if route.path else {}
-
-
-_ASKED: dict[str, Callable[[Request, ResourceRoute], Tree]] = {
-    "attach": _terminal,
-    "exec": _command,
-    "portforward": _ports,
-    "proxy": _path,
-}
-"""What the query of a stream asks for, as its kind of options says it."""
+def _connect_options(request: Request, route: ResourceRoute) -> dict[str, Any]:
+    """Return the query of a stream as the fields of PodExecOptions and the like, without empty ones."""
+    found: dict[str, Any] = {}
+    match route.subresource:
+        case "proxy":
+            found = {"path": route.path}
+        case "portforward":
+            ports = (port for port in request.query.get("ports", ()) if port.isdecimal() and len(port) < 10)
+            found = {"ports": [*map(int, ports)]}
+        case "attach" | "exec":
+            found = {name: request.flag(name) for name in _FLAGS}
+            found["container"] = request.parameter("container")
+            if route.subresource == "exec":
+                found["command"] = [*request.query.get("command", ())]
+    return {name: value for name, value in found.items() if value}

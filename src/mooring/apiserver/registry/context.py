@@ -1,6 +1,6 @@
-"""What all handlers share: the store, the scheme, admission's options and lookups, and the clock.
+"""What all handlers of requests for objects share: the store, the scheme, admission's options and lookups, the clock.
 
-`HandlerContext` is made once by `Resources`; a `Call` is one request on its way through it. Read next: ``reading.py``.
+One `HandlerContext` serves all requests; a `Call` is one request. Read next: ``reading.py``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,35 +27,32 @@ from mooring.apiserver.messages.http import Accepted, Request
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.device_facts import DeviceFacts
 from mooring.apiserver.registry.facts import ClusterFacts
 from mooring.apiserver.registry.lowering_for_nodes import NodeLowering, Rendering
 from mooring.apiserver.registry.parameters import options_tree
 from mooring.apiserver.registry.quota.accounting import QuotaAccounting
 from mooring.apiserver.registry.selection import Selections
 from mooring.apiserver.registry.stored import Stored
-from mooring.base.clock import Clock
+from mooring.base.clock import Clock, SystemClock
 from mooring.store.kv import Delete, KeyValue, Store
 
 Guard = Callable[[UserInfo, Resource | None, Resource | None, str], None]
-"""Raises Forbidden when a user may not write an object that admission has let pass, through a subresource or "".
+"""Raises Forbidden for an admitted write that a user may not make: user, new object, old object and subresource.
 
-The old object is None when one is created, the new one when it is deleted or evicted.
+The old object is None for a create, the new one for a deletion or eviction.
 """
-
 
 _OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "DeleteOptions"}
 
 CreateCheck = Callable[[UserInfo, Kind, str, str], None]
-"""Raises Forbidden when a user may not create an object of a kind, in a namespace and by a name: for requests whose
-verb is another one."""
+"""Raises Forbidden if an update or patch may not create an object of a kind, in a namespace, with a name."""
 
 StoredAs = Callable[[Scheme, Kind], Stored]
-"""How objects of a custom kind are read and written; ``extension/converting.py`` has one for conversion webhooks."""
+"""Makes the `Stored` of a custom kind; ``extension/converting.py`` has one for conversion webhooks."""
 
 
 class Call(msgspec.Struct):
-    """One request: where it goes, what its answer should look like, and what to warn of."""
+    """One request for objects of a kind, with the requested form of the response and the warnings so far."""
 
     request: Request
     kind: Kind
@@ -75,39 +72,35 @@ class Call(msgspec.Struct):
 
 
 class Reserved(Protocol):
-    """What was taken for an object that is about to be written."""
+    """Addresses and ports that were allocated to a Service that is about to be written."""
 
     async def commit(self) -> None:
-        """It was written."""
-        ...
+        """Release what the written Service no longer uses."""
 
     async def undo(self) -> None:
-        """It was not."""
-        ...
+        """Release what was allocated, because the Service was not written."""
 
 
 class Allocation(Protocol):
-    """Gives out what only one object can have: the addresses and ports of Services."""
+    """Allocates the addresses and ports of Services (``services/allocation.py``)."""
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reserved:
-        """Take what an object lacks, and write it into it; raises a `StatusError` if that is not to be had."""
-        ...
+        """Allocate what a Service lacks and set its fields; raise a `StatusError` if that is not possible."""
 
-    async def released(self, service: Service) -> None:
-        """An object is gone, and needs nothing any more."""
-        ...
+    async def release(self, service: Service) -> None:
+        """Release all addresses and ports of a deleted Service."""
 
 
 class HandlerContext:
-    """The shared ground of the handlers."""
+    """What all handlers share."""
 
     def __init__(
         self,
         store: Store,
         scheme: Scheme,
         options: AdmissionOptions,
-        clock: Clock,
-        tables: Tables | None,
+        clock: Clock | None = None,
+        tables: Tables | None = None,
         *,
         guard: Guard | None = None,
         create_check: CreateCheck | None = None,
@@ -119,13 +112,13 @@ class HandlerContext:
         self.store = store
         self.scheme = scheme
         self.options = options
-        self.clock = clock
+        self.clock = clock or SystemClock()
         self.tables = tables
         self.guard = guard or _no_guard
         self._create_check = create_check
         self._stored_as = stored_as
         self.decoded = decoded or DecodedCache()
-        self.facts = ClusterFacts(store, self.decoded)
+        self.facts = facts = ClusterFacts.of(store, self.decoded)
         self.selections = Selections()
         self._known_specs = KnownSpecs()
         self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
@@ -135,14 +128,14 @@ class HandlerContext:
             if stored.hub.namespaced and not any(map(scheme.is_served, scheme.family(stored.hub)))
         ]
         self._custom: dict[Kind, Stored] = {}
-        devices = DeviceFacts(store)
-        self.evaluators = Evaluators(options, clock.now, extended=devices.extended, pod_of=devices.pod_of)
+        self.evaluators = Evaluators(
+            options, self.clock.now, extended=facts.extended_resources, pod_of=facts.pod_of_claim
+        )
         self.accounting = QuotaAccounting(store, self.stored_quotas, self.evaluators, self.decoded)
         self._node_lowering = NodeLowering(store, options, self.decoded)
         self.extensions = extensions or Chain()
-        """Policies and webhooks, which take part in admission."""
+        """Policies and webhooks."""
         self.allocation = allocate(self) if allocate is not None else None
-        """Gives Services their addresses; None in tests that need none."""
 
     @property
     def stored_quotas(self) -> Stored:
@@ -151,59 +144,53 @@ class HandlerContext:
         return self.stored(kind)
 
     def every_stored(self) -> Iterable[Stored]:
-        """All kinds of objects that there are, each once."""
+        """Return every stored kind once."""
         custom = {stored.prefix: stored for stored in self._custom.values()}
         return (*self._stored.values(), *custom.values())
 
     def stored(self, kind: Kind) -> Stored:
         return self._custom[kind] if kind.custom else self._stored[kind.family]
 
-    def learn(self, kinds: Iterable[Kind]) -> None:
-        """Serve all versions of a custom kind, which the scheme knows already."""
+    def serve(self, kinds: Iterable[Kind]) -> None:
+        """Serve all versions of a custom kind that the scheme has."""
         from mooring.admission.custom.strategy import CustomStrategy  # noqa: PLC0415 - most servers never need it
 
         for kind in kinds:
             self._custom[kind] = self._stored_as(self.scheme, kind)
             register(CustomStrategy(kind))
-        self.accounting.in_doubt("")
+        self.accounting.recount("")
 
     def expect_current(self, kinds: Iterable[Kind], after: int) -> None:
-        """Read what is written after a revision as it is; before, objects are brought up to their definition."""
+        """Trust that custom objects written after a revision conform to their schema, and show them as they are."""
         for kind in kinds:
             if kind in self._custom:
                 self._custom[kind].current_after = after
 
-    def forget(self, kinds: Iterable[Kind]) -> None:
-        """Serve a custom kind no longer."""
+    def stop_serving(self, kinds: Iterable[Kind]) -> None:
+        """Stop serving a custom kind."""
         for kind in kinds:
             self._custom.pop(kind, None)
             unregister(kind.type)
 
     def read_by(self, call: Call) -> Rendering:
-        """The objects of a call's kind as its sender reads them."""
+        """Return what renders the objects of a call's kind for its sender."""
         return self._node_lowering.of(call.request, call.stored)
 
     def strategy(self, stored: Stored) -> admission.Strategy[Any]:
         return strategy_of(stored.hub.type)
 
     def require_create(self, call: Call) -> None:
-        """Raises Forbidden unless the user may create what an update or a patch of theirs would create."""
+        """Raise Forbidden unless the user may create what an update or a patch would create."""
         if self._create_check is not None:
             self._create_check(call.request.user, call.kind, call.namespace, call.name)
 
-    async def reserve(self, new: Resource, old: Resource | None, *, dry_run: bool) -> Reserved | None:
-        """Take what an object lacks before it is written."""
-        if self.allocation is None or not isinstance(new, Service):
-            return None
-        return await self.allocation.reserve(new, old if isinstance(old, Service) else None, dry_run=dry_run)
-
-    async def released(self, gone: Resource) -> None:
-        """Let go what an object had that is gone."""
-        if self.allocation is not None and isinstance(gone, Service):
-            await self.allocation.released(gone)
+    async def release(self, deleted: Resource) -> None:
+        """Release the addresses and ports of a deleted Service."""
+        if self.allocation is not None and isinstance(deleted, Service):
+            await self.allocation.release(deleted)
 
     async def find(self, call: Call) -> KeyValue:
-        """The stored object that a call names; raises NotFound."""
+        """Return the stored object that a call names; raise NotFound."""
         await self.store.revision()
         kv = self.store.peek(call.stored.key(call.namespace, call.name))
         if kv is None:
@@ -213,22 +200,22 @@ class HandlerContext:
         return kv
 
     async def clear_unserved(self, namespace: str) -> None:
-        """Delete what a namespace holds of kinds that this server does not serve, and that nobody else can delete.
+        """Delete the objects of a namespace that no client can delete: this server does not serve their kinds.
 
-        Older versions may be emulated for a while: a namespace that is made again later must not own these objects.
+        An emulated older version may not have them, and a new namespace of the same name must not own them.
         """
         for stored in self._unserved:
             page = await self.store.range(stored.prefix_of(namespace))
             await self.store.write_all([Delete(kv.key) for kv in page.items])
 
     def may_extend(self, call: Call, operation: str) -> bool:
-        """Whether policies or webhooks may take part in a write."""
+        """Return whether policies or webhooks may match a write."""
         if self.extensions.is_idle:
             return False
-        return not self.extensions.spares(MatchKey(call.kind, call.subresource, operation, bool(call.namespace)))
+        return not self.extensions.ignores(MatchKey(call.kind, call.subresource, operation, bool(call.namespace)))
 
     def may_share(self, call: Call, operation: str) -> bool:
-        """Whether rows of one template may share an admission: nothing looks at each of them."""
+        """Return whether rows of one template may share an admission: nothing applies to them one by one."""
         return (
             call.stored.hub.type is Pod
             and call.kind is call.stored.hub
@@ -237,7 +224,7 @@ class HandlerContext:
             and (operation == CREATE or self.accounting.is_idle(call.namespace))
         )
 
-    def extended(
+    def attributes_of(
         self,
         call: Call,
         operation: str,
@@ -247,19 +234,18 @@ class HandlerContext:
         kind: Kind | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Attributes | None:
-        """A call as policies and webhooks see it; None where none can concern it.
+        """Return a call as policies and webhooks see it; None if none can match.
 
-        `kind` is that of the object, where a subresource has one of its own, and `options` are what the query does not
-        say.
+        `kind` is the kind of the object in a subresource; `options` replace those of the query.
         """
         if self.extensions.is_idle or call.request.user is users.SERVER:
-            return None  # what the server keeps for itself must not wait for anybody
+            return None  # the server does not wait for webhooks
         name = call.name or (obj.metadata.name if obj is not None else "")
         of_namespace = call.kind.group == "" and call.kind.plural == "namespaces"
         namespace = name if of_namespace else call.namespace
-        if self.extensions.spares(MatchKey(call.kind, call.subresource, operation, bool(namespace))):
+        if self.extensions.ignores(MatchKey(call.kind, call.subresource, operation, bool(namespace))):
             return None
-        told = options or options_tree(call.request, _OPTIONS[operation])
+        given = options or options_tree(call.request, _OPTIONS[operation])
         attributes = Attributes(
             scheme=self.scheme,
             operation=operation,
@@ -272,15 +258,15 @@ class HandlerContext:
             obj=obj,
             old=old,
             user=call.request.user,
-            dry_run="dryRun" in told,
-            options=told,
+            dry_run="dryRun" in given,
+            options=given,
             audit_annotations=call.request.audit_annotations,
             warnings=call.warnings,
         )
         return None if attributes.is_policy else attributes
 
     async def admission_request(self, call: Call, obj: Resource | None = None) -> admission.Request:
-        """What admission is told of a call, with what it may look up about `obj` fetched beforehand."""
+        """Return the input of admission for a call; its lookups know what `obj` names."""
         return admission.Request(
             options=self.options,
             lookups=await self.facts.about(obj, call.namespace),
@@ -293,7 +279,7 @@ class HandlerContext:
 
 
 def all_of(*guards: Guard) -> Guard:
-    """Several guards as one."""
+    """Combine several guards into one."""
 
     def check(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
         for guard in guards:
@@ -303,4 +289,4 @@ def all_of(*guards: Guard) -> Guard:
 
 
 def _no_guard(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-    """Let everything pass: for servers without roles, as in tests."""
+    """Allow everything, as in tests without roles."""

@@ -1,7 +1,7 @@
-"""The status of a definition: the names that it gets, and its conditions. No two kinds of a group share a name.
+"""Computes the status of CustomResourceDefinitions: accepted names and conditions. Names are unique in a group.
 
-Pure functions of a definition and of those beside it; ``extension/definitions.py`` writes what comes out, and deletion
-marks a definition that has to wait for its objects.
+Pure functions: ``extension/definitions.py`` writes their results, and ``deleting.py`` marks a definition whose deletion
+waits for its objects.
 """
 
 from collections.abc import Iterable
@@ -18,29 +18,26 @@ from mooring.api.apiextensions_v1 import (
     CustomResourceDefinitionCondition,
     CustomResourceDefinitionNames,
     CustomResourceDefinitionStatus,
-    condition_of,
+    holds,
 )
 from mooring.api.base import copy_of
 from mooring.api.quoting import go_quote
 
 
-def settled(
+def status_of(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition], now: str
 ) -> CustomResourceDefinitionStatus:
-    """The status that a definition should have, given the others of its group."""
+    """Return the status that a definition should have beside the others of its group."""
     status = copy_of(definition.status)
-    accepted, conflict = _accepted(definition, others)
-    status.accepted_names = accepted
+    status.accepted_names, conflict = _accepted(definition, others)
     if conflict is None:
-        set_condition(status, NAMES_ACCEPTED, "True", why=("NoConflicts", "no conflicts found"), now=now)
         why = ("InitialNamesAccepted", "the initial names have been accepted")
+        set_condition(status, NAMES_ACCEPTED, "True", why=("NoConflicts", "no conflicts found"), now=now)
         set_condition(status, ESTABLISHED, "True", why=why, now=now)
     else:
         set_condition(status, NAMES_ACCEPTED, "False", why=conflict, now=now)
-        established = condition_of(definition, ESTABLISHED)
-        if established is None or established.status != "True":
-            why = ("NotAccepted", "not all names are accepted")
-            set_condition(status, ESTABLISHED, "False", why=why, now=now)
+        if not holds(definition, ESTABLISHED):
+            set_condition(status, ESTABLISHED, "False", why=("NotAccepted", "not all names are accepted"), now=now)
     status.conditions = [each for each in status.conditions if each.type != NON_STRUCTURAL]
     return status
 
@@ -48,9 +45,9 @@ def settled(
 def usurpers(
     definition: CustomResourceDefinition, group: Iterable[CustomResourceDefinition]
 ) -> list[CustomResourceDefinition]:
-    """Those that were given names which an older one has, as far as one definition is concerned.
+    """Return the younger definition of each pair with a common name, in pairs of one definition with another.
 
-    Two servers may have given the names away at once; the older definition keeps them, whoever looks.
+    Two servers may have accepted the same names at once; then the older definition keeps them.
     """
     resources, kinds = _names(definition.status.accepted_names)
     return [
@@ -61,7 +58,7 @@ def usurpers(
 
 
 def _has_one_of(taken: CustomResourceDefinitionNames, resources: set[str], kinds: set[str]) -> bool:
-    """As comparing `_names` would say, without making sets of each of very many."""
+    """Return whether names are among others, without making sets of them as `_names` does: there may be thousands."""
     return (
         taken.plural in resources
         or taken.kind in kinds
@@ -72,7 +69,7 @@ def _has_one_of(taken: CustomResourceDefinitionNames, resources: set[str], kinds
 
 
 def without_names(definition: CustomResourceDefinition) -> CustomResourceDefinition:
-    """A definition as it was before it was given any."""
+    """Return a definition without accepted names."""
     status = CustomResourceDefinitionStatus(stored_versions=[*definition.status.stored_versions])
     return structs.replace(definition, status=status)
 
@@ -82,14 +79,14 @@ def _age(definition: CustomResourceDefinition) -> tuple[str, str]:
 
 
 def _names(taken: CustomResourceDefinitionNames) -> tuple[set[str], set[str]]:
-    """The names of resources and those of kinds."""
+    """Return the names of resources, and those of kinds."""
     return {taken.plural, taken.singular, *taken.short_names} - {""}, {taken.kind, taken.list_kind} - {""}
 
 
 def set_condition(
     status: CustomResourceDefinitionStatus, kind: str, value: str, *, why: tuple[str, str], now: str
 ) -> None:
-    """Put a condition into a status, with its reason and message; its time stays as long as its value does."""
+    """Set a condition, with its reason and message; its transition time changes with its value only."""
     found = next((each for each in status.conditions if each.type == kind), None)
     if found is None:
         found = CustomResourceDefinitionCondition(type=kind)
@@ -102,7 +99,7 @@ def set_condition(
 def _accepted(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]
 ) -> tuple[CustomResourceDefinitionNames, tuple[str, str] | None]:
-    """The names that are free or its own already, and the last conflict: a reason and a message."""
+    """Return the names that are free or its own already, and the reason and message of the last conflict."""
     resources: set[str] = set()
     kinds: set[str] = set()
     for other in others:
@@ -128,32 +125,29 @@ def _accepted(
 
 
 def _clash(wanted: str | list[str], own: str | list[str], used: set[str]) -> str:
-    """What is wrong with a name, or with several; empty if nothing is."""
+    """Return the conflicts of one name or several as a text; empty if there are none."""
     mine = {own} if isinstance(own, str) else set(own)
     asked = [wanted] if isinstance(wanted, str) else wanted
     texts = [f"{go_quote(name)} is already in use" for name in asked if name not in mine and name in used]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
 
 
-# -- the end
-
-
 def mark_for_deletion(definition: CustomResourceDefinition, now: str) -> None:
-    """Let the deletion of a definition wait for its objects."""
+    """Add the finalizer and condition with which a deletion waits for the objects of the kind."""
     if CLEANUP_FINALIZER not in definition.metadata.finalizers:
         definition.metadata.finalizers = [*definition.metadata.finalizers, CLEANUP_FINALIZER]
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     set_condition(definition.status, TERMINATING, "True", why=("InstanceDeletionPending", message), now=now)
 
 
-def progress(definition: CustomResourceDefinition, now: str) -> None:
-    """Objects are being deleted."""
+def report_progress(definition: CustomResourceDefinition, now: str) -> None:
+    """Set the condition that objects are being deleted."""
     message = "CustomResource deletion is in progress"
     set_condition(definition.status, TERMINATING, "True", why=("InstanceDeletionInProgress", message), now=now)
 
 
-def ended(definition: CustomResourceDefinition, now: str, *, established: bool) -> None:
-    """Let a definition go whose objects are gone."""
+def end(definition: CustomResourceDefinition, now: str, *, established: bool) -> None:
+    """Set the condition that all objects are deleted, and remove the finalizer."""
     why = ("InstanceDeletionCompleted", "removed all instances")
     if not established:
         why = ("NeverEstablished", "resource was never established")

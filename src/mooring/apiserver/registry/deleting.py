@@ -1,7 +1,7 @@
-"""Deletions as writes for the executor (``writes.py``): graceful (pods), after finalizers, one object or a collection.
+"""Deletions of one object or of a collection, as writes for the executor (``writes.py``).
 
-A deletion that has to wait writes `deletionTimestamp` and returns the object. The update that removes the last
-finalizer, or the kubelet that has stopped the pod, completes it (``writing.py``, `is_deletable`).
+A deletion that has to wait for a grace period (pods) or for finalizers sets `deletionTimestamp` and returns the object.
+The update that removes the last finalizer, or the kubelet's deletion, completes it (`is_deletable` in ``writing.py``).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,13 +29,12 @@ from mooring.apiserver.registry.templates import Reused, Template
 from mooring.apiserver.registry.views import respond as responded
 from mooring.apiserver.registry.views import view_for
 from mooring.apiserver.registry.writes import Draft, Followed, Write, Writer, Written
-from mooring.apiserver.registry.writing import Update, is_deletable
+from mooring.apiserver.registry.writing import Update, is_deletable, release
 from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _AT_ONCE = 64
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
-"""Namespaces that every cluster keeps."""
 
 _SHOWN_WHEN_DELETED = frozenset(
     {
@@ -56,10 +55,10 @@ _SHOWN_WHEN_DELETED = frozenset(
         "volumeattachments",
     }
 )
-"""Resources whose deletion is answered with the object; the others' with a Status."""
+"""Resources whose deletion returns the object; others return a Status."""
 
 _ORPHANS_BY_DEFAULT = frozenset({("", "ReplicationController"), ("batch", "Job")})
-"""Kinds that are older than garbage collection: their dependents stay unless the client says otherwise."""
+"""Kinds older than garbage collection: their dependents are orphaned unless the client requests otherwise."""
 _PODS_STAY = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
@@ -67,13 +66,13 @@ _PODS_STAY = (
 
 
 class Deletion(msgspec.Struct, eq=False):
-    """A write that deletes an object, or begins to."""
+    """A write that deletes an object, or marks it for deletion."""
 
     deleting: "Deleting"
     call: Call
     read: Callable[[], DeleteOptions]
     is_admitted: bool = False
-    """Whether policies and webhooks have been asked already."""
+    """Whether policies and webhooks have admitted it already."""
     template: Template | None = None
     options: DeleteOptions | None = None
 
@@ -89,7 +88,7 @@ class Deletion(msgspec.Struct, eq=False):
         context, call = self.deleting.context, self.call
         kv = context.store.peek(call.stored.key(call.namespace, call.name))
         if kv is None:
-            self.read()  # which may be wrong, too
+            self.read()  # for its errors, which come first
             raise call.not_found()
         if (reused := self._reused(kv)) is not None:
             write = Delete(kv.key, kv.mod_revision) if reused.is_gone else Put(kv.key, reused.value, kv.mod_revision)
@@ -100,7 +99,7 @@ class Deletion(msgspec.Struct, eq=False):
         return await self.draft_of(kv, self.options)
 
     def _reused(self, kv: KeyValue) -> Reused | None:
-        """What the stored object becomes, where another row of the template became the same."""
+        """Return the outcome for a stored object that equals another row of the template before its deletion."""
         row = self.call.request.row
         if self.template is None or row is None:
             return None
@@ -110,14 +109,14 @@ class Deletion(msgspec.Struct, eq=False):
         return reused
 
     async def draft_of(self, kv: KeyValue, options: DeleteOptions) -> Draft:
-        """The draft that deletes a stored object; raises a `StatusError` when it is refused."""
+        """Return the draft that deletes a stored object; raise a `StatusError` if it is refused."""
         deleting, call = self.deleting, self.call
         context, stored = deleting.context, call.stored
         if call.name in _IMMORTAL and stored.hub.type is Namespace:
             raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
         obj = stored.decode(kv.value, kv.mod_revision)
         context.guard(call.request.user, None, obj, call.subresource)
-        _check_preconditions(call, obj, options)
+        check_preconditions(call, obj, options)
         if isinstance(obj, Job) and options.propagation_policy is None and options.orphan_dependents is None:
             add_warning(call.warnings, _PODS_STAY)
         if not self.is_admitted and not _is_pending(obj, options):
@@ -140,12 +139,12 @@ class Deletion(msgspec.Struct, eq=False):
             write = None if options.dry_run else write
             return self.drafted(kv, write, obj.metadata.uid, is_gone=is_gone, last=last or value)
         draft = self.drafted(kv, write, obj.metadata.uid, is_gone=True, last=last)
-        return replace(draft, charge=charge, settle=partial(deleting.released, obj))
+        return replace(draft, charge=charge, settle=partial(release, context, obj))
 
     def drafted(
         self, kv: KeyValue, write: Put | Delete | None, uid: str, *, is_gone: bool = False, last: bytes = b""
     ) -> Draft:
-        """The draft of a deletion; `last` is the object as a client sees it last."""
+        """Return the draft of a deletion; `last` is the object that the response shows."""
         value = write.value if isinstance(write, Put) else last or kv.value
         is_gone = is_gone or isinstance(write, Delete)
 
@@ -158,14 +157,14 @@ class Deletion(msgspec.Struct, eq=False):
         return Draft((write,) if write is not None else (), respond, value=value)
 
     async def retry(self) -> None:
-        """Read the object again."""
+        """Try again: `draft` reads the object."""
 
     def give_up(self) -> Exception:
         return errors.conflict(self.call.kind.plural, self.call.name, group=self.call.kind.group)
 
 
 class LastUpdate(msgspec.Struct, eq=False):
-    """An update and the deletion of what it stores, in one transaction where no quota counts either."""
+    """An update and the deletion of the updated object; in one transaction unless a quota counts the object."""
 
     update: Update
     deletion: Deletion
@@ -187,7 +186,7 @@ class LastUpdate(msgspec.Struct, eq=False):
                 first = update.drafted(kv, reused.value)
                 expected = JUST_WRITTEN if first.puts else kv.mod_revision
                 return self._both(first, deletion.drafted(kv, Delete(kv.key, expect=expected), reused.uid))
-        template, update.template = update.template, None  # only updates that end in a deletion are kept
+        template, update.template = update.template, None  # it keeps only pairs of update and deletion
         first = await update.draft()
         update.template = template
         try:
@@ -214,7 +213,7 @@ class LastUpdate(msgspec.Struct, eq=False):
         return Draft((*first.puts, *last.puts), respond, settle=last.settle, value=last.value)
 
     async def _one_by_one(self) -> Draft:
-        """Commit the update by itself; return the draft of the deletion."""
+        """Commit the update alone; return the draft of the deletion."""
         done = await self.update.writing.writer.one(self.update)
         try:
             draft = await self.deletion.draft()
@@ -223,14 +222,14 @@ class LastUpdate(msgspec.Struct, eq=False):
         return replace(draft, respond=partial(_follow, done, draft))
 
     async def retry(self) -> None:
-        """Read the object again."""
+        """Try again: `draft` reads the object."""
 
     def give_up(self) -> Exception:
         return self.update.give_up()
 
 
 def _names_version(options: DeleteOptions) -> bool:
-    """Whether a deletion is only for one resourceVersion."""
+    """Return whether a deletion requires a certain resourceVersion."""
     return options.preconditions is not None and bool(options.preconditions.resource_version)
 
 
@@ -251,7 +250,7 @@ async def _follow(done: Response, draft: Draft, revisions: Sequence[int]) -> Fol
 
 
 class Deleting:
-    """Makes the writes of `delete` and `deletecollection`."""
+    """Makes the writes for `delete` and `deletecollection`."""
 
     def __init__(self, context: HandlerContext, writer: Writer, reading: Reading) -> None:
         self.context = context
@@ -262,11 +261,11 @@ class Deleting:
         return Deletion(self, call, partial(delete_options, call.request), template=template)
 
     def delete_admitted(self, call: Call, options: DeleteOptions) -> Write:
-        """Delete an object that policies and webhooks have been asked about already."""
+        """Delete an object whose deletion policies and webhooks have admitted."""
         return Deletion(self, call, lambda: options, is_admitted=True)
 
     async def respond(self, call: Call, options: DeleteOptions, written: Written, uid: str, *, gone: bool) -> Response:
-        """The response to a deletion."""
+        """Return the response to a deletion."""
         if gone and call.kind.plural not in _SHOWN_WHEN_DELETED:
             return responded(call, codec.encode(_success(call, uid)))
         if call.stored.asks:
@@ -310,22 +309,17 @@ class Deleting:
         await self._delete_each(call, found, DeleteOptions(), is_admitted=True)
         return not (await self.context.store.range(stored.prefix, limit=1)).items
 
-    async def released(self, gone: Resource, is_written: bool) -> None:
-        """Give back what a deleted object had."""
-        if is_written:
-            await self.context.released(gone)
-
     async def admit(self, call: Call, obj: Resource, options: DeleteOptions) -> None:
-        """Ask policies and webhooks whether an object may be deleted."""
+        """Let policies and webhooks admit or refuse a deletion."""
         if self.context.extensions.is_idle:
             return
         tree = {**codec.to_tree(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
-        attributes = self.context.extended(call, DELETE, None, obj, options=tree)
+        attributes = self.context.attributes_of(call, DELETE, None, obj, options=tree)
         if attributes is not None:
             await self.context.extensions.admit(attributes)
 
     def mark(self, obj: Resource, options: DeleteOptions) -> bool:
-        """Set the deletion timestamp; return whether the object stays for its grace period or its finalizers."""
+        """Set the deletion timestamp; return whether the object remains for its grace period or finalizers."""
         metadata = obj.metadata
         metadata.finalizers = _finalizers(obj, options)
         grace = _grace_seconds(obj, options)
@@ -347,12 +341,13 @@ class Deleting:
 
 
 def _call_of(call: Call, kv: KeyValue) -> Call:
-    """The call for one object of a collection."""
+    """Return the call for one object of a collection."""
     namespace, _, name = kv.key.removeprefix(call.stored.prefix).rpartition("/")
     return Call(call.request, call.kind, call.stored, namespace, name, "", call.accepted, call.warnings)
 
 
-def _check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> None:
+def check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> None:
+    """Raise Conflict if an object has another uid or resourceVersion than the deletion requires."""
     wanted = options.preconditions
     if wanted is None:
         return
@@ -367,7 +362,7 @@ def _check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> N
 
 
 def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
-    """The grace period: of pods on a node as they or the client say; everything else is deleted immediately."""
+    """Return the grace period: of a pod on a node, from the client or its spec; other objects have none."""
     if not isinstance(obj, Pod):
         return 0
     seconds = options.grace_period_seconds
@@ -379,14 +374,14 @@ def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
 
 
 def _is_pending(obj: Resource, options: DeleteOptions) -> bool:
-    """Whether a pod is terminating already, with no shorter grace period now: then admission is not repeated."""
+    """Return whether a pod is terminating and gets no shorter grace period: then admission is not repeated."""
     if not isinstance(obj, Pod) or obj.metadata.deletion_timestamp is None:
         return False
     return _grace_seconds(obj, options) >= (obj.metadata.deletion_grace_period_seconds or 0)
 
 
 def _finalizers(obj: Resource, options: DeleteOptions) -> list[str]:
-    """The finalizers with those that the propagation policy asks for, and without those that it excludes."""
+    """Return the finalizers with the one for the propagation policy, and without those of other policies."""
     wanted = _propagation_finalizer(obj, options)
     kept: Iterable[str] = (name for name in obj.metadata.finalizers if name not in {ORPHAN, FOREGROUND})
     return [*kept, wanted] if wanted else [*kept]

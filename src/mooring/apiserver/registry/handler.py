@@ -1,6 +1,6 @@
-"""Requests for objects, sorted by verb and subresource: `Resources.handle` is what the edge calls.
+"""Dispatches requests for objects by verb and subresource: `requests/app.py` calls `Resources.handle`.
 
-    resources = Resources(store, scheme, options, clock)
+    resources = Resources(HandlerContext(store, scheme, options, clock))
     response = await resources.handle(request, route)
 
 Read next: ``context.py`` for what all handlers share, then ``reading.py``, ``writing.py``, ``watching.py``.
@@ -11,35 +11,27 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from mooring.admission.options import AdmissionOptions
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
 from mooring.api.apiextensions_v1 import TERMINATING, holds
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
-from mooring.api.scheme import Scheme
 from mooring.apiserver.messages.http import Accepted, Request, Response
 from mooring.apiserver.messages.routes import MANY, ResourceRoute
 from mooring.apiserver.output import protobuf as protobuf_output
-from mooring.apiserver.output.tables import Tables
-from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.claims import Claims
-from mooring.apiserver.registry.context import Allocation, Call, CreateCheck, Guard, HandlerContext, StoredAs
-from mooring.apiserver.registry.decoded_cache import DecodedCache
+from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.deleting import Deleting, LastUpdate
 from mooring.apiserver.registry.parameters import WriteOptions
 from mooring.apiserver.registry.pods.pods import Pods
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.scaling import Scaling
 from mooring.apiserver.registry.store_errors import status_of
-from mooring.apiserver.registry.stored import Stored
 from mooring.apiserver.registry.templates import Template
 from mooring.apiserver.registry.watching import Watching
 from mooring.apiserver.registry.writes import Outcome, Write, Writer
 from mooring.apiserver.registry.writing import Writing
-from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import StoreError
-from mooring.store.kv import Store
 
 Handler = Callable[[Call], Awaitable[Response]]
 MakeWrite = Callable[[Call, Template | None], Write]
@@ -47,7 +39,7 @@ _OPERATIONS = {"create": CREATE, "update": UPDATE, "patch": UPDATE, "delete": DE
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Writes of one request that have method, collection, subresource and parameters in common."""
+    """Writes of one request with the same method, collection, subresource and parameters."""
 
     requests: Sequence[Request]
     routes: Sequence[ResourceRoute] = ()
@@ -56,36 +48,10 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Resources:
-    """Every stored kind at every served version."""
+    """Handles requests for the objects of every stored kind, at every served version."""
 
-    def __init__(
-        self,
-        store: Store,
-        scheme: Scheme,
-        options: AdmissionOptions,
-        clock: Clock | None = None,
-        tables: Tables | None = None,
-        *,
-        guard: Guard | None = None,
-        create_check: CreateCheck | None = None,
-        stored_as: StoredAs = Stored,
-        extensions: Chain | None = None,
-        decoded: DecodedCache | None = None,
-        allocate: Callable[[HandlerContext], Allocation] | None = None,
-    ) -> None:
-        self.context = HandlerContext(
-            store,
-            scheme,
-            options,
-            clock or SystemClock(),
-            tables,
-            guard=guard,
-            create_check=create_check,
-            stored_as=stored_as,
-            extensions=extensions,
-            decoded=decoded,
-            allocate=allocate,
-        )
+    def __init__(self, context: HandlerContext) -> None:
+        self.context = context
         reading, self._writer = Reading(self.context), Writer(self.context)
         self._writing = writing = Writing(self.context, self._writer)
         self._deleting = deleting = Deleting(self.context, self._writer, reading)
@@ -113,22 +79,22 @@ class Resources:
             ("scale", "patch"): scaling.patch,
         }
 
-    def learn(self, kinds: Iterable[Kind]) -> None:
-        """Serve all versions of a custom kind, which the scheme knows already."""
-        self.context.learn(kinds)
+    def serve(self, kinds: Iterable[Kind]) -> None:
+        """Serve all versions of a custom kind that the scheme has."""
+        self.context.serve(kinds)
 
     def expect_current(self, kinds: Iterable[Kind], *, after: int) -> None:
-        """Custom objects that are written after a revision look as their definition wants them now."""
+        """Trust that custom objects written after a revision conform to the current schema."""
         self.context.expect_current(kinds, after)
 
-    def forget(self, kinds: Iterable[Kind]) -> None:
-        """Serve a custom kind no longer: who watches it is sent away."""
+    def stop_serving(self, kinds: Iterable[Kind]) -> None:
+        """Stop serving a custom kind, and end its watches."""
         kinds = tuple(kinds)
-        self.context.forget(kinds)
+        self.context.stop_serving(kinds)
         self._watching.end_of(kinds)
 
     async def delete_all(self, kind: Kind) -> bool:
-        """Delete every object of a custom kind; whether none is left, for finalizers may hold some."""
+        """Delete every object of a custom kind; return whether none is left, because finalizers may keep some."""
         return await self._deleting.delete_all(kind)
 
     @property
@@ -136,11 +102,11 @@ class Resources:
         return self._watching.open_watches
 
     def end_watches(self) -> None:
-        """End every watch cleanly: the server is about to stop."""
+        """End every watch cleanly, before the server stops."""
         self._watching.end_all()
 
     async def handle(self, request: Request, route: ResourceRoute) -> Response:
-        """Do what a request asks; raises a `StatusError` for the client otherwise."""
+        """Handle a request; raise a `StatusError` for the client if it fails."""
         kind, verb = route.kind, route.verb(request)
         try:
             if kind.kind == "Binding" and kind.group == "" and verb == "create":
@@ -170,7 +136,7 @@ class Resources:
             raise status_of(error) from None
 
     async def write(self, batch: Batch) -> Sequence[Outcome] | None:
-        """Execute writes that differ in nothing but names, bodies and rows; None where each needs a request."""
+        """Execute writes with the same verb, collection and parameters; return None if each needs its own request."""
         first, kind = batch.routes[0], batch.routes[0].kind
         verb = first.verb(batch.requests[0])
         is_special = (first.subresource, verb) in self._subresources or verb not in self._writes
@@ -201,7 +167,7 @@ class Resources:
         ]
 
     def _template(self, call: Call, verb: str) -> Template | None:
-        """The template of a batch's rows; None where writes have bodies of their own, or have to be admitted each."""
+        """Return the template of a batch of rows; None if the writes have bodies, or have to be admitted one by one."""
         if call.request.row is None or (verb == "update" and call.subresource != "status"):
             return None
         if not self.context.may_share(call, _OPERATIONS[verb]):
@@ -217,11 +183,11 @@ class Resources:
         ]
 
     async def create_object(self, call: Call, obj: Resource, options: WriteOptions) -> None:
-        """Create an object that the server has made itself; raises AlreadyExists."""
+        """Create an object of the server's own; raise AlreadyExists."""
         await self._writer.one(self._writing.create_object(call, obj, options))
 
     def _check_verb(self, route: ResourceRoute, verb: str) -> None:
-        """Raises MethodNotAllowed for a verb that the resource does not have, or not at this place."""
+        """Raise MethodNotAllowed for a verb that the resource does not have, or does not have at this path."""
         kind = route.kind
         subresource = kind.subresource(route.subresource) if route.subresource else None
         verbs = subresource.verbs if subresource else kind.verbs
@@ -240,7 +206,7 @@ class Resources:
 
 
 def _accepted(request: Request, kind: Kind) -> Accepted:
-    """What the answer should look like, of what it can look like."""
+    """Return the form of the response: as requested, but JSON where protobuf has no message for the kind."""
     found = request.accepted()
     if found.format == "protobuf" and not protobuf_output.supports(kind.type, found.shown_as):
         return request.accepted(protobuf=False)

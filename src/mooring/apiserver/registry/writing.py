@@ -1,11 +1,10 @@
-"""Creates, updates and patches, of objects and of their subresources, as writes for the executor (``writes.py``).
+"""Creates, updates and patches of objects and subresources, as writes for the executor (``writes.py``).
 
-`Creation` admits a new object and stores it where nothing is stored yet. `Update` reads an object, changes it, admits
-the change, keeps `managedFields`, and stores it with a compare-and-swap. An object whose last finalizer an update
-removes is deleted. Which field may change and how is admission's affair. Read next: ``deleting.py``.
+`Creation` admits a new object and stores it where nothing is stored. `Update` reads an object, changes it, admits the
+change, updates `managedFields`, and stores it with a compare-and-swap; it deletes an object whose last finalizer it
+removes. Which field may change, and how, is decided by admission. Read next: ``deleting.py``.
 
-A large object is decoded, changed and validated in a thread, so that other requests need not wait for it. Only this
-request has the object then.
+Large objects are decoded and validated in a thread, so that other requests go on.
 """
 
 from asyncio import get_running_loop
@@ -58,25 +57,25 @@ EVENT_SECONDS = 3600.0
 APPLY = "application/apply-patch+yaml"
 
 Change = Callable[[Resource], Resource]
-"""Makes the new object from the old one, both in the newest version, without changing the old one."""
+"""Makes the new object from the old one, both in the newest version; leaves the old one as it is."""
 Respond = Callable[[Written], Awaitable[Response]]
 
 
 class View(msgspec.Struct, frozen=True):
-    """What a subresource shows in place of an object, such as its scale."""
+    """A subresource that shows an object as another kind, as its scale does."""
 
     kind: Kind
     of: Callable[[Resource], Resource]
     into: Callable[[Resource, Resource | None], None]
-    """Write a changed view back into the object."""
+    """Put a changed view into the object."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What the body of an update or a patch asks for."""
+    """The change that the body of an update or a patch describes."""
 
     change: Change
     create: Callable[[], Resource] | None = None
-    """Makes the object where it does not exist; None where that is an error."""
+    """Makes the object if it does not exist; None where that is an error."""
 
 
 class Creation(msgspec.Struct, eq=False):
@@ -89,7 +88,7 @@ class Creation(msgspec.Struct, eq=False):
     managed_already: bool = False
     template: Template | None = None
     obj: Resource | None = None
-    """Once it is admitted: a conflict of names needs no other admission."""
+    """The admitted object: another generated name needs no other admission."""
     has_generated_name: bool = False
     attempts: int = _NAME_ATTEMPTS
 
@@ -117,7 +116,7 @@ class Creation(msgspec.Struct, eq=False):
         return obj
 
     def _reused(self) -> Resource | None:
-        """A copy of the template's first admitted object with this row's values."""
+        """Return a copy of the template's first admitted object with this row's values."""
         template, row = self.template, self.call.request.row
         if template is None or template.admitted is None or row is None or not rows.is_valid(row):
             return None
@@ -141,19 +140,18 @@ class Creation(msgspec.Struct, eq=False):
 
 
 class Update(msgspec.Struct, eq=False):
-    """A write that changes an object, or creates it where the plan says how."""
+    """A write that changes an object, or creates it where the plan allows that."""
 
     writing: "Writing"
     call: Call
     options: WriteOptions
     read: Callable[[], Plan]
     part: str
-    """The subresource whose rules hold."""
+    """The subresource whose rules apply."""
     managed_already: bool = False
     view: View | None = None
-    """What the call shows in place of the object."""
     adjust: Callable[[Resource], None] | None = None
-    """A further change by the server, which nobody admits or owns."""
+    """A further change by the server, after admission and without a field manager."""
     respond: Respond | None = None
     template: Template | None = None
     plan: Plan | None = None
@@ -168,7 +166,7 @@ class Update(msgspec.Struct, eq=False):
 
     @property
     def given(self) -> Row | None:
-        """The values of a row that the update writes; None where all of the row stays as it is."""
+        """The row's values if the update writes them; None if it leaves them as they are."""
         return self.call.request.row if self.part == "status" and self.call.request.method == "PUT" else None
 
     async def draft(self) -> Draft:
@@ -187,13 +185,13 @@ class Update(msgspec.Struct, eq=False):
         return await Creation(self.writing, call, self.options, self.plan.create, managed_already=managed).draft()
 
     def reuse(self, kv: KeyValue) -> Reused | None:
-        """What the stored object becomes, where another row of the template was admitted to the same."""
+        """Return the outcome for a stored object that equals another row of the template before its admission."""
         row = self.call.request.row
         if self.template is None or row is None or row.resource_version not in {"", str(kv.mod_revision)}:
             return None
         reused = self.template.reuse(self.call.stored, kv, self.given)
         if reused is None or (row.uid and row.uid != reused.uid):
-            return None  # a full admission says what is wrong
+            return None  # a full admission finds the error
         return reused
 
     async def _admitted(self, kv: KeyValue, change: Change) -> Draft:
@@ -235,7 +233,7 @@ class Update(msgspec.Struct, eq=False):
         if self.template is not None and charge is None and not call.warnings:
             self.template.keep(kv, value, self.given, is_gone=is_gone)
         if is_gone:
-            settle = partial(self.writing.released, new)
+            settle = partial(release, context, new)
             if isinstance(new, Namespace):
                 await context.clear_unserved(new.metadata.name)
         return self.drafted(kv, value, is_gone=is_gone, charge=charge, settle=settle, ttl=ttl_of(new))
@@ -250,7 +248,7 @@ class Update(msgspec.Struct, eq=False):
         settle: Settle | None = None,
         ttl: float | None = None,
     ) -> Draft:
-        """The draft that stores a value in place of another, or deletes it."""
+        """Return the draft that replaces or deletes a stored value."""
         if is_gone:
             puts: tuple[Put | Delete, ...] = (Delete(kv.key, expect=kv.mod_revision),)
         elif value == kv.value or self.options.dry_run:
@@ -267,14 +265,14 @@ class Update(msgspec.Struct, eq=False):
         return Draft(puts, respond, charge, settle, value)
 
     async def retry(self) -> None:
-        """Read the object again."""
+        """Try again: `draft` reads the object."""
 
     def give_up(self) -> Exception:
         return errors.conflict(self.call.kind.plural, self.call.name, group=self.call.kind.group)
 
 
 class Writing:
-    """Makes the writes of `create`, `update` and `patch`."""
+    """Makes the writes for `create`, `update` and `patch`."""
 
     def __init__(self, context: HandlerContext, writer: Writer) -> None:
         self.context = context
@@ -292,7 +290,7 @@ class Writing:
         return Creation(self, call, options, read, template=template)
 
     def create_object(self, call: Call, obj: Resource, options: WriteOptions) -> Write:
-        """Create an object of the newest version that the server has made itself."""
+        """Create an object of the server's own, in the newest version."""
         return Creation(self, call, options, lambda: obj)
 
     def update(self, call: Call, template: Template | None = None) -> Update:
@@ -339,12 +337,12 @@ class Writing:
         def begin() -> None:
             context.strategy(stored).default(obj)
             if not managed_already and not self._managers.forgets(obj):
-                # before admission, whose additions have no manager
+                # before admission: what it adds has no field manager
                 self._managers.create(call.kind, obj, Manager(options.manager, call.subresource, request.now))
             begin_create(obj, request, defaulted=True)
 
         await run_long(begin) if long else begin()
-        attributes = context.extended(call, CREATE, obj, None)
+        attributes = context.attributes_of(call, CREATE, obj, None)
         if attributes is not None:
             await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, None, request))
             obj = attributes.obj or obj
@@ -358,7 +356,7 @@ class Writing:
         return obj
 
     async def draft_new(self, call: Call, obj: Resource, options: WriteOptions) -> Draft:
-        """The draft that stores an admitted object where nothing is stored yet."""
+        """Return the draft that stores an admitted object where nothing is stored."""
         context, stored, meta = self.context, call.stored, obj.metadata
         settle = await self.reserve(obj, None, options) if isinstance(obj, Service) else None
         key = stored.key(meta.namespace, meta.name)
@@ -380,34 +378,30 @@ class Writing:
         return Draft((put,), respond, context.accounting.change(stored.hub, obj, None, ""), settle, value)
 
     async def reserve(self, new: Service, old: Resource | None, options: WriteOptions) -> Settle | None:
-        """Take the addresses that a Service lacks; return what keeps them or gives them back."""
-        taken = await self.context.reserve(new, old, dry_run=options.dry_run)
-        if taken is None:
+        """Allocate the addresses that a Service lacks; return what keeps or releases them after the write."""
+        if self.context.allocation is None:
             return None
+        before = old if isinstance(old, Service) else None
+        reserved = await self.context.allocation.reserve(new, before, dry_run=options.dry_run)
 
         async def settle(is_written: bool) -> None:
-            await (taken.commit() if is_written and not options.dry_run else taken.undo())
+            await (reserved.commit() if is_written and not options.dry_run else reserved.undo())
 
         return settle
-
-    async def released(self, gone: Resource, is_written: bool) -> None:
-        """Give back what a deleted object had."""
-        if is_written:
-            await self.context.released(gone)
 
     async def admit_update(
         self, call: Call, new: Resource, old: Resource, part: str, view: View | None = None, *, long: bool = False
     ) -> Resource:
-        """Admit a change, policies and webhooks included; return what will be stored."""
+        """Admit a change, with policies and webhooks; return what will be stored."""
         context = self.context
-        request = await context.admission_request(call, None if part == "status" else new)  # it looks nothing up
+        request = await context.admission_request(call, None if part == "status" else new)  # which looks nothing up
         request.warnings = call.warnings
         begin = partial(begin_update, new, old, request, part)
         await run_long(begin) if long else begin()
         if view is None:
-            attributes = context.extended(call, UPDATE, new, old)
+            attributes = context.attributes_of(call, UPDATE, new, old)
         else:
-            attributes = context.extended(call, UPDATE, view.of(new), view.of(old), kind=view.kind)
+            attributes = context.attributes_of(call, UPDATE, view.of(new), view.of(old), kind=view.kind)
         if attributes is None:
             finish = partial(finish_update, new, old, request, part)
             await run_long(finish) if long else finish()
@@ -427,18 +421,18 @@ class Writing:
         return new
 
     def own(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
-        """Record in `managedFields` who has changed what."""
+        """Record in `managedFields` which manager changed which fields."""
         self._managers.update(call.kind, old, new, self._manager(call, options))
 
     def read_config(self, call: Call, kind: Kind, validation: FieldValidation = FieldValidation.IGNORE) -> Tree:
-        """The configuration in the body of an apply, of a kind; raises BadRequest."""
+        """Return the configuration in the body of an apply; raise BadRequest."""
         return self._managers.read_config(call.request.body, kind, call.namespace, call.name, validation)
 
     def applier(self, call: Call, options: WriteOptions, config: Tree) -> Applier:
         return self._managers.applier(call.kind, config, self._manager(call, options), force=options.force)
 
     def _read_patch(self, call: Call, options: WriteOptions) -> Plan:
-        """The change that a patch makes; raises BadRequest for a body that is no patch."""
+        """Return the change that a patch describes; raise BadRequest for a malformed patch."""
         scheme, patcher = self.context.scheme, patcher_for(call.request.content_type, call.request.body, call.kind)
 
         def patched(old: Resource) -> Resource:
@@ -464,7 +458,7 @@ class Writing:
         return Plan(patched)
 
     def read(self, call: Call, options: WriteOptions) -> Resource:
-        """The object in the body, with the values of its row, in the newest version."""
+        """Return the object in the body, with the values of its row, in the newest version."""
         decoded = read_object(call.request, call.kind, options.validation)
         if decoded.warnings:
             call.warn(*decoded.warnings)
@@ -494,14 +488,14 @@ def _undecodable(why: str) -> errors.StatusError:
 
 
 def check_new(obj: Resource, options: WriteOptions) -> None:
-    """Raises BadRequest for a new object with a resourceVersion."""
+    """Raise BadRequest for a new object with a resourceVersion."""
     version = obj.metadata.resource_version
     if version.isdecimal() and int(version[:20]) and not options.dry_run:
         raise errors.version_on_create()
 
 
 def _check_name(call: Call, obj: Resource) -> None:
-    """Raises BadRequest when an object that an update creates has another name than the path."""
+    """Raise BadRequest if an object that an update creates has another name than the path."""
     if obj.metadata.name not in {"", call.name}:
         raise errors.bad_request(
             f"the name of the object ({obj.metadata.name}) does not match the name on the URL ({call.name})"
@@ -510,7 +504,7 @@ def _check_name(call: Call, obj: Resource) -> None:
 
 
 def check_preconditions(call: Call, new: Resource, old: Resource) -> None:
-    """Raises Conflict when the resourceVersion or uid of a change is not the stored object's."""
+    """Raise Conflict if a change has another resourceVersion or uid than the stored object."""
     given, stored = new.metadata, old.metadata
     if given.resource_version == "0":
         given.resource_version = ""  # the same as none
@@ -522,7 +516,7 @@ def check_preconditions(call: Call, new: Resource, old: Resource) -> None:
 
 
 def is_deletable(obj: Resource) -> bool:
-    """Whether a terminating object has no finalizer and no grace period left."""
+    """Return whether a terminating object has no finalizer and no grace period left."""
     metadata = obj.metadata
     if metadata.deletion_timestamp is None or metadata.finalizers or metadata.deletion_grace_period_seconds:
         return False
@@ -530,5 +524,11 @@ def is_deletable(obj: Resource) -> bool:
 
 
 def ttl_of(obj: Resource) -> float | None:
-    """The seconds until an object expires; None for never."""
+    """Return the seconds until an object expires; None for never."""
     return EVENT_SECONDS if isinstance(obj, CoreEvent) else None
+
+
+async def release(context: HandlerContext, deleted: Resource, is_written: bool) -> None:
+    """Release what a deleted object had allocated, once its deletion is stored."""
+    if is_written:
+        await context.release(deleted)

@@ -1,8 +1,5 @@
-"""Calls to webhooks: programs outside of the server that have a say in what it stores.
+"""Calls to webhooks: programs outside of the server that take part in admission, or convert objects.
 
-- `step`: admission webhooks in the chain of admission; `admission` asks them, `asking` one of them, `reviewing` has the
-  questions and answers.
-- `caller`: one request to a webhook, by URL or by Service, over TLS, within limits. Everything here uses it.
-- `services`: where a Service's webhook listens.
-- `conversion`: objects of custom kinds from one version to another.
+- `step`: admission webhooks as a step of admission. `admission` calls them, `reviewing` has requests and responses.
+- `caller`: one request to a webhook, by URL or by Service, over TLS, within limits. All calls go through it.
 """

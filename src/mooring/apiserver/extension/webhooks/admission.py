@@ -1,24 +1,29 @@
-"""Admission by webhooks: those that change objects, one after the other, and those that refuse, all at once.
+"""Admission by webhooks: mutating webhooks are called one after the other, validating webhooks all at once.
 
-`WebhookAdmission` is made by ``step.py`` of the configurations that there are. While a webhook is asked, nothing is
-held: neither the store nor any other request waits. Read next: ``asking.py``.
+`WebhookAdmission` is made by ``step.py`` from the stored configurations. Nothing is locked during a call: neither the
+store nor other requests wait.
+
+CallError          the call failed or the response made no sense: the failure policy decides what follows
+StatusError        the request is refused: by a webhook, or because the webhook does not support dry run
 """
 
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from time import perf_counter
-from typing import Any
+from typing import Protocol
 
 from mooring.admission.policy.attributes import Attributes, MatchKey
-from mooring.admission.policy.conditions import ConditionError
+from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import values_for
-from mooring.admission.policy.matching import Index, RequestView
+from mooring.admission.policy.matching import Index, Matcher, RequestView
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.admission.registry import strategy_of
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import (
     IF_NEEDED,
+    IGNORE,
     MutatingWebhook,
     MutatingWebhookConfiguration,
     ValidatingWebhook,
@@ -26,9 +31,10 @@ from mooring.api.admissionregistration_v1 import (
 )
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.json_tree import check_limits, parse_json
-from mooring.apiserver.extension.webhooks.asking import Caller, CallError, ask
-from mooring.apiserver.extension.webhooks.configurations import Hook, mutating_hooks, validating_hooks
-from mooring.apiserver.extension.webhooks.reviewing import Answer, refusal
+from mooring.apiserver.extension.webhooks.caller import ClientConfig
+from mooring.apiserver.extension.webhooks.failures import WebhookError
+from mooring.apiserver.extension.webhooks.reviewing import Answer, refusal, review_of
+from mooring.apiserver.extension.webhooks.reviewing import read as read_answer
 from mooring.apiserver.registry.admission_metrics import ADMIT, VALIDATING, AdmissionMetrics
 from mooring.apiserver.registry.patch import json_patch
 from mooring.apiserver.registry.patch.errors import PatchError
@@ -39,12 +45,56 @@ log = logs.get(__name__)
 _MUTATION = "mutation.webhook.admission.k8s.io"
 _FAILED_OPEN_MUTATION = f"failed-open.{_MUTATION}"
 _NO_ERROR, _CALLING, _INTERNAL = "no_error", "calling_webhook_error", "apiserver_internal_error"
-"""Why a request was refused, in the words of kube-apiserver's metrics."""
+"""Why a request was refused, as kube-apiserver's metrics name it."""
 _FAILED_OPEN_VALIDATION = "failed-open.validating.webhook.admission.k8s.io"
+_DEFAULT_SECONDS = 10
+
+
+class CallError(Exception):
+    """A call to a webhook failed; the message is for the client, the code for metrics."""
+
+    def __init__(self, name: str, why: str, code: int = 503) -> None:
+        super().__init__(f'failed calling webhook "{name}": {why}')
+        self.code = code
+
+
+class Caller(Protocol):
+    """Sends requests to webhooks: ``caller.py``, or a fake in tests."""
+
+    async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes: ...
+
+
+class Hook:
+    """One webhook of a configuration, with its matcher."""
+
+    def __init__(self, configuration: str, webhook: MutatingWebhook | ValidatingWebhook) -> None:
+        self.configuration = configuration
+        self.webhook = webhook
+        self.name = webhook.name
+        self.ignores_failures = webhook.failure_policy == IGNORE
+        self.allows_dry_run = webhook.side_effects in ("None", "NoneOnDryRun")
+        self.seconds = webhook.timeout_seconds or _DEFAULT_SECONDS
+        self.matcher = Matcher(
+            webhook.rules, (), webhook.match_policy, webhook.namespace_selector, webhook.object_selector
+        )
+
+    @cached_property
+    def conditions(self) -> Conditions:
+        """The match conditions, compiled for the first request that matches otherwise."""
+        return Conditions(self.webhook.match_conditions, self.webhook.failure_policy)
+
+
+Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
+
+
+def hooks_of(configurations: Iterable[Configuration]) -> Index[Hook]:
+    """Return webhooks in the order of their calls: by configuration, then as listed. One without rules is left out."""
+    ordered = sorted(configurations, key=lambda each: each.metadata.name)
+    return Index([Hook(each.metadata.name, webhook) for each in ordered for webhook in each.webhooks if webhook.rules])
 
 
 class WebhookAdmission:
-    """All webhooks of a server."""
+    """Calls the admission webhooks of a server."""
 
     def __init__(
         self,
@@ -56,88 +106,74 @@ class WebhookAdmission:
         *,
         metrics: AdmissionMetrics,
     ) -> None:
-        self._mutating = mutating_hooks(mutating)
-        self._validating = validating_hooks(validating)
+        self._mutating = hooks_of(mutating)
+        self._validating = hooks_of(validating)
         self._caller = caller
         self._labels = namespace_labels
         self._decide = decide
         self._metrics = metrics
 
-    def spares(self, sort: MatchKey, *, mutating: bool) -> bool:
-        """Whether no webhook is asked about a sort of request."""
-        return self._mutating.matches_nothing(sort) if mutating else self._validating.matches_nothing(sort)
-
-    # -- those that change objects
+    def ignores(self, key: MatchKey, *, mutating: bool) -> bool:
+        """Return whether no webhook matches a kind of request."""
+        return self._mutating.matches_nothing(key) if mutating else self._validating.matches_nothing(key)
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
-        """Ask those that may change the object, and let them; raises a `StatusError` when the request is refused.
+        """Call the mutating webhooks that match; raise a `StatusError` when the request is refused.
 
-        None is asked for the first time in the second round.
+        The second round calls only webhooks that were called in the first.
         """
-        for index, hook in enumerate(self._concerned(self._mutating, attributes)):
+        for index, hook in enumerate(self._matching(self._mutating, attributes)):
             if reinvocation.skips(hook):
                 continue
             match = self._match(hook, attributes)
             if match is None:
                 continue
             place = f"round_{int(reinvocation.is_second)}_index_{index}"
-            if await self._mutated(hook, attributes, match, place):
+            if await self._mutate_by(hook, attributes, match, place):
                 reinvocation.changed()
-            if hook.webhook.reinvocation_policy == IF_NEEDED:
+            if isinstance(hook.webhook, MutatingWebhook) and hook.webhook.reinvocation_policy == IF_NEEDED:
                 reinvocation.invoked(hook)
 
-    async def _mutated(
-        self, hook: Hook[MutatingWebhook], attributes: Attributes, match: RequestView, place: str
-    ) -> bool:
-        """Ask one of them; whether it has changed the object."""
+    async def _mutate_by(self, hook: Hook, attributes: Attributes, match: RequestView, place: str) -> bool:
+        """Call a mutating webhook and apply its patch; return whether that changed the object."""
         changed = False
 
         def take(answer: Answer) -> None:
             nonlocal changed
             if answer.patch:
-                changed = _patched(hook.name, attributes, match, answer.patch, answer.patch_type)
+                changed = _apply_patch(hook.name, attributes, match, answer.patch, answer.patch_type)
 
         try:
-            await self._asked(hook, attributes, match, ADMIT, take)
+            await self._call(hook, attributes, match, ADMIT, take)
         except CallError as error:
             self._failed(hook, attributes, error, ADMIT, f"{_FAILED_OPEN_MUTATION}/{place}")
         finally:
-            said = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
-            attributes.audit_annotations[f"{_MUTATION}/{place}"] = json.dumps(said, separators=(",", ":"))
+            record = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
+            attributes.audit_annotations[f"{_MUTATION}/{place}"] = json.dumps(record, separators=(",", ":"))
         return changed
 
-    # -- those that refuse
-
     async def validate(self, attributes: Attributes) -> None:
-        """Ask those that may refuse the request, all at once; raises what the first of them says that refuses."""
-        hooks = self._concerned(self._validating, attributes)
-        if not hooks:
-            return
+        """Call the validating webhooks that match, all at once; raise the error of the first that refuses."""
+        hooks = self._matching(self._validating, attributes)
         matched = [(hook, match) for hook in hooks if (match := self._match(hook, attributes)) is not None]
-        if not matched:
-            return
-        calls = [self._validated(hook, attributes, match, place) for place, (hook, match) in enumerate(matched)]
+        calls = [self._validate_by(hook, attributes, match, place) for place, (hook, match) in enumerate(matched)]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
 
-    async def _validated(
-        self, hook: Hook[ValidatingWebhook], attributes: Attributes, match: RequestView, place: int
-    ) -> None:
+    async def _validate_by(self, hook: Hook, attributes: Attributes, match: RequestView, place: int) -> None:
         try:
-            await self._asked(hook, attributes, match, VALIDATING, lambda _: None)
+            await self._call(hook, attributes, match, VALIDATING, lambda _: None)
         except CallError as error:
             self._failed(hook, attributes, error, VALIDATING, f"{_FAILED_OPEN_VALIDATION}/round_0_index_{place}")
 
-    # -- both
-
-    def _concerned(self, hooks: Index[Hook[Any]], attributes: Attributes) -> list[Hook[Any]]:
-        """Those whose rules can match; nobody is asked about the configuration of admission itself."""
+    def _matching(self, hooks: Index[Hook], attributes: Attributes) -> list[Hook]:
+        """Return the webhooks whose rules may match; none for the configuration of admission itself."""
         return [] if not hooks or attributes.is_exempt else hooks.candidates(attributes)
 
-    def _match(self, hook: Hook[Any], attributes: Attributes) -> RequestView | None:
-        """As what a webhook sees a request; None if it is not asked. Raises Forbidden where that cannot be told."""
+    def _match(self, hook: Hook, attributes: Attributes) -> RequestView | None:
+        """Return the request as a webhook sees it, None if it does not match; raise Forbidden if a condition fails."""
         match = hook.matcher.match(attributes, self._labels)
         if match is None or not hook.conditions:
             return match
@@ -147,13 +183,13 @@ class WebhookAdmission:
             resource = attributes.resource
             raise errors.forbidden(resource.resource, attributes.name, str(error), group=resource.group) from None
 
-    async def _asked(
-        self, hook: Hook[Any], attributes: Attributes, match: RequestView, type_: str, take: Callable[[Answer], None]
+    async def _call(
+        self, hook: Hook, attributes: Attributes, match: RequestView, type_: str, take: Callable[[Answer], None]
     ) -> None:
-        """Ask a webhook, and take its answer; raises what it refuses, and CallError. What came of it is counted."""
+        """Call a webhook, hand its answer to `take` and count the outcome; raise CallError or a `StatusError`."""
         began, where = perf_counter(), (hook.name, type_, attributes.operation)
         try:
-            answer = await ask(self._caller, hook, attributes, match, mutating=type_ == ADMIT)
+            answer = await self._ask(hook, attributes, match, mutating=type_ == ADMIT)
             if answer.allowed:
                 take(answer)
         except CallError as error:
@@ -168,14 +204,32 @@ class WebhookAdmission:
             raise refused
         self._count(where, began, 200)
 
+    async def _ask(self, hook: Hook, attributes: Attributes, match: RequestView, *, mutating: bool) -> Answer:
+        """Send the request of a review; return the answer, which may be a refusal."""
+        if attributes.dry_run and not hook.allows_dry_run:
+            raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        prefix = ""
+        try:
+            question = review_of(attributes, match, hook.webhook.admission_review_versions)
+            prefix = "failed to call webhook: "
+            body = await self._caller.call(hook.webhook.client_config, question.body, seconds=hook.seconds)
+            prefix = ""
+            answer = read_answer(body, question, mutating=mutating)
+        except WebhookError as error:
+            raise CallError(hook.name, f"{prefix}{error}", error.code) from None
+        for key, value in answer.audit_annotations.items():
+            attributes.audit_annotations.setdefault(f"{hook.name}/{key}", value)
+        attributes.warnings.extend(answer.warnings)
+        return answer
+
     def _count(self, where: tuple[str, str, str], began: float, code: int, refused: str = "") -> None:
-        """`refused` says why the request was; empty where it goes on."""
+        """Count a call; `refused` is the reason why the request was refused, if it was."""
         if refused:
             self._metrics.refused(*where, refused, code)
         self._metrics.called(*where, perf_counter() - began, code, rejected=bool(refused))
 
-    def _failed(self, hook: Hook[Any], attributes: Attributes, error: CallError, type_: str, annotation: str) -> None:
-        """A call has failed: refuse the request, or let it pass, as the webhook's owner has decided."""
+    def _failed(self, hook: Hook, attributes: Attributes, error: CallError, type_: str, annotation: str) -> None:
+        """Handle a failed call by the failure policy: refuse the request, or ignore the webhook."""
         fields = {"configuration": hook.configuration, "why": str(error)}
         if not hook.ignores_failures:
             log.warning("Failed calling a webhook, failing closed", extra={"fields": fields})
@@ -185,8 +239,8 @@ class WebhookAdmission:
         attributes.audit_annotations[annotation] = hook.name
 
 
-def _patched(name: str, attributes: Attributes, match: RequestView, patch: bytes, patch_type: str) -> bool:
-    """Apply a webhook's patch to the object; whether that changed it. Raises CallError and InternalError."""
+def _apply_patch(name: str, attributes: Attributes, match: RequestView, patch: bytes, patch_type: str) -> bool:
+    """Apply a webhook's patch to the object; return whether that changed it. Raise CallError or InternalError."""
     undecodable = "received undecodable patch in webhook response: "
     try:
         check_limits(patch)

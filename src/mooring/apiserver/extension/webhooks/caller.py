@@ -1,11 +1,10 @@
-"""One request to a webhook: JSON over HTTPS to a URL or a Service, within a time and a size.
+"""Sends requests to webhooks: JSON over HTTPS to a URL or a Service, within a limit of time and size.
 
     answer = await caller.call(config, body, seconds=10)
 
-Connections are kept open and shared by those who call the same place. A Service is reached at the addresses that its
-EndpointSlices name as ready, one after the other; its certificate must be good for `name.namespace.svc`. What goes
-wrong on the way is a `WebhookError`, in the words that kube-apiserver has for it (``failures.py``). Called by
-``conversion.py`` and ``asking.py``.
+Calls to the same address share connections. A Service is called at the ready addresses of its EndpointSlices, one after
+the other, and its certificate has to be valid for `name.namespace.svc`; upstream's API server calls the cluster IP,
+which needs a kube-proxy. Failures are `WebhookError`s in kube-apiserver's words (``failures.py``).
 """
 
 import asyncio
@@ -14,20 +13,24 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
+from mooring.api import core_v1
+from mooring.api.discovery_v1 import EndpointSlice
 from mooring.apiserver.extension.webhooks.failures import WebhookError, refused_by_status, unreachable
+from mooring.apiserver.registry.objects import Objects
 from mooring.client.errors import ClientError, ConnectError
 from mooring.client.https import HttpsTransport
 from mooring.client.kubeconfig import Connection
 from mooring.client.transport import Request, Response
 
 MAX_ANSWER = 16 * 1024 * 1024
-_MOST_PLACES = 256
+_MAX_CONNECTIONS = 256
 _HEADERS = {"content-type": "application/json", "accept": "application/json, */*", "user-agent": "mooring-apiserver"}
 _HTTPS = 443
+_SERVICE_LABEL = "kubernetes.io/service-name"
 
 
-class Service(Protocol):
-    """What names a Service: the struct of any API group will do."""
+class ServiceReference(Protocol):
+    """A reference to a Service, as in the webhook configurations of any API group."""
 
     namespace: str
     name: str
@@ -36,22 +39,22 @@ class Service(Protocol):
 
 
 class ClientConfig(Protocol):
-    """How a webhook is reached: the struct of any API group will do."""
+    """The URL or Service of a webhook, as in the configurations of any API group."""
 
     @property
     def url(self) -> str | None: ...
     @property
-    def service(self) -> Service | None: ...
+    def service(self) -> ServiceReference | None: ...
     @property
     def ca_bundle(self) -> bytes: ...
 
 
 Addresses = Callable[[str, str, int], Awaitable[Sequence[tuple[str, int]]]]
-"""The addresses that are ready behind a Service's port, by namespace and name of the Service; raises WebhookError."""
+"""Returns the ready addresses for the namespace, name and port of a Service; raises WebhookError."""
 
 
 class _Place(NamedTuple):
-    """Where requests go, and who has to answer there."""
+    """The address of a server, the authorities that sign its certificate, and the name in it."""
 
     server: str
     authorities: bytes
@@ -66,7 +69,7 @@ class WebhookCaller:
         self._transports: OrderedDict[_Place, HttpsTransport] = OrderedDict()
 
     async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes:
-        """The body of an answer that says that all went well; raises WebhookError."""
+        """Return the body of a successful response; raise WebhookError."""
         shown, path = _target(config)
         request = Request(
             "POST",
@@ -75,7 +78,7 @@ class WebhookCaller:
             _HEADERS,
             body,
             max_response_bytes=MAX_ANSWER,
-            is_repeatable=True,  # webhooks may be asked twice, for the one who wrote may try again, too
+            is_repeatable=True,  # webhooks have to expect repeated calls, because clients retry
         )
         where = f'Post "{shown}?timeout={seconds}s"'
         try:
@@ -97,25 +100,21 @@ class WebhookCaller:
             await transport.close()
 
     async def _first_answer(self, config: ClientConfig, request: Request, where: str, seconds: float) -> Response:
-        """Ask at one address after the other, as long as there is nobody to be reached."""
+        """Try one address after the other until one can be connected to."""
         try:
-            places = await self._places(config)
+            *others, last = await self._places(config)
         except WebhookError as error:
             raise WebhookError(f"{where}: {error}") from None
-        for place in places[:-1]:
+        for place in (*others, last):
             try:
                 return await self._transport(place).send(request, seconds)
-            except ConnectError:
-                continue
             except ClientError as error:
-                raise unreachable(where, place.server, place.name, error) from None
-        try:
-            return await self._transport(places[-1]).send(request, seconds)
-        except ClientError as error:
-            raise unreachable(where, places[-1].server, places[-1].name, error) from None
+                if place is last or not isinstance(error, ConnectError):
+                    raise unreachable(where, place.server, place.name, error) from None
+        raise AssertionError("the last address returns or raises")
 
     async def _places(self, config: ClientConfig) -> list[_Place]:
-        """Where a webhook can be asked, at least one place; raises WebhookError."""
+        """Return the addresses of a webhook, at least one; raise WebhookError."""
         service = config.service
         if config.url is not None or service is None:
             parts = urlsplit(config.url or "")
@@ -132,14 +131,14 @@ class WebhookCaller:
         if transport is None:
             connection = Connection(place.server, certificate_authority=place.authorities, tls_server_name=place.name)
             transport = self._transports[place] = HttpsTransport(connection)
-            if len(self._transports) > _MOST_PLACES:
+            if len(self._transports) > _MAX_CONNECTIONS:
                 self._transports.popitem(last=False)[1].retire()
         self._transports.move_to_end(place)
         return transport
 
 
 def _target(config: ClientConfig) -> tuple[str, str]:
-    """The URL of a webhook as errors show it, and the path in it."""
+    """Return the URL of a webhook as errors show it, and the path in it."""
     if config.url is not None:
         return config.url, urlsplit(config.url).path or "/"
     service = config.service
@@ -147,3 +146,28 @@ def _target(config: ClientConfig) -> tuple[str, str]:
         raise WebhookError("webhook configuration must have either service or URL")
     path = service.path or "/"
     return f"https://{service.name}.{service.namespace}.svc:{service.port or _HTTPS}{path}", path
+
+
+def addresses_in(objects: Objects) -> Addresses:
+    """Return the function that looks addresses up in the EndpointSlices of the server's store."""
+
+    async def addresses(namespace: str, name: str, port: int) -> list[tuple[str, int]]:
+        service = await objects.get(core_v1.Service, name, namespace)
+        if service is None:
+            raise WebhookError(f'service "{name}" not found')
+        if service.spec.type == "ExternalName":
+            return [(service.spec.external_name, port)]
+        port_name = next((each.name for each in service.spec.ports if each.port == port), None)
+        if port_name is None:
+            raise WebhookError(f'no service port {port} found for service "{name}"')
+        found: list[tuple[str, int]] = []
+        for each in await objects.list(EndpointSlice, namespace):
+            if each.metadata.labels.get(_SERVICE_LABEL) != name:
+                continue
+            target = next((known.port for known in each.ports if (known.name or "") == port_name and known.port), None)
+            if target is not None:
+                ready = [endpoint for endpoint in each.endpoints if endpoint.conditions.ready is not False]
+                found += [(address, target) for endpoint in ready for address in endpoint.addresses]
+        return found
+
+    return addresses

@@ -1,4 +1,4 @@
-"""What can go wrong with a call to a webhook, in the words in which kube-apiserver tells it. Used by ``caller.py``."""
+"""The errors of calls to webhooks, in the words of kube-apiserver. Used by ``caller.py``."""
 
 import os
 import socket
@@ -13,8 +13,7 @@ from mooring.client.errors import ClientError, ConnectError, DeadlineError, Disc
 from mooring.client.transport import Response
 
 _LONGEST_TEXT = 2048
-_EXPIRED, _HOST_MISMATCH, _ADDRESS_MISMATCH = 10, 62, 64
-"""What OpenSSL calls them."""
+_EXPIRED, _HOST_MISMATCH, _ADDRESS_MISMATCH = 10, 62, 64  # OpenSSL's codes
 _BY_CODE = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
@@ -30,7 +29,7 @@ _STATUS = msgspec.json.Decoder(Status, strict=False)
 
 
 class WebhookError(Exception):
-    """A webhook could not be asked, or gave no answer; the message says why, and the code is for metrics."""
+    """A call failed; the message says why, and the code is for metrics."""
 
     def __init__(self, message: str, code: int = 503) -> None:
         super().__init__(message)
@@ -38,11 +37,11 @@ class WebhookError(Exception):
 
 
 def unreachable(where: str, server: str, name: str, error: ClientError) -> WebhookError:
-    """Nobody answered. `where` is the request, `server` the address that was tried, `name` whom it should have been."""
-    return WebhookError(f"{where}: {_words(server, name, error)}")
+    """Return the error for a request without a response; `name` is the name that the certificate should have."""
+    return WebhookError(f"{where}: {_describe(server, name, error)}")
 
 
-def _words(server: str, name: str, error: ClientError) -> str:
+def _describe(server: str, name: str, error: ClientError) -> str:
     if isinstance(error, DeadlineError):
         return "context deadline exceeded"
     if isinstance(error, DisconnectedError):
@@ -56,31 +55,29 @@ def _words(server: str, name: str, error: ClientError) -> str:
     if isinstance(cause, socket.gaierror):
         return f"dial tcp: lookup {parts.hostname}: no such host"
     number = getattr(cause, "errno", None)
-    why = os.strerror(number) if number else str(cause)  # event loops have words of their own for it
+    why = os.strerror(number) if number else str(cause)  # event loops have other texts
     return f"dial tcp {parts.netloc}: connect: {why.lower()}"
 
 
 def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
-    match error.verify_code:
-        case code if code == _EXPIRED:
-            return "certificate has expired or is not yet valid"
-        case code if code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
-            return f"certificate is not valid for {host}"
-        case _:
-            return "certificate signed by unknown authority"
+    if error.verify_code == _EXPIRED:
+        return "certificate has expired or is not yet valid"
+    if error.verify_code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
+        return f"certificate is not valid for {host}"
+    return "certificate signed by unknown authority"
 
 
 def refused_by_status(response: Response) -> WebhookError:
-    """Somebody answered, and not that all went well."""
+    """Return the error for a response with a status of failure."""
     is_text = response.headers.get("content-type", "").startswith("text/")
     text = response.body[:_LONGEST_TEXT].decode(errors="replace").strip() if is_text else "unknown"
-    said = None if is_text else _status_in(response.body)
-    if said is not None:
-        return WebhookError(said.message or "unknown", said.code or response.status)
-    return WebhookError(_words_of_status(response.status, text), response.status)
+    failure = None if is_text else _failure_in(response.body)
+    if failure is not None:
+        return WebhookError(failure.message or "unknown", failure.code or response.status)
+    return WebhookError(_describe_status(response.status, text), response.status)
 
 
-def _words_of_status(status: int, text: str) -> str:
+def _describe_status(status: int, text: str) -> str:
     if status in (403, 406, 415):
         return text
     if status in _BY_CODE:
@@ -90,8 +87,8 @@ def _words_of_status(status: int, text: str) -> str:
     return f"the server responded with the status code {status} but did not return more information"
 
 
-def _status_in(body: bytes) -> Status | None:
-    """The failure in an answer, if it is in Kubernetes' form."""
+def _failure_in(body: bytes) -> Status | None:
+    """Return the Status in a response, if it has one of a failure."""
     try:
         found = _STATUS.decode(body)
     except (msgspec.MsgspecError, RecursionError):

@@ -1,8 +1,7 @@
-"""AdmissionReviews: what a webhook is told of a request, and how much of its answer is believed.
+"""Makes the AdmissionReview that is sent to a webhook, and reads and checks the one that it answers with.
 
-`review_of` makes the question in the first version that both sides know, `answer_in` reads and checks the answer. What
-is wrong with an answer is a `WebhookError` in kube-apiserver's words; a refusal is no mistake, but an `Answer` that
-does not allow. Called by ``asking.py``.
+`review_of` uses the first version that both sides know. A malformed answer is a `WebhookError` in kube-apiserver's
+words; a refusal is an `Answer` that does not allow the request. Called by ``admission.py``.
 """
 
 import base64
@@ -29,7 +28,7 @@ _FAILED = "failed to call webhook: "
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A review that can be sent."""
+    """A review to send."""
 
     version: str
     uid: str
@@ -37,11 +36,10 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a webhook has said, as far as it can be believed."""
+    """The checked answer of a webhook."""
 
     allowed: bool
     status: Status | None = None
-    """Why not."""
     patch: bytes = b""
     patch_type: str = ""
     warnings: list[str] = msgspec.field(default_factory=list)
@@ -49,20 +47,20 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def review_of(attributes: Attributes, match: RequestView, versions: list[str]) -> Question:
-    """The question to a webhook that knows some versions, of a request as it sees it; raises WebhookError."""
+    """Return the review of a request for a webhook that knows these versions; raise WebhookError."""
     version = next((each for each in versions if each in REVIEWS), None)
     if version is None:
         known = f"webhook does not accept known AdmissionReview versions ({', '.join(REVIEWS)})"
         raise WebhookError(f"could not create admission objects: {known}", 400)
     uid = new_uid()
-    told = {
+    request = {
         "uid": uid,
         **request_tree(attributes, match),
         "object": attributes.object_tree(match.kind),
         "oldObject": attributes.old_tree(match.kind),
         "options": attributes.options,
     }
-    review = {"kind": KIND, "apiVersion": f"{GROUP}/{version}", "request": told}
+    review = {"kind": KIND, "apiVersion": f"{GROUP}/{version}", "request": request}
     return Question(version, uid, json.dumps(review).encode())
 
 
@@ -77,8 +75,6 @@ class _Response(msgspec.Struct, rename="camel"):
 
 
 class _Review(msgspec.Struct, rename="camel"):
-    """As much of an answer as is looked at; webhooks like to send the question back."""
-
     kind: str = ""
     api_version: str = ""
     response: _Response | None = None
@@ -87,9 +83,9 @@ class _Review(msgspec.Struct, rename="camel"):
 _DECODER = msgspec.json.Decoder(_Review)
 
 
-def answer_in(body: bytes, question: Question, *, mutating: bool) -> Answer:
-    """What an answer says; raises WebhookError."""
-    review = _decoded(body)
+def read(body: bytes, question: Question, *, mutating: bool) -> Answer:
+    """Decode and check the answer of a webhook; raise WebhookError."""
+    review = _decode(body)
     _check_type(review, question.version)
     response = review.response
     if response is None:
@@ -110,7 +106,7 @@ def answer_in(body: bytes, question: Question, *, mutating: bool) -> Answer:
     )
 
 
-def _decoded(body: bytes) -> _Review:
+def _decode(body: bytes) -> _Review:
     try:
         return _DECODER.decode(body)
     except msgspec.ValidationError as error:
@@ -120,7 +116,7 @@ def _decoded(body: bytes) -> _Review:
 
 
 def _check_type(review: _Review, version: str) -> None:
-    """An answer that says what it is must be a review, in the version of the question."""
+    """Raise WebhookError if an answer with a type is not a review in the version of the question."""
     if not review.kind and not review.api_version:
         return
     group, _, given = review.api_version.rpartition("/")
@@ -132,7 +128,7 @@ def _check_type(review: _Review, version: str) -> None:
 
 
 def _check(review: _Review, response: _Response, question: Question) -> None:
-    """An answer in v1 must be one to this very question."""
+    """Raise WebhookError if an answer in v1 has another uid than the question, or no type."""
     if response.uid != question.uid:
         got = response.uid or ""
         raise WebhookError(f'{_INVALID}expected response.uid="{question.uid}", got "{got}"')
@@ -142,7 +138,7 @@ def _check(review: _Review, response: _Response, question: Question) -> None:
 
 
 def _check_patch(response: _Response, patch: bytes, *, mutating: bool) -> None:
-    """In v1 a patch and its type belong together, and whoever only validates has neither."""
+    """Raise WebhookError if a v1 answer has a patch without type or a type without patch, or any in validation."""
     if not mutating:
         for name, is_there in (("patch", bool(patch)), ("patchType", response.patch_type is not None)):
             if is_there:
@@ -174,7 +170,7 @@ def _status(raw: msgspec.Raw) -> Status | None:
 
 
 def refusal(name: str, status: Status | None) -> StatusError:
-    """What the client is told when a webhook does not allow its request."""
+    """Return the error for the client whose request a webhook did not allow."""
     status = status or Status()
     by = f'admission webhook "{name}" denied the request'
     why = status.message or status.reason

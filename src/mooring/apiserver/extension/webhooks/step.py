@@ -1,7 +1,7 @@
-"""Webhooks as a step of admission (``registry/admission_chain.py``): their configurations are followed in the store.
+"""Admission webhooks as a step of admission (``registry/admission_chain.py``); follows their stored configurations.
 
-Whoever has written a configuration is answered when this server has taken it in (`catch_up`). Without configurations
-the step is idle, and what asks webhooks is not even loaded. Read next: ``admission.py``.
+The response to a write of a configuration waits until this server knows it (`catch_up`). Without configurations the
+step is idle, and ``admission.py`` is not even imported.
 """
 
 import asyncio
@@ -18,15 +18,14 @@ from mooring.apiserver.registry.objects import Follower
 from mooring.store.kv import Store
 
 if TYPE_CHECKING:
-    from mooring.apiserver.extension.webhooks.admission import WebhookAdmission
-    from mooring.apiserver.extension.webhooks.asking import Caller
+    from mooring.apiserver.extension.webhooks.admission import Caller, WebhookAdmission
     from mooring.constraints.celenv.authorizer import Decide
 
 GROUP = "admissionregistration.k8s.io"
 
 
 class WebhookStep:
-    """The webhooks of one server."""
+    """The step of admission that calls webhooks."""
 
     names = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
 
@@ -62,30 +61,34 @@ class WebhookStep:
         await self._validating.synced.wait()
 
     async def catch_up(self) -> None:
-        """Wait until what is in the store now counts here."""
+        """Wait until this server knows the configurations that are in the store now."""
         await self._mutating.catch_up()
         await self._validating.catch_up()
 
-    def spares(self, sort: MatchKey, *, mutating: bool) -> bool:
-        return self._admission is not None and self._admission.spares(sort, mutating=mutating)
+    def ignores(self, key: MatchKey, *, mutating: bool) -> bool:
+        return self._admission is not None and self._admission.ignores(key, mutating=mutating)
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
-        await self._ready().mutate(attributes, reinvocation)
+        await self._refresh().mutate(attributes, reinvocation)
 
     async def validate(self, attributes: Attributes) -> None:
-        await self._ready().validate(attributes)
+        await self._refresh().validate(attributes)
 
     def _changed(self) -> None:
         self._admission = None
         self.is_idle = not self._mutating.objects and not self._validating.objects
 
-    def _ready(self) -> "WebhookAdmission":
+    def _refresh(self) -> "WebhookAdmission":
         if self._admission is None:
             from mooring.apiserver.extension.webhooks.admission import WebhookAdmission  # noqa: PLC0415 - most servers have none
 
-            configured = (self._mutating.objects.values(), self._validating.objects.values())
             self._admission = WebhookAdmission(
-                *configured, self._caller, self._labels, self._decide, metrics=self._metrics
+                self._mutating.objects.values(),
+                self._validating.objects.values(),
+                self._caller,
+                self._labels,
+                self._decide,
+                metrics=self._metrics,
             )
         return self._admission
 

@@ -53,7 +53,7 @@ class Disruption:
         """Ask policies and webhooks, which see the Eviction, and not the deletion that it leads to."""
         kind = self._context.scheme.kind("policy/v1", "Eviction")
         eviction.metadata.name, eviction.metadata.namespace = call.name, call.namespace
-        attributes = self._context.extended(call, CREATE, eviction, None, kind=kind)
+        attributes = self._context.attributes_of(call, CREATE, eviction, None, kind=kind)
         if attributes is not None:
             await self._context.extensions.admit(attributes)
 

@@ -129,7 +129,7 @@ class Pods:
 
     async def admit(self, call: Call, binding: Binding) -> None:
         """Ask policies and webhooks about a binding."""
-        attributes = self.context.extended(call, CREATE, binding, None, kind=self._kind)
+        attributes = self.context.attributes_of(call, CREATE, binding, None, kind=self._kind)
         if attributes is not None:
             await self.context.extensions.admit(attributes)
 

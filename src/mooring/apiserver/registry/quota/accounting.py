@@ -11,7 +11,7 @@ it as it is, but write it nevertheless, so that nobody who counts meanwhile over
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 import msgspec
@@ -103,8 +103,14 @@ class QuotaAccounting:
         self._waiting: dict[str, list[_Entry]] = {}
         self._turns: dict[str, asyncio.Task[None]] = {}
         self._known_turns: BoundedCache[str, _Turn] = BoundedCache(_QUOTAS_KNOWN)
-        self.in_doubt: Callable[[str], None] = lambda _: None
-        """Called with a namespace whose quotas should be counted again; empty for all, as when a kind is new."""
+        self.doubtful: set[str] = set()
+        """Namespaces whose quotas ``recount.py`` has to count again; "" for all of them."""
+        self.has_doubts = asyncio.Event()
+
+    def recount(self, namespace: str) -> None:
+        """Have the quotas of a namespace counted again; of all namespaces if it is empty, as for a new kind."""
+        self.doubtful.add(namespace)
+        self.has_doubts.set()
 
     async def write(self, write: Write, change: Change) -> Outcome:
         """Write an admitted object together with the usage it changes; raises Forbidden when a quota is exceeded."""
@@ -150,7 +156,7 @@ class QuotaAccounting:
         if not any(concerns(self._decoded(kv), evaluator) for kv in items):
             return None
         if new is None and isinstance(old, Pod) and self._evaluators.pods.is_overdue(old):
-            self.in_doubt(old.metadata.namespace)  # whether it was still paid for depends on when that was looked at
+            self.recount(old.metadata.namespace)  # whether it was still paid for depends on when that was looked at
         return Change(evaluator, new, old, subresource)
 
     def quotas(self, namespace: str) -> list[Quota]:
@@ -232,7 +238,7 @@ class QuotaAccounting:
 
     async def _relieve(self, namespace: str, batch: Sequence[_Entry], error: DiskFull) -> None:
         """The store is full: what deletes something is done without the quotas, which are counted again later."""
-        self.in_doubt(namespace)
+        self.recount(namespace)
         for entry in batch:
             if isinstance(entry.write, Delete):
                 entry.settle(await self._store.write(entry.write))

@@ -57,13 +57,14 @@ class Recount:
         self._clock = context.clock
         self._due: dict[str, float] = {}
         """The keys of quotas that are to be counted, and when."""
-        self._news = asyncio.Event()
-        context.accounting.in_doubt = self.recount
+        self._news = context.accounting.has_doubts
 
-    def recount(self, namespace: str) -> None:
-        """Count the quotas of a namespace again, or of all; those of one soon, for more may happen there."""
-        for kv in self._store.peek_all(self._stored.prefix_of(namespace)):
-            self._put_on_list(kv.key, _SETTLING_SECONDS if namespace else 0.0)
+    def _schedule_doubtful(self) -> None:
+        """Schedule quotas whose usage is in doubt; those of one namespace after a pause, as more writes may follow."""
+        while self._context.accounting.doubtful:
+            namespace = self._context.accounting.doubtful.pop()
+            for kv in self._store.peek_all(self._stored.prefix_of(namespace)):
+                self._put_on_list(kv.key, _SETTLING_SECONDS if namespace else 0.0)
 
     def _put_on_list(self, key: str, seconds: float) -> None:
         due = self._clock.monotonic() + seconds
@@ -103,6 +104,8 @@ class Recount:
 
     async def _count_what_is_due(self) -> None:
         while True:
+            self._news.clear()
+            self._schedule_doubtful()
             now = self._clock.monotonic()
             for key in [key for key, due in self._due.items() if due <= now]:
                 del self._due[key]
@@ -115,7 +118,6 @@ class Recount:
 
     async def _wait(self) -> None:
         """Until something is due or put on the list."""
-        self._news.clear()
         waiting: list[asyncio.Task[object]] = [asyncio.create_task(self._news.wait())]
         if self._due:
             seconds = max(min(self._due.values()) - self._clock.monotonic(), 0.0)

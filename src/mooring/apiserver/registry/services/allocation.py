@@ -63,8 +63,8 @@ class ServiceAllocation:
             raise
         return Reservation(self, new) if dry_run else made
 
-    async def released(self, service: Service) -> None:
-        """A Service is gone: let go all that it had."""
+    async def release(self, service: Service) -> None:
+        """Release all addresses and ports of a deleted Service."""
         await Reservation(self, service, taken=addresses_of(service), taken_ports=sorted(ports_of(service))).undo()
 
     async def _reserve_addresses(self, made: Reservation, new: Service, old: Service | None, *, dry_run: bool) -> None:
