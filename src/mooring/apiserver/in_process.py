@@ -1,4 +1,4 @@
-"""For clients in the same process: what `mooring.client.in_process.InProcessTransport` calls instead of a socket."""
+"""Serve clients in the same process, by ``client/in_process.py`` instead of a socket."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from mooring.client import transport
 
 
 def handler(app: Application, user: UserInfo) -> Callable[[transport.Request], Awaitable[Response]]:
-    """Answers requests that are made on behalf of `user`; authorization and limits hold for them as for any other."""
+    """Return the handler of a user's requests; authorization and limits hold for them as for any others."""
 
     async def answer(asked: transport.Request) -> Response:
         query: dict[str, list[str]] = defaultdict(list)

@@ -1,7 +1,7 @@
-"""What the API server is started with, and what of it depends on versions: read once, here and nowhere else (4330.12).
+"""The configuration of the API server, and the options that depend on versions, which are read only here (KEP-4330).
 
-`ServerConfig` is what the command line says; `for_component` makes `VersionOptions` of the component's versions and
-gates: what `/version` shows, and which versions of other components are expected.
+`ServerConfig` has the values of the command line; `for_component` derives `VersionOptions` from versions and gates: the
+contents of `/version`, and the expected versions of other components.
 """
 
 import platform
@@ -30,7 +30,7 @@ MinorVersion = tuple[int, int]
 
 
 class VersionRange(msgspec.Struct, frozen=True):
-    """The versions of a component that fit to this server, ends included."""
+    """The versions of a component that fit to this server, both ends included."""
 
     oldest: MinorVersion
     newest: MinorVersion
@@ -43,7 +43,7 @@ class VersionRange(msgspec.Struct, frozen=True):
 
 
 class StatusPages(msgspec.Struct, frozen=True):
-    """What `/statusz` says of versions."""
+    """The versions that `/statusz` shows."""
 
     go_version: str
     binary_version: str
@@ -51,50 +51,50 @@ class StatusPages(msgspec.Struct, frozen=True):
 
 
 class VersionOptions(msgspec.Struct, frozen=True):
-    """What follows from the versions that a server runs with."""
+    """Options that depend on the versions of a server."""
 
     shown: VersionInfo
-    """The answer to `/version`."""
+    """The response to `/version`."""
     expected: Mapping[str, VersionRange]
-    """The versions that other components may have, by the component's name (4330.10)."""
+    """The versions that other components may have, by the component's name (KEP-4330)."""
     status_pages: StatusPages | None = None
-    """For `/statusz` and `/flagz`, which Kubernetes serves from 1.36 on; None before."""
+    """For `/statusz` and `/flagz`, from 1.36 on; None before."""
     streams_need_create: bool = True
-    """Whether a command or a forwarded port needs the verb `create` however it is asked for, as from 1.35 on."""
+    """Whether exec and port-forward need the verb `create` however they are requested, as from 1.35 on."""
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server runs. The data directory holds the store, the certificates and the kubeconfig files."""
+    """The configuration of a server. The data directory holds the store, the certificates and the kubeconfig files."""
 
     data_dir: Path
     component: Component = msgspec.field(default_factory=resolve)
     ephemeral: bool = False
-    """Keep objects in memory only."""
+    """Whether objects are kept in memory only."""
     accept_lost_writes: bool = False
-    """Start although the end of the store's log is missing, and go on without it."""
+    """Whether to start although the end of the store's log is missing."""
     etcd: EtcdConfig | None = None
-    """Keep objects in etcd, which other servers may share; the data directory then holds no store."""
+    """The etcd for objects, which other servers may share; the data directory then holds no store."""
     bind_address: str = DEFAULT_ADDRESS
     port: int = DEFAULT_PORT
-    """0 takes any free port."""
+    """The port; 0 for any free one."""
     services: ServiceNetwork = msgspec.field(default_factory=ServiceNetwork)
     tls_names: tuple[str, ...] = ()
-    """Further names and addresses that the server's certificate is good for."""
+    """Further names and addresses in the server's certificate."""
     runtime_config: Mapping[str, bool] = msgspec.field(default_factory=dict)
     kinds: tuple[Kind, ...] = KINDS
-    """What there is to serve; tests register kinds with other lifecycles."""
+    """The kinds to serve; tests register kinds with other lifecycles."""
     token_auth_file: Path | None = None
     audit_log: Path | None = None
     limits: Limits = msgspec.field(default_factory=Limits)
     kubelets: KubeletOptions = msgspec.field(default_factory=KubeletOptions)
     flags: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """What the command was started with, for `/flagz`."""
+    """The flags of the command, for `/flagz`."""
     shutdown_delay: float = 0.0
     """For how many seconds a stopping server still serves, so that balancers see that it is not ready."""
 
 
 def for_component(component: Component) -> VersionOptions:
-    """Read a component's versions and gates, once."""
+    """Derive the options from a component's versions and gates."""
     versions = component.versions
     return VersionOptions(
         _shown(versions, all_three=component.gates.enabled(COMPATIBILITY_VERSIONS)),
@@ -132,7 +132,7 @@ def _texts(version: Version) -> tuple[str, str]:
 
 
 def _expected(versions: ComponentVersions) -> dict[str, VersionRange]:
-    """KEP-4330's ranges: how far each kind of component may be from the server."""
+    """Return how far each kind of component may be from the server (KEP-4330)."""
     oldest, newest = versions.min_compatibility, versions.emulation
     together = VersionRange(oldest, newest)
     node = VersionRange(oldest.minus(2), newest)

@@ -1,12 +1,10 @@
-"""An API server as a whole: store, security, resources and the edge, put together and run.
+"""Build and run an API server: store, security, resources and the edge.
 
     async with await ApiServer.open(config) as server:
         await server.listen()
         print(server.kubeconfig())
-        await until_somebody_wants_it_to_stop()
 
-`mooring apiserver` and `mooring up` run one; tests use `server.app` without ever listening. Read next:
-``requests/app.py``.
+`mooring apiserver` and `mooring up` run one; tests use `server.app` without listening. Read next: ``requests/app.py``.
 """
 
 import asyncio
@@ -94,14 +92,14 @@ _CLIENTS = {
     "scheduler": (users.SCHEDULER, ()),
     "controllers": (users.CONTROLLERS, ()),
 }
-"""The kubeconfig files of a data directory: who they speak for, and the groups of that user."""
+"""The kubeconfig files of a data directory: their users, with groups."""
 _RENEWAL_SECONDS = 3600.0
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - users may choose it
-"""Where this machine reaches a server that listens on all addresses."""
+"""Addresses by which this machine reaches a server that listens on all of its addresses."""
 
 
 class ApiServer:
-    """A server that runs. Made by `open`, ended by `close`."""
+    """A running server, from `open` to `close`."""
 
     def __init__(self, config: ServerConfig, store: Store, clock: Clock, registry: CollectorRegistry) -> None:
         self._config = config
@@ -137,7 +135,7 @@ class ApiServer:
         registry: CollectorRegistry | None = None,
         store: Store | None = None,
     ) -> Self:
-        """Open the store, put everything together and write what a new cluster has; do not listen yet."""
+        """Open the store, build the server and write the objects of a new cluster; do not listen yet."""
         clock = clock or SystemClock()
         async with AsyncExitStack() as undo:
             if store is None:
@@ -227,7 +225,7 @@ class ApiServer:
         )
 
     def _status_pages(self, pages: StatusPages | None) -> dict[str, PathHandler]:
-        """`/statusz` and `/flagz`, where the version has them."""
+        """Return the handlers of `/statusz` and `/flagz`, where the version has them."""
         if pages is None:
             return {}
         made = StatusPageHandler(pages, self._config.flags, self._clock.now)
@@ -284,7 +282,7 @@ class ApiServer:
         self._tasks.append(asyncio.create_task(work, name=name))
 
     async def _follow_leases(self) -> None:
-        """Look at the versions that components tell in their Leases."""
+        """Check the versions that components write into their Leases."""
         kind = self.scheme.kind("coordination.k8s.io/v1", "Lease")
         if kind is None:
             return
@@ -297,7 +295,7 @@ class ApiServer:
     # -- listening
 
     async def listen(self) -> None:
-        """Listen, and write the kubeconfig files; raises ListenError and PkiError."""
+        """Listen, and write the kubeconfig files; raise ListenError and PkiError."""
         config = self._config
         listening = listen(config.bind_address, config.port)
         self._address = listening.getsockname()[:2]
@@ -324,7 +322,7 @@ class ApiServer:
 
     @property
     def authority(self) -> bytes:
-        """The certificate that clients check the server's by, in PEM."""
+        """Return the authority of the server's certificate, in PEM."""
         return self._pki.authority.certificate
 
     def _end_streams(self) -> None:
@@ -333,7 +331,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Where the server listens."""
+        """Return the URL of the server."""
         address, port = self._address
         host = _REACHED_AT.get(address, address)
         return _https(host, port)
@@ -347,7 +345,7 @@ class ApiServer:
         return _https(own.address, own.port)
 
     def kubeconfig(self, client: str = "admin") -> Path:
-        """The kubeconfig file of `admin`, `scheduler` or `controllers`."""
+        """Return the kubeconfig file of `admin`, `scheduler` or `controllers`."""
         return self._config.data_dir / f"{client}.kubeconfig"
 
     def _names(self) -> Sequence[str]:
@@ -362,7 +360,7 @@ class ApiServer:
             write_kubeconfig(self.kubeconfig(name), self.url, authority, user, self._pki.client(name, user, groups))
 
     async def _renew(self) -> None:
-        """Renew certificates that expire soon; new connections see the new one."""
+        """Renew certificates that expire soon; new connections use the new one."""
         while True:
             await self._clock.sleep(_RENEWAL_SECONDS)
             server = self._pki.server(self._names())
@@ -373,7 +371,7 @@ class ApiServer:
     # -- the end
 
     async def stop(self) -> None:
-        """Say that it is not ready, serve on until that can be known, then stop: end watches, let requests finish."""
+        """Report not ready, serve for the shutdown delay, then stop: end watches, and let requests finish."""
         self._draining = True
         if self._http:
             self._http.drain()
@@ -394,7 +392,7 @@ class ApiServer:
             task.cancel()
 
     def stop_at_once(self) -> None:
-        """Do not wait for requests that are still going on."""
+        """Do not wait for unfinished requests."""
         self._hurry.set()
         if self._http:
             self._http.stop_at_once()

@@ -1,4 +1,4 @@
-"""Which addresses Services have, and where the server itself is found. Loads fast: `mooring up` reads it first."""
+"""The address ranges of Services, and the advertised address of the server. Loads fast: `mooring up` reads it first."""
 
 from ipaddress import ip_network
 
@@ -9,20 +9,20 @@ DEFAULT_NODE_PORTS = range(30000, 32768)
 
 
 class ServiceNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """The addresses of Services, and where the server itself can be reached by what runs in the cluster."""
+    """The addresses of Services, and the address by which pods reach the server."""
 
     advertise_address: str = ""
-    """Empty: the address on which it listens, or where that is a loopback, that of this machine on the way out."""
+    """Empty: the address on which the server listens, or this machine's outgoing one where that is a loopback."""
     cluster_ips: tuple[str, ...] = (DEFAULT_CLUSTER_IPS,)
-    """The networks of cluster IPs, one of each family at most; Services get the first one's if they do not mind."""
+    """The networks of cluster IPs, at most one of each family; the first is the default."""
     node_ports: range = DEFAULT_NODE_PORTS
 
     @property
     def first(self) -> str:
-        """The cluster IP of the Service `default/kubernetes`."""
+        """Return the cluster IP of the Service `default/kubernetes`."""
         return str(ip_network(self.cluster_ips[0])[1])
 
     @property
     def families(self) -> tuple[str, ...]:
-        """The families of addresses that Services can have, the usual one first."""
+        """Return the IP families of Services, the default first."""
         return tuple(f"IPv{ip_network(text).version}" for text in self.cluster_ips)

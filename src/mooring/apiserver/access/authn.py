@@ -28,7 +28,7 @@ class Authenticator:
         self._joining = joining
 
     async def authenticate(self, path: str, headers: Mapping[str, str]) -> UserInfo:
-        """The user of a request on a connection without a certificate that names one; raises Unauthorized."""
+        """Return the user of a request on a connection without a certificate; raise Unauthorized."""
         header = headers.get("authorization", "")
         if header:
             scheme, _, token = header.partition(" ")
@@ -41,7 +41,7 @@ class Authenticator:
         raise errors.unauthorized()
 
     async def user_of_token(self, token: str) -> UserInfo | None:
-        """The user of a bearer token that is meant for this server."""
+        """Return the user of a bearer token for this server."""
         found = await self.review(token, (ISSUER,))
         return found.user if isinstance(found, Recognised) else None
 

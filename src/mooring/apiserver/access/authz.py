@@ -61,7 +61,7 @@ class Authorizer(Protocol):
 
 
 def require_create(authorizer: Authorizer, user: UserInfo, kind: Kind, namespace: str, name: str) -> None:
-    """Raises Forbidden unless a user may create an object: an update or an apply may create, with a verb of its own."""
+    """Raise Forbidden unless a user may create an object: an update or an apply that creates one needs that verb."""
     attributes = Attributes("create", kind.group, kind.plural, "", namespace, name)
     decision = authorizer.authorize(user, attributes)
     if not decision.allowed:
@@ -69,7 +69,7 @@ def require_create(authorizer: Authorizer, user: UserInfo, kind: Kind, namespace
 
 
 def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
-    """The action that a request asks for."""
+    """Return the attributes of a request for authorization."""
     if route is None:
         return Attributes(verb=request.method.lower(), path=request.path)
     kind, verb = route.kind, route.verb(request)
@@ -86,12 +86,12 @@ def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
 
 
 def selected_node(selector: str) -> str:
-    """The one node that a field selector leaves, empty where it leaves more, or cannot be read."""
+    """Return the only node that a field selector allows; empty where there are more, or it is malformed."""
     return _only(selector, "spec.nodeName")
 
 
 def _only(selector: str, field: str) -> str:
-    """The one value that a field selector allows: a right to one object includes listing and watching it."""
+    """Return the only value that a field selector allows: a right to one object includes listing and watching it."""
     if field not in selector:
         return ""
     try:
@@ -101,7 +101,7 @@ def _only(selector: str, field: str) -> str:
 
 
 def forbidden(user: UserInfo, attributes: Attributes, reason: str = "") -> errors.Forbidden:
-    """The error of a refused request, in Kubernetes' words."""
+    """Return the error of a refused request, in Kubernetes' words."""
     who = f"User {go_quote(user.username)} cannot {attributes.verb}"
     suffix = f": {reason}" if reason else ""
     if attributes.path:

@@ -38,7 +38,7 @@ def _recorded() -> _Recorded:
 
 
 def _may(verbs: Sequence[str], groups: str, *resources: str, names: Sequence[str] = ()) -> PolicyRule:
-    """A rule; `groups` are separated by spaces, `core` is the core group."""
+    """Return a rule; `groups` are separated by spaces, `core` is the core group."""
     api_groups = ["" if group == "core" else group for group in groups.split()]
     return PolicyRule(verbs=[*verbs], api_groups=api_groups, resources=[*resources], resource_names=[*names])
 
@@ -93,7 +93,7 @@ def cluster_roles() -> list[ClusterRole]:
 
 
 def _gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[PolicyRule]:
-    """The rules of the roles that a role gathers, and of those that they gather."""
+    """Return the rules of the roles that a role aggregates, and of those that they aggregate."""
     selectors = role.aggregation_rule.cluster_role_selectors if role.aggregation_rule else []
     wanted = {label for selector in selectors for label in selector.match_labels.items()}
     for other in roles:

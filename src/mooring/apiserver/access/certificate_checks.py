@@ -30,7 +30,7 @@ class CertificateChecks:
         self._authorizer = authorizer
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        """Raises Forbidden."""
+        """Raise Forbidden for a request or approval that the user may not write."""
         if isinstance(new, ClusterTrustBundle) and new.spec.signer_name:
             self._check_attester(user, new, old)
         if not isinstance(new, CertificateSigningRequest):

@@ -35,7 +35,7 @@ class EscalationCheck:
         self._authorizer = authorizer
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:  # noqa: ARG002 - roles have none
-        """Raises Forbidden when `user` gives away what they do not have. Other kinds pass."""
+        """Raise Forbidden when `user` grants rights that they lack. Other kinds pass."""
         if users.MASTERS in user.groups or not isinstance(new, _GRANTING):
             return
         if old is not None and _same_but_for_garbage_collection(new, old):
@@ -90,7 +90,7 @@ class EscalationCheck:
 
 
 def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[PolicyRule]:
-    """The rules of `wanted` that `held` does not cover completely."""
+    """Return the rules of `wanted` that `held` does not cover completely."""
     return [
         rule
         for rule in wanted

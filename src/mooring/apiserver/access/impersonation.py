@@ -21,9 +21,9 @@ _GROUP_OF_USERS = "authentication.k8s.io"
 
 
 def impersonated(user: UserInfo, headers: Mapping[str, str], authorizer: Authorizer) -> UserInfo | None:
-    """The user whom a request speaks for, None if it is its own; raises Forbidden and BadRequest.
+    """Return the impersonated user, None without impersonation; raise Forbidden and BadRequest.
 
-    Headers that came several times (groups) are joined by line breaks, which cannot occur within one.
+    Repeated headers (groups) are joined by line breaks, which cannot occur within one.
     """
     if _PREFIX not in "\n".join(headers):  # one look at all of their names
         return None
@@ -61,7 +61,7 @@ def _actions(name: str, groups: list[str], uid: str, extra: Mapping[str, list[st
 
 
 def _with_usual_groups(name: str, groups: list[str]) -> list[str]:
-    """The groups that a user of that name is always in."""
+    """Return groups with those that a user of that name is always in."""
     account = users.split_service_account(name)
     if account and not groups:
         groups = users.service_account_groups(account[0])

@@ -21,7 +21,7 @@ class JwtError(ValueError):
 
 
 def key_id(key: ec.EllipticCurvePublicKey) -> str:
-    """A name for a key, so that a token says which one signed it."""
+    """Return the id of a key, which tokens name."""
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return base64url(hashlib.sha256(der).digest())
 

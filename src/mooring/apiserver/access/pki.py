@@ -89,20 +89,20 @@ class Pki:
         return self._pair("front-proxy-ca")
 
     def server(self, addresses: Sequence[str] = ()) -> KeyPair:
-        """The server's certificate, good for this machine's own names and for `addresses`."""
+        """Return the server's certificate, for this machine's own names and for `addresses`."""
         names = sorted({*_SERVER_NAMES, *filter(None, addresses)})
         wanted = x509.SubjectAlternativeName([_general_name(name) for name in names])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
         return self._issued("apiserver", subject, ExtendedKeyUsageOID.SERVER_AUTH, wanted)
 
     def client(self, name: str, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        """A client's certificate; `name` is that of the file."""
+        """Return a client's certificate; `name` is that of the file."""
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         return self._issued(name, subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def signed(self, request: CertificateRequest, usages: Collection[str], life: timedelta) -> bytes:
-        """The certificate for a request, whose names and key it has, and nothing else of it. PEM."""
+        """Issue the certificate for a request, with its names and key and nothing else of it. PEM."""
         authority, now = self._authority(), self._clock.now()
         public = authority.certificate.public_key()
         assert isinstance(public, ec.EllipticCurvePublicKey)  # noqa: S101 - _load refuses every other kind
@@ -126,7 +126,7 @@ class Pki:
         return builder.sign(authority.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def signing_key(self, name: str = "sa") -> ec.EllipticCurvePrivateKey:
-        """A private key without a certificate, for signing tokens."""
+        """Return the private key that signs tokens."""
         path = self.directory / f"{name}.key"
         if path.exists():
             return _read_key(path)

@@ -45,7 +45,7 @@ class PolicyParameterChecks:
         self._authorizer = authorizer
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        """Raises Invalid, as Kubernetes says it. Other kinds pass."""
+        """Raise Invalid for parameters that the user may not read. Other kinds pass."""
         if not isinstance(new, _CHECKED) or subresource or users.MASTERS in user.groups:
             return
         if isinstance(new, _Policy):
@@ -88,7 +88,7 @@ class PolicyParameterChecks:
         return msgspec.json.decode(kv.value, type=_Stored).spec.param_kind if kv is not None else None
 
     def _resource(self, kind: ParamKind) -> tuple[str, str]:
-        """The group and resource of a kind; all resources of the group while the kind is not known."""
+        """Return group and resource of a kind; all resources of the group while the kind is not known."""
         found = self._scheme.kind(kind.api_version, kind.kind)
         group = kind.api_version.rpartition("/")[0]
         return group, found.plural if found is not None else _ALL

@@ -80,7 +80,7 @@ class RoleBook:
             self._add(role_binding)
 
     def rules_of(self, reference: RoleRef, namespace: str) -> list[PolicyRule] | None:
-        """The rules of the role that a binding in a namespace refers to; None when there is no such role."""
+        """Return the rules of the role that a binding in a namespace refers to; None when there is no such role."""
         if reference.kind == "ClusterRole":
             cluster_role = self._cluster_roles.get(reference.name)
             return self.rules_of_cluster_role(cluster_role) if cluster_role else None
@@ -88,7 +88,7 @@ class RoleBook:
         return role.rules if role else None
 
     def rules_of_cluster_role(self, role: ClusterRole) -> list[PolicyRule]:
-        """The role's own rules, and those that it gathers from others, worked out once in a book."""
+        """Return the role's own rules and the aggregated ones, computed once."""
         if not role.aggregation_rule:
             return role.rules
         name = role.metadata.name

@@ -154,7 +154,7 @@ class Reviews:
         return await self._decide(user, _attributes(spec.resource_attributes, spec.non_resource_attributes))
 
     def _read(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
-        """The question in the body; raises BadRequest and Invalid."""
+        """Decode the review in the body; raise BadRequest and Invalid."""
         obj = read_object(request, kind or route.kind, FieldValidation.IGNORE).object
         assert isinstance(obj, object_type)  # noqa: S101 - the route's kind has this type
         obj.metadata.namespace = route.namespace
@@ -189,7 +189,7 @@ def _attributes(resource: ResourceAttributes | None, other: NonResourceAttribute
 
 
 def _node_in(selector: FieldSelectorAttributes | None) -> str:
-    """The one node that a selector leaves, however it is written."""
+    """Return the only node that a selector allows, however it is written."""
     if selector is None:
         return ""
     for each in selector.requirements:

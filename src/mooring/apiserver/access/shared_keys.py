@@ -12,7 +12,7 @@ _NAME = "pki"
 
 
 async def require_shared_keys(pki: Pki, agree: Callable[[str, bytes], Awaitable[bytes]]) -> None:
-    """Raises `PkiError` if a server's keys are not those of the servers that share the store."""
+    """Raise PkiError if a server's keys differ from those of the servers that share the store."""
     mine = [f"{file} {fingerprint}" for file, fingerprint in pki.fingerprints().items()]
     theirs = (await agree(_NAME, "\n".join(mine).encode())).decode(errors="replace").splitlines()
     odd = [line.split()[0] for line in mine if line not in theirs]

@@ -81,7 +81,7 @@ class ServiceAccountTokens:
         return request
 
     async def check_node(self, user: UserInfo, namespace: str, name: str, request: TokenRequest) -> None:
-        """Raises Forbidden when a node asks for a token that no pod there needs. Other users pass."""
+        """Raise Forbidden when a node requests a token that no pod there needs. Other users pass."""
         if users.node_name(user):
             bound = request.spec.bound_object_ref
             pod = await self._objects.get(Pod, bound.name, namespace) if bound and bound.kind == "Pod" else None

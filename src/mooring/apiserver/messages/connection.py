@@ -1,8 +1,8 @@
 """A connection that has left HTTP: bytes in both directions, never faster than the slower side.
 
-``edge/http_server.py`` makes one of a request that was answered with 101 and hands it to the `take_over` of the
-response; ``streams/`` makes another to the kubelet and joins the two with `relay`. At most a few hundred kilobytes wait
-in a connection, whatever its two ends do.
+``edge/http_server.py`` creates one for a request that is answered with 101 and passes it to the `take_over` of the
+response; ``streams/`` opens another to the kubelet and joins the two with `relay`. A connection buffers a few hundred
+kilobytes at most.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ _FAREWELL_SECONDS = 30.0
 
 
 class ConnectionLostError(Exception):
-    """The other side has gone, or takes nothing any more. The message says which of the two."""
+    """The peer is gone, or does not read. The message says which."""
 
 
 class Connection:
@@ -30,7 +30,7 @@ class Connection:
 
     @classmethod
     def over(cls, transport: asyncio.Transport, early: bytes, stalled_seconds: float) -> Self:
-        """Take a transport away from its protocol; `early` is what has come already behind the last request."""
+        """Take a transport from its protocol; `early` was received after the last request."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=CHUNK, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
@@ -41,7 +41,7 @@ class Connection:
         return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop), stalled_seconds)
 
     async def read(self) -> bytes:
-        """What has come, as soon as there is something; nothing at the end, however it ended."""
+        """Return received bytes as soon as there are any; nothing at the end, however it ended."""
         try:
             data = await self._reader.read(CHUNK)
         except OSError:
@@ -50,7 +50,7 @@ class Connection:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Send; returns when the other side has taken enough of it. Raises ConnectionLostError."""
+        """Send; return when the peer has taken enough of it. Raise ConnectionLostError."""
         if self._writer.is_closing():  # uvloop would raise RuntimeError
             raise ConnectionLostError("the connection is closed")
         self.sent += len(data)
@@ -65,18 +65,18 @@ class Connection:
             raise ConnectionLostError(f"the connection broke: {error}") from None
 
     def close(self) -> None:
-        """End it once all has been sent; whoever does not take the rest soon loses it."""
+        """Close when all is sent, or after a while if the peer does not read."""
         self._writer.close()
         transport = self._writer.transport
         asyncio.get_running_loop().call_later(_FAREWELL_SECONDS, transport.abort)
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close at once."""
         self._writer.transport.abort()
 
 
 async def relay(one: Connection, other: Connection) -> None:
-    """Pass on bytes both ways until either side ends; then both are ended."""
+    """Pass on bytes in both directions until either side ends; then close both."""
     ways = [asyncio.create_task(_copy(one, other)), asyncio.create_task(_copy(other, one))]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""One request and how it ended, as metrics and logs see it. The edge fills one in and hands it to each of them."""
+"""The record of a request and its response for metrics, the access log and the audit log."""
 
 from datetime import datetime
 
@@ -10,32 +10,32 @@ from mooring.apiserver.messages.routes import ResourceRoute
 
 
 class Exchange(msgspec.Struct):
-    """What was asked, by whom, and what came of it."""
+    """A request, its user and route, and how it ended."""
 
     request: Request
     received: datetime
     started: float
-    """The monotonic time at which it came."""
+    """The monotonic time when it was received."""
     route: ResourceRoute | None = None
     verb: str = ""
-    """Kubernetes' verb; for paths that are no resources the method in lower case."""
+    """Kubernetes' verb; the method in lower case for paths that are no resources."""
     user: UserInfo | None = None
-    """Who is asking really; the request's own user is whom they speak for."""
+    """The authenticated user; the request's own user is the impersonated one."""
     address: str = ""
-    """Where the request came from; empty within the process."""
+    """The client's address; empty within the process."""
     created: tuple[str, str] = ("", "")
-    """Name and uid of the object that was created, for the audit log."""
+    """Name and uid of a created object, for the audit log."""
     code: int = 0
     reason: str = ""
-    """Why it failed, as in Status; empty if it did not."""
+    """The reason of the Status for a failure."""
     allowed_by: str = ""
-    """What the authorizer says."""
+    """The reason of the authorizer."""
     seconds: float = 0.0
     bytes_sent: int = 0
     streaming: bool = False
-    """Whether it lasts until somebody ends it, as a watch does."""
+    """Whether it lasts until a side ends it, as a watch does."""
 
     @property
     def is_stream(self) -> bool:
-        """Whether the request is for a node: logs, exec, attach, port-forward or a proxy."""
+        """Return whether the request is for a node: logs, exec, attach, port-forward or a proxy."""
         return self.route is not None and bool(self.route.subresource) and self.route.streams

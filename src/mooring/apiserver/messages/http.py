@@ -1,7 +1,7 @@
-"""A request and its response as handlers see them: no sockets, no ASGI, so that tests and in-process clients need none.
+"""Requests and responses as handlers see them: no sockets and no ASGI, so that tests and in-process clients need none.
 
-The edge (``requests/app.py``) makes a `Request` of what it received, finds the route (``routes.py``) and hands both to
-a handler, which returns a `Response` or raises an error of ``mooring.api.errors``; the edge makes a Status of that.
+``requests/app.py`` decodes a `Request`, finds its route (``routes.py``) and passes both to a handler, which returns a
+`Response` or raises an error of ``mooring.api.errors``.
 """
 
 from abc import ABC, abstractmethod
@@ -20,20 +20,20 @@ JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 YAML = "application/yaml"
 PRODUCED = (JSON, YAML, PROTOBUF)
-"""The formats that responses can have."""
+"""The formats of responses."""
 
 Format = Literal["json", "yaml", "protobuf"]
 TakeOver = Callable[[Connection], Awaitable[None]]
 _LONGEST_REMEMBERED = 256
 _PATCHES = frozenset(f"application/{way}+json" for way in ("json-patch", "merge-patch", "strategic-merge-patch"))
 _COMMON = _PATCHES | {JSON, PROTOBUF}
-"""What most clients say of their bodies."""
+"""The most frequent media types of bodies."""
 _NOT_TRUE = frozenset({"0", "false"})
 _LINE_BREAK = "\n"
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """What a client asked. Header names are in lower case; a query parameter has all the values that were given."""
+    """A request. Header names are in lower case; a query parameter has all the values that were given."""
 
     method: str
     path: str
@@ -43,31 +43,31 @@ class Request(msgspec.Struct, kw_only=True):
     user: UserInfo = msgspec.field(default_factory=UserInfo)
     request_id: str = ""
     audit_annotations: dict[str, str] = {}
-    """What admission adds to the line in the audit log."""
+    """Annotations that admission adds to the audit log."""
     omit_body: bool = False
     """Whether the response to a write may omit the object."""
     row: Row | None = None
     """The values that a write puts into the template in its body."""
 
     def parameter(self, name: str) -> str:
-        """The first value of a query parameter; empty when it is absent."""
+        """Return the first value of a query parameter; empty when it is absent."""
         values = self.query.get(name)
         return values[0] if values else ""
 
     def flag(self, name: str) -> bool:
-        """A query parameter that is true or false: `watch`, `watch=` and `watch=1` all mean true."""
+        """Return a boolean query parameter: `watch`, `watch=` and `watch=1` all mean true."""
         values = self.query.get(name)
         return values[0].lower() not in _NOT_TRUE if values else False
 
     @property
     def content_type(self) -> str:
-        """The media type of the body without its parameters; empty when none was given."""
+        """Return the media type of the body without parameters; empty when none was given."""
         header = self.headers.get("content-type", "")
         return header if header in _COMMON else header.partition(";")[0].strip().lower()
 
     @property
     def upgrade(self) -> str:
-        """The protocol that the client wants to speak instead of HTTP, in lower case; empty for a plain request."""
+        """Return the protocol that the client wants to upgrade to, in lower case; empty for a plain request."""
         words = self.headers.get("connection", "").lower().split(",")
         return self.headers.get("upgrade", "").lower() if "upgrade" in (word.strip() for word in words) else ""
 
@@ -76,15 +76,15 @@ class Request(msgspec.Struct, kw_only=True):
         return self.headers.get("user-agent", "")
 
     def accepted(self, *, protobuf: bool = True) -> "Accepted":
-        """What the response should look like; raises NotAcceptable when there is nothing that the client takes.
+        """Return the format of the response; raise NotAcceptable when the client takes none.
 
-        What has no messages cannot be protobuf; clients that would like that name what they take instead.
+        `protobuf` is False for responses that have no protobuf message; clients that prefer it name another format too.
         """
         return accepted(self.headers.get("accept", ""), protobuf=protobuf)
 
 
 class Sink(Protocol):
-    """Where a body goes that is pushed. One that was not ready asks with `Pushed.tell` for what it has missed."""
+    """The target of a pushed body. One that was not ready calls `Pushed.tell` for what it missed."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -92,42 +92,43 @@ class Sink(Protocol):
     def write(self, chunk: bytes) -> None: ...
 
     def end(self) -> None:
-        """There is no more to come."""
+        """End the body."""
 
     def break_off(self) -> None:
-        """What was written is not all, and no more is to come."""
+        """End the body as incomplete."""
 
 
 class Pushed(ABC):
-    """A body in pieces that needs no task to wait for the next one: `beginning`, then `follow` with a sink.
+    """A body whose producer writes it, so that no task waits for the next piece: `beginning`, then `follow` with a
+    sink.
 
-    It is an iterator, too, for those who would rather wait.
+    It is an iterator too.
     """
 
     __slots__ = ("_pulled",)
     can_follow: bool
-    """Whether it can do without waiting."""
+    """Whether `follow` is possible."""
     _pulled: AsyncGenerator[bytes, None] | None
 
     @abstractmethod
     def pulled(self) -> AsyncGenerator[bytes, None]:
-        """All pieces."""
+        """Return an iterator over all pieces."""
 
     @abstractmethod
     def beginning(self) -> AsyncIterator[bytes]:
-        """What can be told at once."""
+        """Yield the pieces that exist already."""
 
     @abstractmethod
     def follow(self, sink: Sink) -> None:
-        """Write whatever comes after that into a sink."""
+        """Write all further pieces into a sink."""
 
     @abstractmethod
     def tell(self) -> None:
-        """The sink is ready again."""
+        """Write what the sink missed: it is ready again."""
 
     @abstractmethod
     def close(self) -> None:
-        """Nobody is interested any more."""
+        """Stop: the client is gone."""
 
     def __aiter__(self) -> Self:
         return self
@@ -143,24 +144,23 @@ class Pushed(ABC):
 
 
 class Response(msgspec.Struct):
-    """What the client is told. A body that comes in pieces (a watch) is an iterator; closing it ends the work."""
+    """A response. A body in pieces (a watch) is an iterator; closing it ends the work."""
 
     status: int = 200
     body: bytes | AsyncIterator[bytes] = b""
     content_type: str = JSON
     headers: dict[str, str] = {}
     warnings: Sequence[str] = ()
-    """Texts for `Warning` headers, as they are; see `warning_header`."""
+    """Texts for `Warning` headers; see `warning_header`."""
     take_over: TakeOver | None = None
-    """With status 101: what goes on on the connection after HTTP. It returns when that has ended."""
+    """With status 101: handles the connection after HTTP, and returns when that ends."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A format, and what the object should be shown as: itself when `shown_as` is empty."""
+    """A format, and the form in which the object is shown: as itself when `shown_as` is empty."""
 
     format: Format = "json"
     shown_as: str = ""
-    """`Table`, `PartialObjectMetadata`, `PartialObjectMetadataList`, or a kind of discovery."""
     group: str = ""
     version: str = ""
 
@@ -169,7 +169,7 @@ _PLAIN = Accepted()
 
 
 def accepted(header: str, *, protobuf: bool = True) -> Accepted:
-    """The first clause of an Accept header that can be served, the ones with the highest `q` first."""
+    """Return the first clause of an Accept header that can be served, the highest `q` first."""
     if not header or header in {"*/*", JSON}:
         return _PLAIN
     # A client says the same every time; what is longer than clients are is not remembered.
@@ -188,14 +188,14 @@ _remembered = lru_cache(maxsize=256)(_chosen)
 
 
 def warning_header(text: str) -> str:
-    """The value of a Warning header: `299 - "text"`, quoted, on one line."""
+    """Return the value of a Warning header: `299 - "text"`, quoted, on one line."""
     plain = "".join(char if char.isprintable() else " " for char in text)
     quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'
 
 
 class Clause(msgspec.Struct, frozen=True):
-    """One of the things that an Accept header takes."""
+    """A clause of an Accept header."""
 
     media_type: str
     parameters: Mapping[str, str]
@@ -209,7 +209,7 @@ class Clause(msgspec.Struct, frozen=True):
 
 
 def by_preference(header: str) -> list[Clause]:
-    """What an Accept header takes, the ones with the highest `q` first."""
+    """Return the clauses of an Accept header, the highest `q` first."""
     clauses = []
     for text in header.split(","):
         media_type, *parameters = (part.strip() for part in text.split(";"))
@@ -239,9 +239,8 @@ def _served(clause: Clause) -> Accepted | None:
 
 
 def headers_by_name(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by name, which ASGI has in lower case; one that came several times has all its values.
-
-    Those of impersonation are on lines.
+    """Return headers by name, which ASGI has in lower case. Repeated ones are joined: with commas, for impersonation
+    with line breaks.
     """
     headers: dict[str, str] = {}
     for raw_name, raw_value in raw:

@@ -1,7 +1,7 @@
-"""From a path to the resource it names: `/apis/apps/v1/namespaces/default/deployments/web/scale`.
+"""Resolve a path to the resource that it names: `/apis/apps/v1/namespaces/default/deployments/web/scale`.
 
-`resolve` is called by the edge for every path below `/api/` and `/apis/` with a version in it; the handlers in
-``resources/`` and the authorizer get its result. Whether the resource has the verb is for the handlers to say.
+``requests/app.py`` calls `Routes.resolve` for every path; the handlers in ``registry/`` and the authorizer receive the
+result. Handlers check whether the resource has the verb.
 """
 
 import re
@@ -16,24 +16,24 @@ from mooring.apiserver.messages.http import Request
 from mooring.base.bounded_cache import BoundedCache
 
 MANY = "-"
-"""In place of a name: several objects, which the body names. No object can have this name."""
+"""In place of a name: the body names several objects. No object can have this name."""
 _PROXY = re.compile(r"(/api/[^/]+/(?:namespaces/[^/]+/(?:pods|services)|nodes)/[^/]+/proxy)(/.*)", re.DOTALL)
 _COLLECTIONS, _LONGEST = 4096, 512
-"""How many collections are remembered, and how long their paths may be."""
+"""How many collections are cached, and how long their paths may be."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
 class ResourceRoute(msgspec.Struct, frozen=True):
-    """What a path names. Without a name it is a collection, without a namespace one of the whole cluster."""
+    """A resource that a path names. Without a name it is a collection, without a namespace a cluster-wide one."""
 
     kind: Kind
     namespace: str = ""
     name: str = ""
     subresource: str = ""
     watch: bool = False
-    """The path was of the old form with `/watch/`."""
+    """Whether the path had the old form with `/watch/`."""
     path: str = ""
-    """What stands behind `proxy`, with its slash."""
+    """The path after `proxy`, with its slash."""
 
     @property
     def group(self) -> str:
@@ -49,12 +49,12 @@ class ResourceRoute(msgspec.Struct, frozen=True):
 
     @property
     def streams(self) -> bool:
-        """Whether it reaches through to a node or a container: see ``streams/``."""
+        """Return whether the subresource reaches a node or a container: see ``streams/``."""
         found = self.kind.subresource(self.subresource) if self.subresource else None
         return found is not None and found.streams
 
     def verb(self, request: Request) -> str:
-        """Kubernetes' word for what a request wants: `get`, `list`, `watch`, `create`, `deletecollection`…"""
+        """Return Kubernetes' verb of a request: `get`, `list`, `watch`, `create`, `deletecollection`…"""
         if request.method in {"GET", "HEAD"}:
             if self.watch or (request.flag("watch") and not self.subresource):
                 return "watch"
@@ -65,16 +65,16 @@ class ResourceRoute(msgspec.Struct, frozen=True):
 
 
 class Routes:
-    """`resolve` for a server: paths below a collection that was asked for before are not taken apart again."""
+    """Resolves the paths of a server, with a cache of collections."""
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._changes = scheme.changes
         self._collections: BoundedCache[str, ResourceRoute] = BoundedCache(_COLLECTIONS)
-        """By their paths, those that objects can be right below."""
+        """Collections of objects, by their paths."""
 
     def resolve_all(self, paths: Sequence[str]) -> list[ResourceRoute | None]:
-        """As `resolve`, fast for paths that differ in nothing but the names of objects."""
+        """Resolve several paths, fast where they differ only in the names of objects."""
         first = self.resolve(paths[0])
         behind = f"/{first.subresource}" if first and first.subresource else ""
         before = paths[0].removesuffix(behind).rpartition("/")[0] + "/"
@@ -88,7 +88,7 @@ class Routes:
         return routes
 
     def resolve(self, path: str) -> ResourceRoute | None:
-        """As the function of that name."""
+        """Return the resource that a path names; None if it names none that is served."""
         if self._changes != self._scheme.changes:
             self._changes, self._collections = self._scheme.changes, BoundedCache(_COLLECTIONS)
         found = self._collections.get(path)
@@ -109,13 +109,13 @@ class Routes:
 
 
 def _holds_objects(route: ResourceRoute) -> bool:
-    """Whether what follows behind the path of a route is the name of an object."""
+    """Return whether the next segment after the path of a route is the name of an object."""
     kind = route.kind  # behind `namespaces` a namespace may follow, and a resource in it
     return not (route.name or route.watch or kind.plural == "namespaces") and bool(route.namespace) == kind.namespaced
 
 
 def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
-    """The resource that a (decoded) path names, None when it names none that is served."""
+    """Resolve a decoded path; return None if it names no resource that is served."""
     path, proxied = _cut_proxied(path)
     group, version, rest = _split(path)
     watch = bool(rest) and rest[0] == "watch" and len(rest) > 1
@@ -132,13 +132,13 @@ def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
 
 
 def _cut_proxied(path: str) -> tuple[str, str]:
-    """A path up to `proxy`, and what the proxied server is asked for."""
+    """Split a path after `proxy`."""
     found = _PROXY.match(path)
     return (found[1], found[2]) if found else (path, "")
 
 
 def _split(path: str) -> tuple[str, str, list[str]]:
-    """Group, version and the parts behind them; `/api/v1/x` is of the core group."""
+    """Return group, version and the remaining segments; `/api/v1/x` is in the core group."""
     parts = path.strip("/").split("/") if path.startswith("/") else []
     if len(parts) >= 2 and parts[0] == "api":
         return "", parts[1], parts[2:]
@@ -148,7 +148,7 @@ def _split(path: str) -> tuple[str, str, list[str]]:
 
 
 def _in_namespace(scheme: Scheme, group: str, version: str, rest: list[str], *, watch: bool) -> ResourceRoute | None:
-    """`namespaces/default/pods/web`; None for `namespaces/default/status`, which belongs to the namespace itself."""
+    """Resolve `namespaces/default/pods/web`; return None for `namespaces/default/status`, a part of the namespace."""
     kind = scheme.resource(group, version, rest[2])
     if kind is None or not kind.namespaced:
         return None

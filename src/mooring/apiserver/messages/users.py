@@ -1,4 +1,4 @@
-"""The names of users and groups that the server itself knows, and how a client certificate names its user."""
+"""The names of users and groups that the server knows, and the user of a client certificate."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -7,24 +7,24 @@ from typing import Any
 from mooring.api.authentication_v1 import UserInfo
 
 MASTERS = "system:masters"
-"""The group that may do everything, whatever the roles say: the way in when a role was written wrong."""
+"""The group that may do everything, whatever the roles are: the way in after a wrong role."""
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 ANONYMOUS = "system:anonymous"
 SERVICE_ACCOUNTS = "system:serviceaccounts"
 SERVER = UserInfo(username="system:apiserver", groups=[MASTERS, AUTHENTICATED])
-"""The server itself, when it writes objects as it starts."""
+"""The server, when it writes objects itself."""
 NODES = "system:nodes"
-"""The group of kubelets; the user name of one is `system:node:` and the name of its node."""
+"""The group of kubelets; their users are `system:node:` and the name of the node."""
 BOOTSTRAPPERS = "system:bootstrappers"
-"""The group of those who show a bootstrap token."""
+"""The group of users with a bootstrap token."""
 JOINING_NODES = "system:bootstrappers:mooring:nodes"
-"""The group that `mooring join-config` gives to the tokens of nodes which are to join."""
+"""The group of the tokens of `mooring join-config`."""
 _NODE_USER = "system:node:"
 SCHEDULER = "system:kube-scheduler"
 CONTROLLERS = "system:kube-controller-manager"
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
-"""This server, as kubelets see it."""
+"""The user of this server at kubelets."""
 
 
 def anonymous() -> UserInfo:
@@ -32,12 +32,12 @@ def anonymous() -> UserInfo:
 
 
 def authenticated(username: str, uid: str = "", groups: list[str] | None = None) -> UserInfo:
-    """A user whom an authenticator knows; everybody who is known is in one group."""
+    """Return an authenticated user, who is in the group of all of them."""
     return UserInfo(username=username, uid=uid, groups=_with_authenticated(groups or []))
 
 
 def node_name(user: UserInfo) -> str | None:
-    """The node that a user is; None for everybody who is not the kubelet of one."""
+    """Return the name of the node whose kubelet a user is; None for other users."""
     if NODES not in user.groups or not user.username.startswith(_NODE_USER):
         return None
     return user.username.removeprefix(_NODE_USER) or None
@@ -48,7 +48,7 @@ def service_account_name(namespace: str, name: str) -> str:
 
 
 def split_service_account(username: str) -> tuple[str, str] | None:
-    """The namespace and name in the user name of a service account; None for other users."""
+    """Return namespace and name of a service account; None for other users."""
     parts = username.split(":")
     return (parts[2], parts[3]) if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"] else None
 
@@ -58,13 +58,13 @@ def service_account_groups(namespace: str) -> list[str]:
 
 
 def of_certificate(peer: Mapping[str, Any]) -> UserInfo | None:
-    """The user whom a verified certificate names, as `ssl` shows it; None without a common name."""
+    """Return the user of a verified certificate, as `ssl` shows it; None without a common name."""
     return _of_subject(peer.get("subject", ()))
 
 
 @lru_cache(maxsize=1024)
 def _of_subject(subject: tuple[tuple[tuple[str, str], ...], ...]) -> UserInfo | None:
-    """All connections of a user share one; nobody changes it."""
+    """Return the user of a subject. All connections of a user share the object."""
     name, groups = "", []
     for part in subject:
         for key, value in part:

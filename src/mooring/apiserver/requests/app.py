@@ -1,14 +1,11 @@
-"""The edge: an ASGI application in which every request takes the same way.
+"""The chain that every request passes, as an ASGI application.
 
-    receive → who is it (authn, impersonation) → may they come so often (limits) → may they do it (authz)
-            → read the body → take a slot (limits) → handler: health, discovery, OpenAPI, reviews, resources
-            → send → metrics and logs
+    receive → authentication, impersonation → rate limit → authorization → body → slot (``edge/limits.py``)
+            → handler: health, discovery, OpenAPI, reviews, resources → response → metrics and logs
 
-Logs, commands and what else reaches through to a node have a handler and limits of their own (``streams/``), and may
-leave HTTP: their response then takes the connection over.
-
-Handlers know nothing of ASGI: they are given a `Request` and return a `Response` or raise a `StatusError`. Clients in
-the same process call `respond` and spare sockets, TLS and HTTP. ``server.py`` puts the parts together.
+Logs, exec and other requests for nodes have a handler and limits of their own (``streams/``); their response may take
+the connection over. Handlers know no ASGI: they receive a `Request` and return a `Response` or raise a `StatusError`.
+In-process clients call `respond`, without sockets, TLS and HTTP. ``server.py`` builds the application.
 """
 
 import asyncio
@@ -97,16 +94,16 @@ _ADDING = frozenset({"POST", "PUT", "PATCH"})
 _READS = frozenset({"get", "list", "watch"})
 _RBAC = "rbac.authorization.k8s.io"
 _FOLLOWED = frozenset({_RBAC, "apiextensions.k8s.io", POLICIES, API_SERVICES})
-"""Groups whose objects say how this server behaves."""
+"""Groups whose objects change how this server behaves."""
 _METHODS = _WITH_BODY | {"GET", "HEAD"}
 _RESERVED_BYTES = 32 * 1024 * 1024
 _BYTES_OF_A_BYTE = 16
-"""What a byte of a body may take while its request is handled."""
+"""The memory that a byte of a body may take while its request is handled."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Application:
-    """All parts of the server behind one ASGI callable."""
+    """All parts of the server, behind one ASGI callable."""
 
     scheme: Scheme
     versions: VersionOptions
@@ -129,9 +126,9 @@ class Application:
     api_services: ApiServices
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
-    """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
+    """Handlers of further paths, by their first segment: `/explain` handles all paths below it."""
     answers: dict[tuple[str, str], ResourceHandler] = field(default_factory=dict)
-    """Handlers of resources that are not stored, by group and resource; authorised as all others are."""
+    """Handlers of resources that are not stored, by group and resource; authorized like all others."""
     routes: Routes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -153,9 +150,9 @@ class Application:
     async def answer(
         self, request: Request, query: bytes, client: Client, receive: Receive | None = None
     ) -> tuple[Exchange, Response]:
-        """What a request that came over the network is answered with, which is still to be sent. Never raises.
+        """Respond to a request from the network; return the response, to be sent by the caller. Never raise.
 
-        Its body is there already, unless there is a `receive` that waits for it.
+        The body is complete unless there is a `receive` that waits for it.
         """
         exchange = self._exchange(request, client.address)
         try:
@@ -188,7 +185,7 @@ class Application:
         return response
 
     async def respond(self, request: Request) -> Response:
-        """Answer a request of a client in this process, whose `user` is taken at its word. Never raises."""
+        """Respond to an in-process client, whose `user` is trusted. Never raise."""
         exchange = self._exchange(request)
         exchange.user = request.user
         try:
@@ -199,7 +196,7 @@ class Application:
         return response
 
     async def respond_in_batch(self, request: Request) -> Response:
-        """Respond to a write of a batch as if it had been sent alone; its batch has a place. Never raises."""
+        """Respond to a write of a batch as if it had been sent alone, in the slot of the batch. Never raise."""
         exchange = self._exchange(request)
         exchange.user = request.user
         try:
@@ -213,9 +210,9 @@ class Application:
         return response
 
     async def respond_to_batch(self, batch: Batch) -> list[Response]:
-        """Respond to writes that differ in nothing but names, bodies and rows. Never raises.
+        """Respond to writes that differ only in names, bodies and rows. Never raise.
 
-        Where a deletion follows each update, the response is that of the last one that was executed.
+        Where a deletion follows each update, return the response to the last of the two that was executed.
         """
         exchange, routes = self._exchange_of(batch.requests)
         ending = self._exchange_of(batch.deletions) if batch.deletions else None
@@ -233,14 +230,14 @@ class Application:
         answers = self._all_answered(exchange, firsts, batch.requests, routes)
         lasts = {number: each.last for number, each in enumerate(outcomes) if isinstance(each, Followed)}
         if ending is not None and lasts:
-            told = ([batch.deletions[number] for number in lasts], [ending[1][number] for number in lasts])
-            answered = self._all_answered(ending[0], list(lasts.values()), *told)
+            followed = ([batch.deletions[number] for number in lasts], [ending[1][number] for number in lasts])
+            answered = self._all_answered(ending[0], list(lasts.values()), *followed)
             for number, answer in zip(lasts, answered, strict=True):
                 answers[number] = answer
         return answers
 
     def _one_by_one(self, batch: Batch) -> Iterator[Awaitable[Response]]:
-        """The same, each authorized and executed by itself."""
+        """Authorize and execute each write by itself."""
         if batch.deletions:
             return map(self._respond_in_turn, batch.requests, batch.deletions)
         return map(self.respond_in_batch, batch.requests)
@@ -250,7 +247,7 @@ class Application:
         return await self.respond_in_batch(deletion) if answer.status < 300 else answer
 
     def _exchange_of(self, requests: Sequence[Request]) -> tuple[Exchange, list[ResourceRoute]]:
-        """The first of several requests for all, and the route of each; no route where one has none."""
+        """Return one exchange for several requests, and their routes; no routes where one is missing."""
         exchange = self._exchange(requests[0])
         exchange.user = requests[0].user
         resolved = self.routes.resolve_all([request.path for request in requests])
@@ -260,7 +257,9 @@ class Application:
         return exchange, routes
 
     async def _may_write_all(self, exchange: Exchange, count: int) -> bool:
-        """Whether a user may do something to all objects of a resource, whatever their names; counts each of them."""
+        """Return whether the user may write all objects of a resource, whatever their names; count each for the rate
+        limit.
+        """
         request, route = exchange.request, exchange.route
         if route is None or route.streams or route.path or route.watch:
             return False
@@ -282,7 +281,7 @@ class Application:
         requests: Sequence[Request],
         routes: Sequence[ResourceRoute],
     ) -> list[Response]:
-        """Several responses, each counted and logged."""
+        """Return the responses of a batch, each counted and logged."""
         exchange.route = routes[0] if routes else exchange.route
         if self.audit or access_log.is_kept() or not all(isinstance(outcome, Response) for outcome in outcomes):
             each = zip_longest(outcomes, requests, routes)
@@ -296,7 +295,7 @@ class Application:
     def _answered(
         self, exchange: Exchange, outcome: Response | Exception, request: Request, route: ResourceRoute | None
     ) -> Response:
-        """One of several responses, counted and logged with a request id of its own."""
+        """Count and log one response of a batch, with a request id of its own."""
         request.request_id = new_uid()
         each = replace(exchange, request=request, route=route or exchange.route)
         response = self._failed(each, outcome) if isinstance(outcome, Exception) else outcome
@@ -309,7 +308,7 @@ class Application:
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
     async def _respond(self, exchange: Exchange, receive: Receive | None) -> Response:
-        """Respond to a request whose user is known. A slot is taken only when the whole body is there."""
+        """Respond to an authenticated request. It takes a slot only when the whole body has arrived."""
         request = exchange.request
         await self._admit(exchange)
         if receive is None or request.method not in _WITH_BODY or (request.upgrade and exchange.is_stream):
@@ -338,7 +337,7 @@ class Application:
             return response
 
     async def _admit(self, exchange: Exchange) -> None:
-        """Find out what a request asks for; raises when its sender may not, or comes too often."""
+        """Find the route and authorize the request; raise an error above the rate limit or without the right."""
         request = exchange.request
         self.skew.see_agent(request.user_agent)
         self.limiter.check_rate(request.user)
@@ -358,7 +357,7 @@ class Application:
         exchange.allowed_by = decision.reason or "RBAC"
 
     async def _stream(self, exchange: Exchange, route: ResourceRoute) -> Response:
-        """Respond to a request for a node; it holds a slot of the streams for as long as it lasts."""
+        """Respond to a request for a node; it holds a slot for streams as long as it lasts."""
         request = exchange.request
         with self.limiter.begin_stream(request.user) as place:
             try:
@@ -374,7 +373,7 @@ class Application:
             return response
 
     async def _late_route(self, path: str) -> ResourceRoute | None:
-        """The resource that a path names whose definition may have come through another server just now."""
+        """Resolve the path of a kind whose definition another server may have just stored."""
         if not path.startswith("/apis/") or path.count("/") <= 3:
             return None
         await self.definitions.catch_up()
@@ -408,7 +407,7 @@ class Application:
         return await self._page(request)
 
     async def _catch_up(self, route: ResourceRoute) -> None:
-        """Who has given a right, defined a kind, made a policy or named a webhook may rely on it."""
+        """Make a written role, definition, policy or webhook take effect before the response."""
         if route.group == _RBAC:
             await self.authorizer.catch_up()
         elif route.kind is self.definitions.kind:
@@ -420,7 +419,7 @@ class Application:
             await self.api_services.judge()
 
     async def _page(self, request: Request) -> Response:
-        """What is there besides resources."""
+        """Respond to paths other than resources."""
         match request.path.rstrip("/"):
             case "/version":
                 return _shown(request, self.versions.shown)
@@ -460,7 +459,7 @@ class Application:
     # -- the end
 
     def _failed(self, exchange: Exchange, error: Exception) -> Response:
-        """What a client is told when something went wrong; mistakes of ours are logged, and not explained to it."""
+        """Return the response for an error. Defects are logged, and not described to the client."""
         request = exchange.request
         if isinstance(error, ClientGoneError):
             exchange.reason = "ClientGone"
@@ -484,7 +483,7 @@ class Application:
         return response
 
     def count(self, exchange: Exchange, response: Response) -> None:
-        """Count and log a response, a stream when it has ended."""
+        """Count and log a response; a stream when it has ended."""
         exchange.code = response.status
         body = response.body
         if isinstance(body, bytes):
@@ -506,7 +505,7 @@ class Application:
             self.audit.write(exchange)
 
     async def _hand_over(self, exchange: Exchange, response: Response, scope: Scope) -> None:
-        """Let a response have the connection until it has done with it."""
+        """Pass the connection to a response until it is done."""
         self.count(exchange, response)
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
         body = cast("Stream", response.body)
@@ -526,10 +525,10 @@ class Application:
             await body.aclose()
 
     async def send(self, exchange: Exchange, response: Response, receive: Receive, send: Send) -> None:
-        """Send a response in messages of ASGI."""
+        """Send a response by messages of ASGI."""
         self.count(exchange, response)
         if response.status == 499:
-            return  # nobody is listening
+            return  # the client is gone
         headers = headers_of(exchange, response)
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         if isinstance(response.body, bytes):
@@ -547,7 +546,7 @@ class Application:
 
 
 def _status_body(status: Status, request: Request) -> tuple[bytes, str]:
-    """An error as the client reads best: JSON, unless it would rather have protobuf."""
+    """Encode an error: as protobuf for clients that prefer it, else as JSON."""
     body = codec.encode(status)
     try:
         if request.accepted().format == "protobuf":

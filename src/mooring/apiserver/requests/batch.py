@@ -1,11 +1,9 @@
-"""Many writes in one request: `POST /writes`, Mooring's own batch endpoint, for its scheduler and controllers.
+"""Execute batches: `POST /writes`, Mooring's own endpoint for its scheduler and controllers.
 
-Every write of a batch has the outcome that it would have alone: it is authorized, admitted, charged to quotas, counted
-and audited by itself, and has a response of its own. A batch saves HTTP, the store commits it in one round, and rows of
-one template share an admission (``registry/templates.py``). Batches begin one after the other, with a turn of the event
-loop between them, so that other requests and the disk need not wait for all of a burst. Leases never wait.
-The response is sent when all writes are committed or refused. The client is ``client/batching.py``; the wire format is
-``api/batch_writes.py``.
+Each write has the outcome that it would have alone: it is authorized, admitted, charged to quotas, counted and audited,
+and has a response. A batch saves HTTP, the store commits it in one round, and rows of one template share an admission
+(``registry/templates.py``). Batches begin one per turn of the event loop, so that other requests and the disk need not
+wait for a burst; Leases never wait. The client is ``client/batching.py``; the wire format is ``api/batch_writes.py``.
 """
 
 import asyncio
@@ -27,14 +25,14 @@ _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _LEASES = "/apis/coordination.k8s.io/"
 
 Respond = Callable[[Batch], Awaitable[list[Response]]]
-"""Responds to writes that have all but names, bodies and rows in common. Never raises."""
+"""Responds to writes that differ only in names, bodies and rows. Never raises."""
 _Sort: TypeAlias = tuple[str, str, str, str, str, str, bool]
 _DECODER = msgspec.json.Decoder(Writes)
 _ENCODER = msgspec.json.Encoder()
 
 
 class _Turns:
-    """Lets one begin in each turn of the event loop."""
+    """Lets one batch begin in each turn of the event loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -68,7 +66,7 @@ class WriteBatches:
         self._turns = _Turns()
 
     async def handle(self, request: Request) -> Response:
-        """Execute all writes of a batch; raises BadRequest for a malformed one."""
+        """Execute all writes of a batch; raise BadRequest for a malformed one."""
         if request.method != "POST":
             raise errors.method_not_allowed(request.method.lower(), PATH)
         if any(name.startswith("impersonate-") for name in request.headers):
@@ -87,7 +85,7 @@ class WriteBatches:
 
 
 def _read(body: bytes) -> list[Write]:
-    """The writes of a batch; raises BadRequest and RequestEntityTooLarge."""
+    """Decode the writes of a batch; raise BadRequest and RequestEntityTooLarge."""
     try:
         writes = _DECODER.decode(body).items
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -102,7 +100,7 @@ def _read(body: bytes) -> list[Write]:
 
 
 def _wrong(write: Write) -> str:
-    """What is wrong with a write, and in which field."""
+    """Return the field of a write that is wrong, and why; empty if none is."""
     if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
         return f": {write.method} {write.path[:200]} writes no object"
     if write.accept.partition(";")[0] != JSON or "," in write.accept:
@@ -125,9 +123,9 @@ def _wrong(write: Write) -> str:
 
 
 def _parts(request: Request, writes: Sequence[Write]) -> Iterator[tuple[list[tuple[int, int]], Batch]]:
-    """The batches to execute, with the place of each of their writes in the response.
+    """Yield the parts to execute, with the place of each write in the response.
 
-    Rows of one template are a batch; so are writes that differ in nothing but the object's name and the body.
+    A part has the rows of one template, or writes that differ only in the object's name and the body.
     """
     singles: dict[_Sort, list[int]] = {}
     for index, write in enumerate(writes):
@@ -149,7 +147,7 @@ def _is_collection(path: str) -> bool:
 
 
 def _place(path: str) -> tuple[str, str]:
-    """The collection that a path is in, and the subresource that it names; the object's name is between them.
+    """Split a path into its collection and its subresource, without the name between them.
 
     >>> _place("/api/v1/namespaces/default/pods/web/status"), _place("/api/v1/namespaces/default/pods")
     (('/api/v1/namespaces/default/pods', 'status'), ('/api/v1/namespaces/default/pods', ''))

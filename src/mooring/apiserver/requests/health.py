@@ -1,8 +1,8 @@
-"""`/healthz`, `/livez` and `/readyz`: whether the server lives, and whether clients should come.
+"""Health checks: `/healthz`, `/livez` and `/readyz`.
 
-Each is a list of checks; a check has a path of its own (`/readyz/store`). `?verbose` lists them all, `?exclude=name`
-leaves some out. Why a check failed is logged, and not told to whoever asks. A server without its store is alive, but
-not ready: `store_answers` asks the store, which may be frozen and keep every request waiting, with a short deadline.
+Each check has a path of its own (`/readyz/store`). `?verbose` lists them all, `?exclude=name` leaves some out. The
+reason of a failure is logged, and not sent. A server without its store is alive but not ready: `store_answers` reads
+from the store, which may hang, with a short deadline.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from mooring.store.kv import Store
 
 log = logs.get(__name__)
 Check = Callable[[], str | Awaitable[str | None] | None]
-"""None when all is well, else what is wrong."""
+"""Return None if all is well, else the problem."""
 PROBE_SECONDS = 2.0
-"""How long a store may take to answer before the server counts as not ready, as kube-apiserver has it."""
+"""How long a store may take to answer, as in kube-apiserver."""
 _OTHER_NAMES = {"etcd": "store", "etcd-readiness": "store", "poststarthook/rbac/bootstrap-roles": "roles"}
-"""Names that kube-apiserver has for these checks, and that probes ask for."""
+"""Names of these checks in kube-apiserver, which probes use."""
 _TEXT = "text/plain; charset=utf-8"
 
 
 def ping() -> str | None:
-    """That this was called is the proof."""
+    """Succeed: the event loop runs."""
     return None
 
 
 async def store_answers(store: Store) -> str | None:
-    """Whether the store tells its revision in time."""
+    """Return why the store does not answer in time."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await store.revision()
@@ -51,7 +51,7 @@ class Health:
         self._checks: dict[str, dict[str, Check]] = {"healthz": readies, "livez": lives, "readyz": readies}
 
     async def handle(self, request: Request) -> Response | None:
-        """The answer; None if the path is another's."""
+        """Respond to a health check; return None for other paths."""
         parts = request.path.strip("/").split("/", 1)
         checks = self._checks.get(parts[0])
         if checks is None:

@@ -1,6 +1,6 @@
-"""The server's metrics, with the names and labels of kube-apiserver, so that dashboards and alerts work as they are.
+"""The server's metrics, with kube-apiserver's names and labels, so that its dashboards and alerts work.
 
-The registry is handed in: a process that also runs other components shows all metrics on one page.
+The registry is an argument: a process that runs more components shows all metrics on one page.
 """
 
 from bisect import bisect_left
@@ -36,13 +36,13 @@ _STORE = {
     "watchers": "Watches on the store, the server's own among them.",
     "file_bytes": "The size of the store on disk; 0 where that is not known.",
 }
-"""What of `store.kv.Stats` is shown."""
+"""Which of `store.kv.Stats` are shown."""
 _SORTS_KNOWN = 4096
 _Where = tuple[str, str, str, str, str, str, str]
 
 
 class _Series(NamedTuple):
-    """The numbers that a request of one sort is added to."""
+    """The series that requests with the same labels are added to."""
 
     counted: tuple[str, ...]
     durations: list[float]
@@ -50,7 +50,7 @@ class _Series(NamedTuple):
     sizes: list[float]
 
     def observe(self, seconds: float, size: int, times: int) -> None:
-        """As three times `Histograms.observe`; the buckets of objectives are the last of those of durations."""
+        """Add to the three histograms; the buckets of the SLI histogram are the last of those of the durations."""
         bucket = bisect_left(_BUCKETS, seconds)
         self.durations[bucket] += times
         self.durations[-1] += seconds * times
@@ -61,7 +61,7 @@ class _Series(NamedTuple):
 
 
 class ServerMetrics:
-    """Counts requests, and shows what the store says of itself."""
+    """Counts requests, and shows statistics of the store."""
 
     def __init__(self, registry: CollectorRegistry, store: Store) -> None:
         self._registry = registry
@@ -127,7 +127,7 @@ class ServerMetrics:
         }
 
     def in_flight_from(self, reading: Callable[[], int], writing: Callable[[], int]) -> None:
-        """Where to look up how many requests are being worked on."""
+        """Read the number of concurrent requests from two functions."""
         self.in_flight.labels("readOnly").set_function(reading)
         self.in_flight.labels("mutating").set_function(writing)
 
@@ -136,7 +136,7 @@ class ServerMetrics:
             self.long_running.labels(*_where(exchange)).inc()
 
     def ended(self, exchange: Exchange, times: int = 1) -> None:
-        """Count a request, or so many that differ in nothing that is counted."""
+        """Count a request, or several with the same labels and sizes."""
         where = _where(exchange)
         if exchange.streaming:
             self.long_running.labels(*where).dec()
@@ -150,24 +150,24 @@ class ServerMetrics:
             series.observe(exchange.seconds, exchange.bytes_sent, times)
 
     def _series_of(self, where: "_Where", dry_run: str, code: int) -> "_Series":
-        """Where requests of a sort are counted, found once."""
+        """Find the series for some labels."""
         durations = self._durations.series((*where, dry_run))
         found = _Series((*where, dry_run, str(code)), durations, self._slis.series(where), self._sizes.series(where))
         self._series.put((where, dry_run, code), found)
         return found
 
     def certificate_used(self, seconds: float) -> None:
-        """A client has shown a certificate that is good for so much longer."""
+        """Record the remaining lifetime of a client's certificate."""
         self._certificates.observe((), seconds)
 
     def streamed(self, exchange: Exchange, received: int, sent: int) -> None:
-        """What went over a connection after HTTP."""
+        """Count the bytes of a connection after HTTP."""
         subresource = exchange.route.subresource if exchange.route else ""
         self.stream_bytes.labels(subresource, "received").inc(received)
         self.stream_bytes.labels(subresource, "sent").inc(sent)
 
     async def page(self) -> Response:
-        """What Prometheus reads."""
+        """Return the page that Prometheus scrapes."""
         with suppress(StoreError):  # what was known last is shown while the store cannot be asked
             stats = await self._store.stats()
             for field, gauge in self._stored.items():
@@ -176,7 +176,7 @@ class ServerMetrics:
 
 
 def _where(exchange: Exchange) -> _Where:
-    """The labels of a request. Paths and methods that clients make up do not become labels of their own."""
+    """Return the labels of a request. Unknown paths and methods do not become labels."""
     route = exchange.route
     if route is None:
         method = exchange.request.method

@@ -1,8 +1,8 @@
-"""`/statusz` and `/flagz`: how the server runs, for people who look for what is wrong (from 1.36 on, as Kubernetes).
+"""`/statusz` and `/flagz` for debugging, as in Kubernetes from 1.36 on.
 
-Text is for reading only. Programs ask for `application/json;v=v1beta1;g=config.k8s.io;as=Statusz` (`Flagz`, or YAML);
-without these parameters JSON is refused, and text with them, so that nobody relies on a form that may change. Whoever
-may read metrics may read them. Recorded from kube-apiserver 1.37.
+Text is for people only. Programs request `application/json;v=v1beta1;g=config.k8s.io;as=Statusz` (`Flagz`, or YAML);
+JSON without these parameters and text with them are refused. The right to read metrics includes both pages. Recorded
+from kube-apiserver 1.37.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ class StatusPageHandler:
         self._started = now()
 
     async def status(self, request: Request) -> Response:
-        """`/statusz`."""
+        """Respond to `/statusz`."""
         up = int((self._now() - self._started).total_seconds())
         started = self._started.astimezone(UTC)
         hours, minutes, seconds = up // 3600, up // 60 % 60, up % 60
@@ -61,7 +61,7 @@ class StatusPageHandler:
         return _page(request, "Statusz", ["", *lines], data)
 
     async def flags(self, request: Request) -> Response:
-        """`/flagz`."""
+        """Respond to `/flagz`."""
         flags = dict(sorted(self._flags.items()))
         return _page(request, "Flagz", [f"{name}={value}" for name, value in flags.items()], {"flags": flags})
 
@@ -91,7 +91,7 @@ def _structured(request: Request, media: str, version: str, kind: str, data: dic
 
 
 def _refusal(request: Request) -> Response:
-    """In YAML for whoever takes that, in JSON for all others, whatever they take."""
+    """Return the error in YAML for clients that accept it, else in JSON."""
     try:
         wanted = request.accepted(protobuf=False)
     except errors.NotAcceptable:

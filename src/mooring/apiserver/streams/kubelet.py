@@ -35,7 +35,7 @@ class Kubelet(Protocol):
     """Answers for a node. Every method raises a `StatusError` for the client when there is no answer."""
 
     async def log(self, place: Place, options: LogOptions) -> Response:
-        """The log of a container; what is followed comes in pieces."""
+        """Return the log of a container; a followed log comes in pieces."""
         ...
 
     async def connect(self, place: Place, subresource: str, request: Request) -> Response:

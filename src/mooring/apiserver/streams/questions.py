@@ -103,7 +103,7 @@ def command_options(request: Request) -> CommandOptions:
 
 
 def ports(request: Request) -> list[int]:
-    """The ports to forward that the query names; none where the client names them later."""
+    """Return the ports to forward that the query names; none where the client names them later."""
     texts = [text for value in request.query.get("ports", ()) for text in value.split(",") if text]
     if len(texts) > _MOST_PORTS:
         raise errors.bad_request(f"at most {_MOST_PORTS} ports can be forwarded at once")

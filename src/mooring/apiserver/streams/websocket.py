@@ -25,9 +25,9 @@ _GOING, _WRONG = 1000, 1002
 
 
 def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """The protocol that is spoken, and the headers of the answer; `protocols` begins with the best.
+    """Return the chosen protocol, and the headers of the response; `protocols` begins with the best.
 
-    An empty name among them stands for a client that names none. Raises BadRequest.
+    An empty name stands for a client that offers none. Raise BadRequest.
     """
     if request.upgrade != "websocket":
         raise errors.bad_request(f"WebSocket is spoken here, not {request.headers.get('upgrade', '')}")
@@ -119,7 +119,7 @@ class Channels(Tunnel):
         """Channels need not be opened."""
 
     async def receive(self) -> tuple[int, bytes] | None:
-        """A channel and what came for it; None at the end. Raises ConnectionLostError."""
+        """Return a channel and its data; None at the end. Raise ConnectionLostError."""
         while not self._arrived:
             if self._over:
                 return None

@@ -6,7 +6,7 @@ from mooring.apiserver.registry.objects import Objects
 
 
 async def audiences_of(pod: Pod, objects: Objects) -> set[str]:
-    """The audiences of the pod's projected tokens, and those for which the drivers of its volumes want tokens."""
+    """Return the audiences of the pod's projected tokens, and those that the drivers of its volumes want tokens for."""
     found: set[str] = set()
     for volume in pod.spec.volumes:
         for source in volume.projected.sources if volume.projected else ():

@@ -64,7 +64,7 @@ _API_SOURCES = {
 
 
 def secrets_of_volume(volume: Tree) -> Iterator[Reference]:
-    """The secrets with which a kubelet mounts a PersistentVolume, for the pods of its claim."""
+    """Return the secrets with which a kubelet mounts a PersistentVolume, for the pods of its claim."""
     spec = volume["spec"]
     namespace = spec.get("claimRef", {}).get("namespace", "")
     if "azureFile" in spec:

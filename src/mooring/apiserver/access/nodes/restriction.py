@@ -57,7 +57,9 @@ class NodeRestriction:
         self._store = store
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        """Raises Forbidden. `new` is None when an object is deleted or evicted, `old` when one is created."""
+        """Raise Forbidden for a write that a node may not make. `new` is None for a deletion or eviction, `old` for a
+        create.
+        """
         if users.NODES not in user.groups:
             return
         node, obj = users.node_name(user), new or old
@@ -115,10 +117,7 @@ class NodeRestriction:
 
 
 def check_token(user: UserInfo, request: TokenRequest, account: str, pod: Pod | None, audiences: Set[str]) -> None:
-    """Raises Forbidden for a token that a node may not ask for.
-
-    It must be bound to a pod there, by its uid, and meant for one of the audiences that the pod's volumes name.
-    """
+    """Raise Forbidden for a token that a node may not request."""
     refusal = _token_refusal(user, request, pod, audiences)
     if refusal:
         raise errors.forbidden("serviceaccounts", account, refusal)
@@ -248,7 +247,7 @@ def _check_claim(node: str, new: Resource | None, old: Resource | None, subresou
 
 
 def _unchangeable(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """The claim without what a node may change in it."""
+    """Return the claim without the fields that a node may change."""
     metadata = structs.replace(claim.metadata, resource_version="", managed_fields=[])
     status = structs.replace(
         claim.status, capacity={}, conditions=[], allocated_resources={}, allocated_resource_statuses={}

@@ -32,7 +32,7 @@ _ATTRIBUTE: Final = re.compile(rb"""(\s)([a-zA-Z]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\
 
 
 async def rewritten(page: AsyncIterator[bytes], change: Callable[[str], str]) -> AsyncIterator[bytes]:
-    """A page with its links changed, piece by piece as it comes."""
+    """Yield a page with its links changed, piece by piece."""
     rest = b""
     try:
         async for piece in page:

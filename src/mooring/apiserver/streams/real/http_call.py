@@ -181,7 +181,7 @@ class Answer:
         return self
 
     async def __anext__(self) -> bytes:
-        """The next piece of the body; raises ConnectionLostError when it breaks off."""
+        """Return the next piece of the body; raise ConnectionLostError when it breaks off."""
         piece = await self._next_piece()
         if not piece:
             await self.aclose()
@@ -210,7 +210,7 @@ class Answer:
         self._connection.abort()
 
     async def text(self, most: int = 16 * 1024) -> bytes:
-        """The beginning of the body, for an error."""
+        """Return the beginning of the body, for an error."""
         found = bytearray()
         with suppress(ConnectionLostError, TimeoutError):
             async with asyncio.timeout(CONNECT_SECONDS):

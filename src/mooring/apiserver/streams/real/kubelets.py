@@ -104,7 +104,7 @@ class RealKubelets:
             raise errors.service_unavailable(f"the kubelet of node {name} does not answer: {error}") from None
 
     def _address(self, node: Node) -> str:
-        """The address of a node, of the kind that comes first in the server's order."""
+        """Return the address of a node, of the type that is first in the server's order."""
         for kind in self._address_types:
             for each in node.status.addresses:
                 if each.type == kind and each.address:

@@ -26,7 +26,7 @@ class KubeletTls:
         self._made = 0.0
 
     def for_kubelets(self, *, insecure: bool = False) -> ssl.SSLContext:
-        """Raises InternalError when the file of the authority cannot be used."""
+        """Return the TLS context for kubelets; raise InternalError when the file of the authority cannot be used."""
         now = self._clock.monotonic()
         if now - self._made > _RENEWAL_SECONDS:  # the certificate may have been renewed
             self._contexts.clear()

@@ -36,7 +36,7 @@ class TlsConnection(Connection):
                 return await self._flush()
 
     async def read(self) -> bytes:
-        """What has come, as soon as there is something; nothing at the end, however it ended."""
+        """Return received bytes as soon as there are any; nothing at the end, however it ended."""
         while True:
             try:
                 return self._tls.read(CHUNK)

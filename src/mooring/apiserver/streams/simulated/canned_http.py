@@ -38,7 +38,7 @@ class CannedHttp:
         self._answers = bytearray()
 
     def receive(self, data: bytes) -> bytes:
-        """The answers to the requests that are complete with this data."""
+        """Return the responses to the requests that are complete with this data."""
         if self.is_over:
             return b""
         self._unparsed += len(data)

@@ -121,7 +121,7 @@ async def _cat(stdio: Stdio) -> int:
 
 
 async def _interactive(here: Surroundings, stdio: Stdio) -> int:
-    """A shell that reads lines; each stands for itself."""
+    """Run a shell that reads lines, each of them a script."""
     code = 0
     while True:
         if stdio.tty:

@@ -216,7 +216,7 @@ class SimulatedKubelet:
 
 
 def _spdy_headers(request: Request, protocol: str) -> dict[str, str]:
-    """The answer to an upgrade; raises BadRequest when the client does not offer the protocol."""
+    """Return the response to an upgrade; raise BadRequest when the client does not offer the protocol."""
     offered = [word.strip() for word in request.headers.get(_SPDY_PROTOCOL, "").split(",")]
     if protocol not in offered:
         raise errors.bad_request(f"unable to upgrade: the header {_SPDY_PROTOCOL} does not offer {protocol}")

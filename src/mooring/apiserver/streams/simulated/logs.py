@@ -60,7 +60,7 @@ def by_rule(run: Run, rule: LogRule) -> Log:
 
 
 def of_command(run: Run, outcome: Outcome) -> Log:
-    """What the container's command prints, in lines; a line has the time of its end."""
+    """Yield the lines that the container's command prints, each with the time of its end."""
     lines: list[str] = []
     seconds: list[float] = []
     unfinished: list[str] = []
@@ -110,7 +110,7 @@ def _first_kept(log: Log, count: int, most: int) -> int:
 async def followed(
     log: Log, options: LogOptions, clock: Clock, present: Callable[[], Awaitable[Log | None]], written: int
 ) -> AsyncIterator[bytes]:
-    """The lines after the first `written`, as they come, until the run is over; `present` looks how it is."""
+    """Yield the lines after the first `written` as they are printed, until the run ends; `present` reads its state."""
     while True:
         count = log.count(clock.now())
         for piece in _pieces(log, range(_first_kept(log, count, min(KEPT_LINES, count - written)), count), options):

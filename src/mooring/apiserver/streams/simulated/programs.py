@@ -102,7 +102,7 @@ class ProgramStreams:
     # -- ports
 
     async def proxy(self, place: Place, proxied: Proxied) -> Response:
-        """The program's own answer: its pod has an address of this machine."""
+        """Pass on the program's own response: its pod has an address of this machine."""
         return await self._machines.proxy_pod(place, proxied)
 
 

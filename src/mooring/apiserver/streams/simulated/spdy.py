@@ -105,7 +105,7 @@ class Spdy:
         self.outgoing += struct.pack(">HHI", 0x8000 | _VERSION, kind, flags << 24 | len(payload)) + payload
 
     def _frame(self) -> list[Opened | Received] | None:
-        """The next frame; None while it is not there as a whole. Of data only the head has to be."""
+        """Return the next frame; None while it is incomplete. Of data frames only the head must be complete."""
         if len(self._buffer) < 8:
             return None
         first, second = struct.unpack_from(">II", self._buffer)

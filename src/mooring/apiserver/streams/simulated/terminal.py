@@ -35,7 +35,7 @@ class Stdio:
         await self._write_err(self._shown(data))
 
     async def read(self) -> bytes:
-        """What was typed or sent; nothing at the end. Raises Interrupted."""
+        """Return input; nothing at the end. Raise Interrupted."""
         if self._rest:
             data, self._rest = self._rest, b""
             return data
@@ -48,7 +48,7 @@ class Stdio:
         return found or b""
 
     async def read_line(self) -> bytes:
-        """A line with its end, the last one without; nothing at the end of the input."""
+        """Return a line with its end, the last one without; nothing at the end of the input."""
         line = b""
         while b"\n" not in line and len(line) < _LONGEST_LINE * 16:
             more = await self.read()

@@ -47,7 +47,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 async def mounted_files(objects: Objects, issue: Issue, pod: Pod, container: str) -> dict[str, str]:
-    """What is in the files of a container's volumes, by path; what is not text or not there is left out."""
+    """Return the text files of a container's volumes, by path."""
     spec = spec_of(pod, container)
     volumes = {volume.name: volume for volume in pod.spec.volumes}
     stored = _Stored(objects, issue)
