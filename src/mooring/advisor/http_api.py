@@ -33,7 +33,6 @@ from mooring.apiserver.output.formats import formatted
 from mooring.store.kv import KeyValue, Store
 
 CLUSTER = "cluster"
-"""The name of the only Audit."""
 MOST_PODS, MOST_NODES = 50_000, 10_000
 _ROOT = "/registry/"
 _PAGE = 5_000
@@ -64,7 +63,6 @@ class AdvisorApi:
     ask: Callable[..., Question]
     """`mooring.advisor.audit.ask` about the server as it runs."""
     settings: Settings
-    """How the scheduler and admission of this control plane decide."""
     costs: Costs = field(default_factory=Costs)
     origin: str = "this cluster"
     _busy: set[str] = field(default_factory=set)

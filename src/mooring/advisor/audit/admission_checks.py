@@ -157,7 +157,6 @@ class Made(NamedTuple):
     there: str
     """The path of the same thing in what it is made from: `spec.template.spec`."""
     words: str
-    """What people call what is made: `pods`."""
 
     def path(self, field: str) -> str:
         """Translate a path in the created object to the path in its source."""

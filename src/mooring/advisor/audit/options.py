@@ -45,7 +45,6 @@ PROPOSALS: Mapping[str, str] = {
     API: "KEP-4330",
 }
 _SIMULATED = "Simulated Linux"
-"""The operating system of simulated nodes."""
 NONE_SET: Mapping[str, bool] = MappingProxyType({})
 
 

@@ -44,11 +44,11 @@ class _Answers:
 
     made: Made | None
     create: AdmissionResult
-    """About creating it, or what is made from it, that it does not say now; by fields of the object."""
+    """What admission of a new object (or of what is made from it) rejects or drops with the target flags only."""
     already: AdmissionResult
-    """The same, of now."""
+    """What it rejects or drops with the current flags."""
     update: AdmissionResult
-    """About writing it back, that it does not say now."""
+    """What an update of the stored object rejects with the target flags only."""
 
 
 class Outcomes:

@@ -71,7 +71,6 @@ class Copy:
     stored: list[Subject] = field(default_factory=list)
     manifests: list[Subject] = field(default_factory=list)
     schedulers: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
-    """The schedulers whose pods are scheduled."""
 
 
 @dataclass(frozen=True, slots=True)

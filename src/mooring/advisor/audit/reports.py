@@ -16,7 +16,6 @@ from mooring.advisor.lint.rules import Rule, Severity
 _MOST_LINES = 20
 Tone = Literal["bad", "good", "title", "quiet"]
 Paint = Callable[[str, Tone], str]
-"""Colours a text."""
 
 _ABOUT = {
     Effect.CREATE_REJECTED: ("A001", "create-rejected", "The server refuses to create it, or what is made from it"),

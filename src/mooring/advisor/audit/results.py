@@ -11,38 +11,23 @@ API_VERSION = "advisor.mooring.dev/v1"
 
 
 class Effect(StrEnum):
-    """What would happen to an object that uses something, or to the pods that are made from it."""
+    """What happens to an object that uses a gated feature, or to its pods; ``reports.RULES`` describes each effect."""
 
     UNAFFECTED = "Unaffected"
-    """Nothing: there is no change, or what it uses stays allowed."""
     ALREADY_OFF = "AlreadyOff"
-    """Nothing new: what it uses is off now as well, and only objects that have it may keep it."""
     KEPT = "Kept"
-    """The object stays as it is and may be updated; another one like it would be refused."""
     KEEPS_RUNNING = "KeepsRunning"
-    """A pod that has a node stays there."""
     FINISHED = "Finished"
-    """It has ended, or is an old revision: nothing is made from it any more."""
     STILL_SCHEDULABLE = "StillSchedulable"
-    """A pending pod finds a node all the same."""
     ALREADY_PENDING = "AlreadyPending"
-    """A pending pod stays pending, for reasons that are there now."""
     EVICTED = "Evicted"
-    """A running pod no longer tolerates a NoExecute taint and is evicted."""
     STUCK_PENDING = "StuckPending"
-    """A pending pod finds no node any more."""
     CREATE_REJECTED = "CreateRejected"
-    """The server refuses to create it, or what a controller makes from it, again and again: a hot loop."""
     FIELD_DROPPED = "FieldDropped"
-    """The server drops a field of what is created, with a warning."""
     UPDATE_REJECTED = "UpdateRejected"
-    """The stored object can no longer be changed."""
     NEVER_MATCHES = "NeverMatches"
-    """A volume's or scheduler's node affinity matches no node any more."""
     NOT_SERVED = "NotServed"
-    """The API version that it is written in is no longer served."""
     STORED_UNREADABLE = "StoredUnreadable"
-    """A server of the minimum compatibility version cannot read what is stored."""
 
 
 BREAKING = frozenset(
@@ -88,17 +73,13 @@ class Finding(_Result, frozen=True, kw_only=True):
     field: str = ""
     """The path of the field, as errors of the API server write it."""
     value: str = ""
-    """What stands there."""
     feature: str
     """The feature gate; `minimumCompatibility` for what only newer servers read; `api` for versions of the API."""
     proposal: str = ""
-    """The Kubernetes enhancement proposal."""
     needs: str = ""
-    """The minimum compatibility version that it needs, where that is known."""
     effect: Effect
     breaks: bool = False
     message: str = ""
-    """What happens, in a sentence; a refusal in the server's own words."""
 
 
 class Flags(_Result, frozen=True, kw_only=True):
@@ -107,7 +88,6 @@ class Flags(_Result, frozen=True, kw_only=True):
     emulation_version: str
     min_compatibility_version: str
     feature_gates: dict[str, bool] = {}
-    """Those that are not as the versions have them."""
     runtime_config: dict[str, bool] = {}
 
     def arguments(self) -> str:
@@ -128,7 +108,6 @@ class GateChange(_Result, frozen=True, kw_only=True):
     gate: str
     proposal: str = ""
     enabled: bool
-    """What it becomes."""
     reason: str = ""
 
 
@@ -184,10 +163,8 @@ class Audit(_Result, frozen=True, kw_only=True):
     origin: str
     current: Flags
     target: Flags | None = None
-    """None for an inventory."""
     gates: list[GateChange] = []
     objects: int = 0
-    """How many were looked at."""
     findings: list[Finding] = []
     steps: list[Step] = []
     notes: list[str] = []

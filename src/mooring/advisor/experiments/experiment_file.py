@@ -54,7 +54,6 @@ class Workload(_Strict, frozen=True):
 
 class Scheduler(_Strict, frozen=True):
     config: str = ""
-    """A KubeSchedulerConfiguration; the default scheduler without one."""
 
 
 class Seeds(_Strict, frozen=True):

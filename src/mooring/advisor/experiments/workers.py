@@ -41,7 +41,6 @@ class Job:
     spec: RunSpec
     digest: str
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
-    """As the scheduler's configuration says them."""
 
 
 def run(job: Job) -> Replayed:

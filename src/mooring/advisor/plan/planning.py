@@ -41,7 +41,6 @@ class ObjectChange(Result, frozen=True):
     action: Action
     fields: tuple[FieldChange, ...] = ()
     message: str = ""
-    """Why it is refused."""
 
 
 class WorkloadPlacement(Result, frozen=True):
@@ -77,7 +76,6 @@ class Plan(Result, frozen=True, kw_only=True):
     """What each pool says to the first pod that does not fit."""
     cost: tuple[Cost, ...] = ()
     has_server: bool = False
-    """Whether the API server answered a dry run."""
     notes: tuple[str, ...] = ()
 
     @property

@@ -134,7 +134,6 @@ class Deprecated(NamedTuple):
     key: str
     since: str
     use: str
-    """The field to use, with words before it."""
     does_nothing: bool = False
     """Since that release it is not read any more."""
 

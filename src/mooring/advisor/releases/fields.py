@@ -28,7 +28,6 @@ class Use(NamedTuple):
     is_value: bool
     """Whether the value means something, rather than the field."""
     beside: dict[str, Any]
-    """The fields of the same part of the object."""
 
     @property
     def is_filled_in(self) -> bool:

@@ -76,7 +76,6 @@ class Plan:
     below: "dict[str, Plan]" = field(default_factory=dict)
     """Fields to look below."""
     maps: frozenset[str] = frozenset()
-    """Those that are maps of objects."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -93,15 +93,12 @@ class Finding(_Result, frozen=True, kw_only=True):
 
     object: ObjectReference
     field: str = ""
-    """The path, as errors of the API server write it."""
     value: str = ""
     effect: Effect
     severity: str = ""
     """`error`, `warning` or `info`: the rule's, unless the object's case is milder."""
     message: str
-    """What happens, in a sentence or two."""
     gate: str = ""
-    """The feature gate that decides, where there is one."""
     release: str = ""
     """The release on the way in which it happens."""
 

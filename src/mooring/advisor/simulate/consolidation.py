@@ -44,7 +44,6 @@ class Removal(msgspec.Struct, frozen=True, rename="camel"):
     node: str
     saves: float
     moves: dict[str, str]
-    """The new node of each pod."""
 
 
 class Obstacle(msgspec.Struct, frozen=True, rename="camel"):

@@ -144,7 +144,6 @@ class _Counted:
     budget: PodDisruptionBudget
     selector: Selector
     pods: dict[int, SimulatedPod] = field(default_factory=dict)
-    """Its pods, by identity."""
     healthy: int = 0
     is_stale: bool = True
 

@@ -118,4 +118,3 @@ def _default_node(zone: str) -> Node:
 
 
 DEFAULT_TEMPLATES = tuple(_default_node(zone) for zone in _ZONES)
-"""What nodes are like where nothing is said."""

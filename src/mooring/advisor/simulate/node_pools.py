@@ -36,7 +36,6 @@ GROUP_LABELS = (
     "cloud.google.com/gke-nodepool",
     "kubernetes.azure.com/agentpool",
 )
-"""Labels by which providers name a node's pool."""
 _ANNOTATION = "pool.mooring.dev/"
 _SCAN_SECONDS = 10.0
 _READY_SECONDS = 90.0

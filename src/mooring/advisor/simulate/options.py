@@ -29,7 +29,6 @@ class Settings:
     stateful_pods_at_once: bool = True
     """Whether StatefulSets respect `maxUnavailable`, as in that version."""
     description: str = "the defaults"
-    """A description of the differences from the defaults."""
     start_time: StartTime | None = None
     """How long pods take to become ready; None for at once."""
     release: str = ""

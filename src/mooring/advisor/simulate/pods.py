@@ -23,7 +23,6 @@ class SimulatedPod:
     placed_at: float | None = None
     """None while pending, and for pods that had a node in the snapshot."""
     replaces: str = ""
-    """The name of the pod that it replaces."""
     successor: "SimulatedPod | None" = None
     """The pod that replaces it."""
     message: str = ""
@@ -55,12 +54,9 @@ class Workload:
     """None if the snapshot has only its pods."""
     template: PodTemplateSpec | None = None
     wanted: int = 0
-    """How many pods it should have now."""
     deployment: Deployment | None = None
-    """The Deployment that scales it."""
     pods: dict[str, SimulatedPod] = field(default_factory=dict)
     by_slot: dict[str, SimulatedPod] = field(default_factory=dict)
-    """The pods by slot, if they have one."""
     prototype: Pod | None = None
     """An admitted pod of the template; the others differ in name and uid."""
     refusal: str = ""

@@ -23,10 +23,8 @@ class Counts(Result, frozen=True):
 
     nodes: int
     pods: int
-    """All pods, with a node or without."""
     running: int
     placed: int
-    """Pods that got their node in the simulation."""
     pending: int
     rejected: int
     preempted: int
@@ -45,7 +43,6 @@ class Placement(Result, frozen=True):
     node: str
     at: float
     replaces: str = ""
-    """The pod that it replaces."""
 
 
 class PendingPod(Result, frozen=True):
@@ -82,7 +79,6 @@ class Departure(Result, frozen=True):
     at: float
     cause: str = ""
     by: str = ""
-    """The pod that preempted it."""
     replacement: str = ""
     """The pod that replaces it, if it still exists."""
     replacement_node: str = ""
@@ -154,7 +150,6 @@ class Room(Result, frozen=True):
     """In addition to existing pods."""
     limit: str
     is_complete: bool = True
-    """Whether the limit was reached."""
 
 
 class MovedPod(Result, frozen=True):
@@ -190,15 +185,12 @@ class Simulation(Result, frozen=True, kw_only=True):
     kind: Literal["Simulation"] = "Simulation"
     name: str = ""
     cluster: str
-    """The origin of the snapshot."""
     configuration: str
     seed: int
     started_at: str
     """The time of the snapshot, at which virtual time starts."""
     seconds: float
-    """Virtual seconds."""
     is_complete: bool = True
-    """False if it was interrupted."""
     counts: Counts
     utilisation: Utilisation
     placements: tuple[Placement, ...] = ()

@@ -33,7 +33,6 @@ class Progress:
     running: int
     waiting: int
     seconds: float
-    """Virtual seconds."""
 
 
 Tell = Callable[[Progress], None]

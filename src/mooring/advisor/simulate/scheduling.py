@@ -20,7 +20,6 @@ class _FailedPreemption:
     """The result for a pod that preemption could not help."""
 
     refusal: str
-    """The filters' message."""
     state: tuple[object, ...]
     found: PostFilterResult
 

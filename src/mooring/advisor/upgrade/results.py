@@ -70,7 +70,6 @@ class LocalData(Result, frozen=True):
     node: str
     problem: str
     command: str = ""
-    """The flag or command that a drain needs."""
 
 
 class Skew(Result, frozen=True):
@@ -140,7 +139,6 @@ class UpgradeCheck(Result, frozen=True, kw_only=True):
     up: ReleaseAudit
     back: ReleaseAudit | None = None
     helm: ReleaseAudit | None = None
-    """Manifests of Helm releases that are stored in the cluster."""
     steps: tuple[Step, ...] = ()
     skew: tuple[Skew, ...] = ()
     rollout: Rollout | None = None

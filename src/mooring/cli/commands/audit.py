@@ -25,16 +25,13 @@ from mooring.cli.support.cluster_source import (
     snapshot_component,
 )
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.output import output_option, paint, print_data
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.release_audit import ReleaseQuestion, print_audit
 
 if TYPE_CHECKING:
     from mooring.advisor.audit import Audit, Question
-    from mooring.advisor.audit.reports import Tone
     from mooring.advisor.snapshot import Snapshot
-
-_COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}, "quiet": {"dim": True}}
 
 
 @click.command()
@@ -171,7 +168,7 @@ def audit(
         )
         with defer_collection():
             answer = asked.answer()
-        sys.exit(print_audit(answer, output, fail_if, _paint))
+        sys.exit(print_audit(answer, output, fail_if, paint))
     if from_version or audit_logs or baseline or write_baseline:
         raise click.UsageError("--from-version, --audit-log and baselines need --to-version")
     from mooring.advisor.audit import QuestionError, ask  # noqa: PLC0415 - `--help` should not wait for it
@@ -241,10 +238,6 @@ def _config_file() -> Path | None:
     return value if isinstance(value, Path) else None
 
 
-def _paint(text: str, tone: "Tone") -> str:
-    return click.style(text, **_COLOURS[tone])  # type: ignore[arg-type] # click takes them by name
-
-
 def _print(found: "Audit", output: str) -> None:
     from mooring.advisor.audit import reports  # noqa: PLC0415 - as above
 
@@ -254,6 +247,6 @@ def _print(found: "Audit", output: str) -> None:
     elif output in ("json", "yaml"):
         print_data(found.tree(), output)
     else:
-        for line in reports.lines(found, _paint, wide=output == "wide"):
+        for line in reports.lines(found, paint, wide=output == "wide"):
             click.echo(line)
         click.echo(f"\n{reports.summary(found)}")

@@ -12,7 +12,7 @@ import click
 
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
-from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.output import output_option, paint, print_data
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.server_dry_run import dry_runs
@@ -20,8 +20,6 @@ from mooring.cli.support.simulation_settings import pool_option, settings_of, wi
 
 if TYPE_CHECKING:
     from mooring.api.meta_v1 import Resource
-
-_COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}, "quiet": {"dim": True}}
 
 
 @click.command()
@@ -85,7 +83,7 @@ def plan(
     elif output == "markdown":
         click.echo(reports.markdown(found), nl=False)
     else:
-        for line in reports.lines(found, _paint, wide=output == "wide"):
+        for line in reports.lines(found, paint, wide=output == "wide"):
             click.echo(line)
     sys.exit(found.exit_code)
 
@@ -110,7 +108,3 @@ def _tree(found: Any) -> Any:
     import msgspec  # noqa: PLC0415 - as above
 
     return {"apiVersion": found.api_version, "kind": found.kind, **msgspec.to_builtins(found)}
-
-
-def _paint(text: str, tone: str) -> str:
-    return click.style(text, **_COLOURS[tone])  # type: ignore[arg-type] # click takes them by name

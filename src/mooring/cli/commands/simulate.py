@@ -23,7 +23,7 @@ from mooring.cli.support.cluster_source import (
     show_notes,
     snapshot_component,
 )
-from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.output import output_option, print_data, write_page
 from mooring.cli.support.process_settings import collect_garbage_less
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.simulation_settings import pool_option, settings_of, with_pools
@@ -175,7 +175,9 @@ def simulate(
     except package.ScenarioError as problem:
         raise click.ClickException(str(problem)) from problem
     if html_path is not None:  # before anything is printed: the reader may go away, as in `… | head`
-        _write_html(result, html_path)
+        from mooring.advisor.simulate.html import page  # noqa: PLC0415 - as above
+
+        write_page(page(result), html_path)
     _print(result, output)
     if not result.is_complete:
         sys.exit(INTERRUPTED)
@@ -334,13 +336,3 @@ def _print(result: "Simulation", output: str) -> None:
         case _:
             for line in reports.lines(result, wide=output == "wide"):
                 click.echo(click.style(line, bold=True) if line[:4].isupper() else line)
-
-
-def _write_html(result: "Simulation", path: Path) -> None:
-    from mooring.advisor.simulate.html import page  # noqa: PLC0415 - as above
-
-    try:
-        path.write_text(page(result), encoding="utf-8")
-    except OSError as problem:
-        raise click.ClickException(f"{path}: {problem.strerror}") from problem
-    click.echo(f"The report is in {click.format_filename(path)}", err=True)

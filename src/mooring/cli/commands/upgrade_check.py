@@ -16,19 +16,17 @@ from mooring.base.component import Component
 from mooring.base.gates import parse
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
 from mooring.cli.support.flags import Duration
-from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.output import output_option, paint, print_data, write_page
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.release_audit import ReleaseQuestion
 from mooring.cli.support.simulation_settings import settings_of
 
 if TYPE_CHECKING:
-    from mooring.advisor.audit.reports import Tone
     from mooring.advisor.upgrade import UpgradeCheck
 
 _EXIT_CODES = {"passes": 0, "passes with warnings": 3, "does not pass": 1}
 _INTERRUPTED = 130
-_COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}, "quiet": {"dim": True}}
 
 
 @click.command("upgrade-check")
@@ -136,7 +134,9 @@ def upgrade_check(
     for note in (*result.notes, *notes):
         click.echo(f"Note: {note}", err=True)
     if html_path is not None:
-        _write_html(result, html_path)
+        from mooring.advisor.upgrade.page import page  # noqa: PLC0415 - as above
+
+        write_page(page(result), html_path)
     _print(result, output)
     is_whole = result.rollout is None or result.rollout.is_complete
     sys.exit(_EXIT_CODES[result.verdict] if is_whole else _INTERRUPTED)
@@ -150,19 +150,5 @@ def _print(result: "UpgradeCheck", output: str) -> None:
     elif output == "markdown":
         click.echo(reports.markdown(result), nl=False)
     else:
-        for line in reports.lines(result, _paint, wide=output == "wide"):
+        for line in reports.lines(result, paint, wide=output == "wide"):
             click.echo(line)
-
-
-def _write_html(result: "UpgradeCheck", path: Path) -> None:
-    from mooring.advisor.upgrade.page import page  # noqa: PLC0415 - as above
-
-    try:
-        path.write_text(page(result), encoding="utf-8")
-    except OSError as problem:
-        raise click.ClickException(f"{path}: {problem.strerror}") from problem
-    click.echo(f"The page is in {click.format_filename(path)}", err=True)
-
-
-def _paint(text: str, tone: "Tone") -> str:
-    return click.style(text, **_COLOURS[tone])  # type: ignore[arg-type] # click takes them by name

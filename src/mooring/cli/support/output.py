@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -39,3 +40,20 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         cells = (cell + " " * (width - len(click.unstyle(cell))) for cell, width in zip(row, widths, strict=True))
         line = "   ".join(cells).rstrip()
         click.echo(click.style(line, bold=True) if number == 0 else line)
+
+
+_TONES = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}, "quiet": {"dim": True}}
+
+
+def paint(text: str, tone: str) -> str:
+    """Color a text of a report, where the output is a terminal."""
+    return click.style(text, **_TONES[tone])  # type: ignore[arg-type] # click takes them by name
+
+
+def write_page(html: str, path: Path) -> None:
+    """Write a report in HTML, and say on standard error where it is."""
+    try:
+        path.write_text(html, encoding="utf-8")
+    except OSError as problem:
+        raise click.ClickException(f"{path}: {problem.strerror}") from problem
+    click.echo(f"The report is in {click.format_filename(path)}", err=True)

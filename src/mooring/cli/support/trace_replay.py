@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.cli.support.flags import group_flags
-from mooring.cli.support.output import print_data, print_table
+from mooring.cli.support.output import print_data, print_table, write_page
 from mooring.cli.support.progress import TraceProgress
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ def replay(
         for path in wanted.measures:
             files.write(result, path)
         if html is not None:
-            _write_html(result, html)
+            from mooring.advisor.simulate.html.page import replay_page  # noqa: PLC0415 - as above
+
+            write_page(replay_page(result), html)
     except TraceError as problem:
         raise click.ClickException(str(problem)) from problem
     _print(result, output)
@@ -264,13 +266,3 @@ def _print_table(result: "Replayed") -> None:
     if result.pending:
         click.echo()
         print_table(["PENDING", "WHY"], [[str(number), why] for why, number in list(result.pending.items())[:10]])
-
-
-def _write_html(result: "Replayed", path: Path) -> None:
-    from mooring.advisor.simulate.html.page import replay_page  # noqa: PLC0415 - as above
-
-    try:
-        path.write_text(replay_page(result), encoding="utf-8")
-    except OSError as problem:
-        raise click.ClickException(f"{path}: {problem.strerror}") from problem
-    click.echo(f"The report is in {click.format_filename(path)}", err=True)

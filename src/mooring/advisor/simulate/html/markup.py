@@ -9,7 +9,6 @@ _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\u
 """Characters that are invalid in documents or are control characters."""
 
 _EMPTY = frozenset({"br", "input", "link", "meta"})
-"""Void elements."""
 
 
 class Markup(str):

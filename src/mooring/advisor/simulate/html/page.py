@@ -16,7 +16,6 @@ _MAX_ROWS = 2000
 """Rows of a table, because browsers are slow with more. Other output formats have all."""
 _MAX_MAPS = 4
 _NAMED = 3
-"""Steps in the title."""
 
 
 def page(result: Simulation) -> str:

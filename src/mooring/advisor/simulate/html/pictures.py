@@ -17,7 +17,6 @@ _MAX_CELLS = 2400
 """Maximum cells of a heat map; with more nodes a cell stands for several."""
 _ROOM_FOR_NUMBER = 26.0
 _DARK_FROM = 0.5
-"""From here on a square needs light text."""
 _STEPS = ("h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9")
 
 
@@ -308,7 +307,6 @@ def _short(text: str, most: int = 18) -> str:
 
 Points = Sequence[tuple[float, float]]
 Place = Callable[[float, float], tuple[float, float]]
-"""Map data to picture coordinates."""
 COLOURS = ("#2f6fde", "#c2571a", "#1a7f4b", "#8a4a9e", "#b42318", "#667085", "#0e9aa7", "#b58900")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720.0, 260.0, 56.0, 12.0, 12.0, 30.0
 
@@ -361,7 +359,6 @@ def _end(part: int) -> str:
 
 
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-"""Tick steps in seconds up to a day; beyond, whole days."""
 _DAY = 86400
 
 

@@ -30,7 +30,6 @@ class ReplayState:
 
     events: int
     seconds: float
-    """Virtual seconds."""
     nodes: list[int]
     """In row order: the numbers of their events, or -1, -2, … for initial nodes."""
     pods: list[PodState]

@@ -45,7 +45,6 @@ class Drawn(NamedTuple):
     pods: Iterator[PodArrives]
     """One a second; none leaves."""
     nodes: list[Node]
-    """In order of arrival."""
 
 
 def draw(pods: Sequence[Pod], nodes: Sequence[Node], fill: Fill | None, seed: int) -> Drawn:

@@ -14,7 +14,6 @@ from mooring.advisor.simulate.traces.events import Complaints, Event, PodArrives
 from mooring.api.core_v1 import Pod
 
 Reader: TypeAlias = Callable[[tuple[Path, ...], Complaints], Iterator[Event]]
-"""Read all files of a format together."""
 FORMATS = "Mooring's own, openb, SimKube's .sktrace, an audit log, a stream of watch events"
 
 

@@ -66,7 +66,6 @@ class Progress:
     running: int
     waiting: int
     seconds: float
-    """Virtual seconds."""
 
 
 Tell = Callable[[Progress], None]

@@ -30,14 +30,11 @@ class Replayed(msgspec.Struct, rename="camel", kw_only=True):
     """A digest of all inputs: an experiment does not repeat a run with the same one."""
     is_complete: bool = True
     numbers: dict[str, float]
-    """Numbers at the end."""
     allocated: dict[str, dict[int, float]]
     """By resource: allocated percent by requested percent."""
     samples: list[Sample]
     pending: dict[str, int] = {}
-    """Pending pods by message."""
     placements: dict[str, str] = {}
-    """Nodes of pods, if recorded."""
     elsewhere: int | None = None
     """How many pods got another node than in the recorded cluster, if known."""
     skipped: int = 0
