@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.advisor.audit.options import COMPATIBILITY
+from mooring.advisor.audit.results import COMPATIBILITY
 from mooring.base.known_gates import (
     CEL,
     COMPARISON_OPERATORS,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mooring.advisor.audit.options import PROPOSALS, component_of_snapshot
+from mooring.advisor.audit.options import component_of_snapshot
+from mooring.advisor.audit.results import PROPOSALS
 from mooring.advisor.snapshot import Snapshot
 from mooring.base import known_gates
 from mooring.base.component import Component, resolve

@@ -18,7 +18,8 @@ from mooring.admission.pipeline import admit_update
 from mooring.admission.pod.affinity import IN_BOTH
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
-from mooring.advisor.audit.options import COMPATIBILITY, Options, Switch
+from mooring.advisor.audit.options import Options, Switch
+from mooring.advisor.audit.results import COMPATIBILITY
 from mooring.advisor.lint import specs
 from mooring.api import apps_v1, batch_v1, codec, errors
 from mooring.api.base import copy_of

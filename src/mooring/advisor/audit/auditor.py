@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit import options as audit_options
-from mooring.advisor.audit.admission_checks import Use, Uses, value_at
+from mooring.advisor.audit.admission_checks import Use, Uses
 from mooring.advisor.audit.options import Options, Question, Side
-from mooring.advisor.audit.outcomes import Outcomes, Served, Subject, bridged_findings
+from mooring.advisor.audit.outcomes import Outcomes, Served, Subject, bridged_findings, use_finding
 from mooring.advisor.audit.pods import Pods
-from mooring.advisor.audit.results import BREAKING, Audit, Effect, Finding, ObjectReference
+from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference
 from mooring.advisor.audit.steps import Steps
 from mooring.advisor.lint.linter import without_logs
 from mooring.advisor.policies import policies_of
@@ -111,9 +111,7 @@ class _Auditor:
                 yield Finding(
                     object=reference,
                     feature=gone.gate,
-                    proposal=gone.proposal,
                     effect=fate.effect,
-                    breaks=fate.effect in (Effect.EVICTED, Effect.STUCK_PENDING),
                     message=f"{fate.why} (because of what it refers to)",
                 )
 
@@ -226,17 +224,8 @@ def scheduler_config_findings(
         left = _nodes_left(pod, snapshot.all(Node), options)
         for use in uses.of(pod):
             effect, message = _effect(use, left, options)
-            yield Finding(
-                object=reference,
-                field=use.field.replace(_IN_POD, _ARGUMENTS % index),
-                value=value_at(codec.to_tree(pod), use.field),
-                feature=use.feature,
-                proposal=use.switch.proposal,
-                needs=use.switch.needs,
-                effect=effect,
-                breaks=effect in BREAKING,
-                message=message,
-            )
+            field = use.field.replace(_IN_POD, _ARGUMENTS % index)
+            yield use_finding(reference, use, codec.to_tree(pod), effect, message, field=field)
 
 
 def _pod_with(affinity: core_v1.NodeAffinity) -> core_v1.Pod:

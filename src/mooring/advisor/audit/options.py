@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
-from mooring.advisor.audit.results import Flags, GateChange
+from mooring.advisor.audit.results import COMPATIBILITY, PROPOSALS, Flags, GateChange
 from mooring.advisor.lint.removed_apis import removal_of
 from mooring.advisor.snapshot.objects import Snapshot
 from mooring.advisor.snapshot.server_info import ServerInfo
@@ -33,17 +33,6 @@ from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.framework import SchedulerFeatures
 from mooring.scheduler.framework import options as scheduler_options
 
-COMPATIBILITY = "minimumCompatibility"
-API = "api"
-PROPOSALS: Mapping[str, str] = {
-    known_gates.COMPARISON_OPERATORS: "KEP-5471",
-    known_gates.SEMVER_OPERATORS: "KEP-5721",
-    known_gates.CEL: "KEP-5500",
-    known_gates.LABEL_KEYS_IN_POD_AFFINITY: "KEP-3633",
-    known_gates.COMPATIBILITY_VERSIONS: "KEP-4330",
-    COMPATIBILITY: "KEP-4330",
-    API: "KEP-4330",
-}
 _SIMULATED = "Simulated Linux"
 NONE_SET: Mapping[str, bool] = MappingProxyType({})
 
@@ -235,10 +224,6 @@ class Switch:
     off: AdmissionOptions
     needs: str = ""
     """The minimum compatibility version from which on it may be used."""
-
-    @property
-    def proposal(self) -> str:
-        return PROPOSALS.get(self.feature, "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,9 +14,9 @@ import msgspec
 
 from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit.admission_checks import AdmissionResult, Made, Use, Uses, is_over, made_from, value_at
-from mooring.advisor.audit.options import API, COMPATIBILITY, PROPOSALS, Options
+from mooring.advisor.audit.options import Options
 from mooring.advisor.audit.pods import Pods
-from mooring.advisor.audit.results import BREAKING, Effect, Finding, ObjectReference
+from mooring.advisor.audit.results import API, COMPATIBILITY, Effect, Finding, ObjectReference
 from mooring.advisor.lint import specs
 from mooring.advisor.lint.specs import PodSpecAt
 from mooring.advisor.snapshot import RawObject, Snapshot
@@ -69,21 +69,19 @@ class Outcomes:
         tree = codec.to_tree(subject.object)
         if self._options.is_inventory:
             for use in uses:
-                yield _finding(subject, use, tree, Effect.UNAFFECTED, self._unreadable(use))
+                yield use_finding(subject.reference, use, tree, Effect.UNAFFECTED, self._unreadable(use))
             return
         answers = self._answers(subject)
         for use in uses:
             effect, message = self._effect(subject, use, answers)
-            yield _finding(subject, use, tree, effect, message)
+            yield use_finding(subject.reference, use, tree, effect, message)
         for field, text in answers.update.refused.items():
             if subject.reference.stored:
                 yield Finding(
                     object=subject.reference,
                     field=field,
                     feature=uses[0].feature,
-                    proposal=uses[0].switch.proposal,
                     effect=Effect.UPDATE_REJECTED,
-                    breaks=True,
                     message=f"it can no longer be updated: {text}",
                 )
 
@@ -159,16 +157,17 @@ def _renamed(judgement: AdmissionResult, made: Made) -> AdmissionResult:
     )
 
 
-def _finding(subject: Subject, use: Use, tree: object, effect: Effect, message: str) -> Finding:
+def use_finding(
+    reference: ObjectReference, use: Use, tree: object, effect: Effect, message: str, *, field: str = ""
+) -> Finding:
+    """Return the finding about a gated use; `tree` has the value."""
     return Finding(
-        object=subject.reference,
-        field=use.field,
+        object=reference,
+        field=field or use.field,
         value=value_at(tree, use.field),
         feature=use.feature,
-        proposal=use.switch.proposal,
         needs=use.switch.needs,
         effect=effect,
-        breaks=effect in BREAKING,
         message=message,
     )
 
@@ -196,15 +195,8 @@ def bridged_findings(subject: Subject, uses: Uses) -> Iterator[Finding]:
         place = next((place for place in _PLACES if use.field.startswith(place)), None)
         if place is None or use.feature == COMPATIBILITY:  # every server can read an annotation
             continue
-        yield Finding(
-            object=subject.reference,
-            field=f"{at.annotations_path}[{_PLACES[place]}]{use.field.removeprefix(place)}",
-            value=value_at(tree, use.field),
-            feature=use.feature,
-            proposal=use.switch.proposal,
-            effect=Effect.UNAFFECTED,
-            message=_UNBROKEN,
-        )
+        field = f"{at.annotations_path}[{_PLACES[place]}]{use.field.removeprefix(place)}"
+        yield use_finding(subject.reference, use, tree, Effect.UNAFFECTED, _UNBROKEN, field=field)
 
 
 def _waits(subject: Subject, at: PodSpecAt) -> bool:
@@ -243,16 +235,8 @@ class Served:
     def _unknown(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
         removal = self._options.removal(raw.api_version, raw.kind)
         if removal is not None:
-            yield Finding(
-                object=reference,
-                field="apiVersion",
-                value=raw.api_version,
-                feature=API,
-                proposal=PROPOSALS[API],
-                effect=Effect.NOT_SERVED,
-                breaks=True,
-                message=f"{raw.api_version} {raw.kind} is removed in {removal}",
-            )
+            text = f"{raw.api_version} {raw.kind} is removed in {removal}"
+            yield _version_finding(reference, raw.api_version, Effect.NOT_SERVED, text)
 
     def _written(self, kind: Kind, reference: ObjectReference) -> Iterator[Finding]:
         now, then = self._options.now.scheme, self._options.then.scheme
@@ -260,7 +244,7 @@ class Served:
             yield self._lost(kind, reference, "apiVersion")
 
     def _written_by_clients(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
-        version = _applied_version(raw.tree)
+        version = applied_version(raw.tree)
         scheme = self._options.now.scheme
         kind = scheme.kind(version, raw.kind) if version and version != raw.api_version else None
         if kind is not None and scheme.is_served(kind) and not self._options.then.scheme.is_served(kind):
@@ -284,17 +268,8 @@ class Served:
             text += "; what is stored stays, and nobody can reach it"
             if known:
                 text += f" unless --runtime-config switches {' or '.join(each.api_version for each in known)} on"
-        return Finding(
-            object=reference,
-            field=field,
-            value=kind.api_version,
-            feature=API,
-            proposal=PROPOSALS[API],
-            needs=str(kind.lifecycle.introduced),
-            effect=Effect.NOT_SERVED,
-            breaks=True,
-            message=text,
-        )
+        needs = str(kind.lifecycle.introduced)
+        return _version_finding(reference, kind.api_version, Effect.NOT_SERVED, text, field=field, needs=needs)
 
     def _unreadable(self, stored: Kind, reference: ObjectReference) -> Finding:
         scheme, oldest = self._options.then.scheme, self._options.oldest_reader
@@ -304,20 +279,21 @@ class Served:
             text += f"; written again, it is stored as {storage.api_version}"
         else:
             text += "; no version of the kind is known there: delete it before servers of that version start"
-        return Finding(
-            object=reference,
-            field="apiVersion",
-            value=stored.api_version,
-            feature=COMPATIBILITY,
-            proposal=PROPOSALS[COMPATIBILITY],
-            needs=str(stored.lifecycle.introduced),
-            effect=Effect.STORED_UNREADABLE,
-            breaks=True,
-            message=text,
-        )
+        needs = str(stored.lifecycle.introduced)
+        return _version_finding(reference, stored.api_version, Effect.STORED_UNREADABLE, text, needs=needs)
 
 
-def _applied_version(tree: Any) -> str:
+def _version_finding(
+    reference: ObjectReference, version: str, effect: Effect, text: str, *, field: str = "apiVersion", needs: str = ""
+) -> Finding:
+    feature = COMPATIBILITY if effect is Effect.STORED_UNREADABLE else API
+    return Finding(
+        object=reference, field=field, value=version, feature=feature, needs=needs, effect=effect, message=text
+    )
+
+
+def applied_version(tree: Any) -> str:
+    """Return the apiVersion of the manifest that kubectl applied last; empty if there is none."""
     metadata = tree.get("metadata") if isinstance(tree, dict) else None
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     applied = annotations.get(_APPLIED) if isinstance(annotations, dict) else None
@@ -325,7 +301,7 @@ def _applied_version(tree: Any) -> str:
         return ""
     try:
         found = msgspec.json.decode(applied)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
     version = found.get("apiVersion") if isinstance(found, dict) else None
     return version if isinstance(version, str) else ""

@@ -3,9 +3,13 @@
 ``auditor.py`` makes one; ``reports.py`` writes it for people and for code scanning.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
+from msgspec import structs
+
+from mooring.base import known_gates
 
 API_VERSION = "advisor.mooring.dev/v1"
 
@@ -42,6 +46,17 @@ BREAKING = frozenset(
         Effect.STORED_UNREADABLE,
     }
 )
+COMPATIBILITY = "minimumCompatibility"
+API = "api"
+PROPOSALS: Mapping[str, str] = {
+    known_gates.COMPARISON_OPERATORS: "KEP-5471",
+    known_gates.SEMVER_OPERATORS: "KEP-5721",
+    known_gates.CEL: "KEP-5500",
+    known_gates.LABEL_KEYS_IN_POD_AFFINITY: "KEP-3633",
+    known_gates.COMPATIBILITY_VERSIONS: "KEP-4330",
+    COMPATIBILITY: "KEP-4330",
+    API: "KEP-4330",
+}
 
 
 class _Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -79,7 +94,12 @@ class Finding(_Result, frozen=True, kw_only=True):
     needs: str = ""
     effect: Effect
     breaks: bool = False
+    """Whether the effect is one of `BREAKING`; set by the effect, as the proposal is by the feature."""
     message: str = ""
+
+    def __post_init__(self) -> None:
+        structs.force_setattr(self, "breaks", self.effect in BREAKING)
+        structs.force_setattr(self, "proposal", self.proposal or PROPOSALS.get(self.feature, ""))
 
 
 class Flags(_Result, frozen=True, kw_only=True):

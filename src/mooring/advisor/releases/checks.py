@@ -45,25 +45,25 @@ def _long_gone(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
         text = f"{subject.raw.api_version} {subject.raw.kind} was removed in {release}" + (
             f"; use {use}" if use else ""
         )
-        yield _finding(subject, Effect.NOT_SERVED, text)
+        yield subject.finding(Effect.NOT_SERVED, text)
 
 
 def _written(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Finding]:
     if crossing.serves(served, end=True):
         if crossing.deprecated(served):
-            yield _finding(subject, Effect.DEPRECATED, f"{_name(served)} is deprecated{_instead(served, crossing)}")
+            yield subject.finding(Effect.DEPRECATED, f"{_name(served)} is deprecated{_instead(served, crossing)}")
         return
     if not crossing.knows(served, end=True):
         until = served.releases.until if crossing.goes_up else None
         when = f"was removed in {until}" if until else f"does not exist in {crossing.end}"
-        yield _finding(subject, Effect.NOT_SERVED, f"{_name(served)} {when}{_instead(served, crossing)}")
+        yield subject.finding(Effect.NOT_SERVED, f"{_name(served)} {when}{_instead(served, crossing)}")
     elif crossing.serves(served, end=False):
         text = f"{_name(served)} is served in {crossing.end} only with --runtime-config{_instead(served, crossing)}"
-        yield _finding(subject, Effect.NOT_SERVED, text)
+        yield subject.finding(Effect.NOT_SERVED, text)
     else:
         where = "both releases" if crossing.knows(served, end=False) else crossing.end
         text = f"{_name(served)} is served only with --runtime-config={served.api_version}=true in {where}"
-        yield _finding(subject, Effect.NEEDS_GATE, text)
+        yield subject.finding(Effect.NEEDS_GATE, text)
 
 
 def _stored(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Finding]:
@@ -74,10 +74,10 @@ def _stored(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Fi
         if known:
             text += f" unless --runtime-config={known[-1].api_version}=true is set"
         if _is_the_servers(subject):
-            yield _finding(subject, Effect.HARMLESS, f"{text}; the server made it for itself, and leaves it in etcd")
+            yield subject.finding(Effect.HARMLESS, f"{text}; the server made it for itself, and leaves it in etcd")
             return
         text += "; what is stored stays in etcd, and nobody can reach it or clean it up: delete it before"
-        yield _finding(subject, Effect.UNREACHABLE, text)
+        yield subject.finding(Effect.UNREACHABLE, text)
         return
     stored = crossing.stored_as(served, end=False)
     storing = next((each for each in versions if each.version == stored), None)
@@ -86,7 +86,7 @@ def _stored(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Fi
             f"{crossing.start} stores it as {storing.api_version}, which {crossing.end} cannot read: lists of "
             f"{served.plural} fail as a whole; let a server with --emulated-version={crossing.end} write it again first"
         )
-        yield _finding(subject, Effect.UNREADABLE, text)
+        yield subject.finding(Effect.UNREADABLE, text)
 
 
 def _is_the_servers(subject: Subject) -> bool:
@@ -107,7 +107,7 @@ def _by_clients(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
         lost = used is not None and crossing.knows(used, end=False) and not crossing.knows(used, end=True)
         if used is not None and lost:
             text = f"{who} writes it as {version}, which {crossing.end} does not serve{_instead(used, crossing)}"
-            yield _finding(subject, Effect.CLIENT, text)
+            yield subject.finding(Effect.CLIENT, text)
 
 
 def _instead(served: Served, crossing: Crossing) -> str:
@@ -120,12 +120,6 @@ def _instead(served: Served, crossing: Crossing) -> str:
 
 def _name(served: Served) -> str:
     return f"{served.api_version} {served.kind}"
-
-
-def _finding(subject: Subject, effect: Effect, text: str) -> Finding:
-    return Finding(
-        object=subject.reference, field="apiVersion", value=subject.raw.api_version, effect=effect, message=text
-    )
 
 
 class Deprecated(NamedTuple):
@@ -183,14 +177,9 @@ def _in(subject: Subject, tree: Any, path: str, known: tuple[Deprecated, ...], c
         if found is None or not crossing.has_begun(found.since) or _is_replaced(found, mapping(tree)):
             continue
         what = "does nothing from" if found.does_nothing else "is deprecated from"
-        yield Finding(
-            object=subject.reference,
-            field=f"{path}[{key}]",
-            value=str(annotations[key])[:60],
-            effect=Effect.DEPRECATED,
-            severity="" if crossing.begins(found.since) else "info",
-            message=f"the annotation {what} {found.since} on; use {found.use}",
-        )
+        text = f"the annotation {what} {found.since} on; use {found.use}"
+        severity = "" if crossing.begins(found.since) else "info"
+        yield subject.finding(Effect.DEPRECATED, text, f"{path}[{key}]", str(annotations[key])[:60], severity=severity)
 
 
 def _names(deprecated: Deprecated, key: str) -> bool:
@@ -227,7 +216,8 @@ def _webhooks(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
                 " own pods are down, nothing starts; let it spare kube-system and its own namespace, or set"
                 " failurePolicy to Ignore"
             )
-            yield _in_the_way(subject, f"webhooks[{index}].failurePolicy", str(webhook.get("name")), text)
+            field = f"webhooks[{index}].failurePolicy"
+            yield subject.finding(Effect.IN_THE_WAY, text, field, str(webhook.get("name")))
         for position, rule in enumerate(rules):
             yield from _versions(subject, crossing, rule, f"webhooks[{index}].rules[{position}].apiVersions")
 
@@ -255,7 +245,7 @@ def _versions(subject: Subject, crossing: Crossing, rule: Mapping[str, Any], fie
         there = any(crossing.serves(each, end=True) for each in versions.values())
         if here and not there:
             text = f"{crossing.end} does not serve {resource} of {group or 'core'}: the webhook is not asked any more"
-            yield _in_the_way(subject, field, resource, text)
+            yield subject.finding(Effect.IN_THE_WAY, text, field, resource)
 
 
 def _api_service(subject: Subject) -> Iterator[Finding]:
@@ -267,7 +257,7 @@ def _api_service(subject: Subject) -> Iterator[Finding]:
             f"it is not available ({why}): namespaces cannot be deleted and discovery is incomplete while that is so;"
             " mend it or delete it before"
         )
-        yield _in_the_way(subject, "status.conditions", "Available", text)
+        yield subject.finding(Effect.IN_THE_WAY, text, "status.conditions", "Available")
 
 
 def _node(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
@@ -275,17 +265,7 @@ def _node(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
     version = str(info.get("kubeletVersion") or "")
     wrong = crossing.kubelet_skew(version)
     if wrong:
-        yield Finding(
-            object=subject.reference,
-            field="status.nodeInfo.kubeletVersion",
-            value=version,
-            effect=Effect.SKEW,
-            message=wrong,
-        )
-
-
-def _in_the_way(subject: Subject, field: str, value: str, text: str) -> Finding:
-    return Finding(object=subject.reference, field=field, value=value, effect=Effect.IN_THE_WAY, message=text)
+        yield subject.finding(Effect.SKEW, wrong, "status.nodeInfo.kubeletVersion", version)
 
 
 class _Expressive(NamedTuple):
@@ -338,12 +318,8 @@ def definition_findings(subject: Subject, crossing: Crossing, now: datetime) -> 
     here = admission_checks.create(results, crossing.expression_options(end=False), now)
     for field, refusal in there.beyond(here).refused.items():
         after = f"until it is changed, {found.stored}" if subject.reference.stored else "it cannot be created"
-        yield Finding(
-            object=subject.reference,
-            field=field,
-            effect=Effect.RULE_REFUSED,
-            message=f"{crossing.end} does not understand it ({_why(refusal)}): {after}",
-        )
+        text = f"{crossing.end} does not understand it ({_why(refusal)}): {after}"
+        yield subject.finding(Effect.RULE_REFUSED, text, field)
 
 
 def _why(refusal: str) -> str:
@@ -361,10 +337,5 @@ def _stored_versions(subject: Subject) -> Iterator[Finding]:
         text = f"objects may still be stored as {stored}, and the definition stores {storage}"
         if stored not in names:
             text += f"; it has no version {stored} any more, so that they cannot be read"
-        yield Finding(
-            object=subject.reference,
-            field="status.storedVersions",
-            value=str(stored),
-            effect=Effect.MIGRATE_FIRST,
-            message=f"{text}: write them again, then take it out of status.storedVersions",
-        )
+        text += ": write them again, then take it out of status.storedVersions"
+        yield subject.finding(Effect.MIGRATE_FIRST, text, "status.storedVersions", str(stored))

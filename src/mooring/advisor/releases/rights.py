@@ -80,11 +80,11 @@ def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
     for index, rule in enumerate(rules):
         for field, value, what in _to_nothing(rule, rules, crossing):
             text = f"{crossing.end} has no {what}: the rule gives no right there"
-            yield _finding(subject, f"rules[{index}].{field}", value, Effect.RIGHTS_TO_NOTHING, text)
+            yield subject.finding(Effect.RIGHTS_TO_NOTHING, text, f"rules[{index}].{field}", value)
         for resource, demand in _not_enough(rule, rules, crossing):
             wanted = f"{' or '.join(sorted(demand.wanted_verbs))} of {' or '.join(sorted(demand.wanted or {resource}))}"
             text = f"{crossing.end} asks for {wanted} as well, and refuses {demand.refused}, without it"
-            yield _finding(subject, f"rules[{index}].verbs", resource, Effect.RIGHTS_MISSING, text)
+            yield subject.finding(Effect.RIGHTS_MISSING, text, f"rules[{index}].verbs", resource)
 
 
 def _to_nothing(
@@ -154,7 +154,3 @@ def _there(group: str, resource: str, crossing: Crossing, *, end: bool) -> bool 
     if not sub:
         return any(crossing.knows(each, end=end) for each in versions)
     return any(crossing.subresource(each, sub, end=end) for each in versions)
-
-
-def _finding(subject: Subject, field: str, value: str, effect: Effect, text: str) -> Finding:
-    return Finding(object=subject.reference, field=field, value=value, effect=effect, message=text)

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import msgspec
-
+from mooring.advisor.audit.outcomes import applied_version
 from mooring.advisor.audit.results import ObjectReference
+from mooring.advisor.releases.results import Effect, Finding
 from mooring.advisor.snapshot import RawObject
 from mooring.api.history import Served
 from mooring.api.kinds import GroupVersion
 
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _TEMPLATES = {
     "Deployment": "spec.template",
     "StatefulSet": "spec.template",
@@ -72,16 +71,15 @@ class Subject:
 
     @cached_property
     def applied_version(self) -> str:
-        """The apiVersion of the manifest that was applied, which lies somewhere and will be applied again."""
-        applied = mapping(self.metadata.get("annotations")).get(_APPLIED)
-        if not isinstance(applied, str):
-            return ""
-        try:
-            found = mapping(msgspec.json.decode(applied))
-        except (msgspec.DecodeError, RecursionError):
-            return ""
-        version = found.get("apiVersion")
-        return version if isinstance(version, str) else ""
+        """The apiVersion of the manifest that kubectl applied last, and will apply again."""
+        return applied_version(self.tree)
+
+    def finding(
+        self, effect: Effect, text: str, field: str = "apiVersion", value: str = "", severity: str = ""
+    ) -> Finding:
+        """Return a finding about the object; about its apiVersion if no field is named."""
+        value = self.raw.api_version if field == "apiVersion" else value
+        return Finding(object=self.reference, field=field, value=value, effect=effect, severity=severity, message=text)
 
     @property
     def managers(self) -> Iterator[tuple[str, str]]:
