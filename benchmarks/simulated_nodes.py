@@ -18,7 +18,7 @@ from mooring.apiserver.server import ApiServer
 from mooring.client import Client, Informer
 from mooring.client.in_process import InProcessTransport
 from mooring.controllers.run import Controllers
-from mooring.controllers.simulated_nodes import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
 
 NODES, PODS, EVICTED = 5_000, 50_000, 10_000
 IDLE_SECONDS = 30

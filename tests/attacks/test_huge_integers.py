@@ -22,7 +22,7 @@ from mooring.api.from_tree import WrongFieldsError
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.client import PatchType
-from mooring.controllers.registry import CONTROLLERS
+from mooring.controllers.run import CONTROLLERS
 
 pytestmark = pytest.mark.req("S.4", "S.6")
 Json = dict[str, Any]

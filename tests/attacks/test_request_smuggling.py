@@ -26,7 +26,7 @@ from mooring.client.errors import ClientError
 from mooring.client.https import HttpsTransport
 from mooring.client.kubeconfig import Connection
 from mooring.client.transport import Request as ClientRequest
-from mooring.controllers.programs import probes
+from mooring.controllers.programs import container as containers
 from standin_kubelet import standin_kubelet
 
 pytestmark = pytest.mark.req("S.6")
@@ -101,8 +101,8 @@ async def test_a_probe_sends_one_request() -> None:
         pod = Pod(status=PodStatus(pod_ip="127.0.0.1"))
         by_path = HTTPGetAction(path=f"/{SMUGGLED}", port=port)
         by_header = HTTPGetAction(path="/", port=port, http_headers=[HTTPHeader(name="x", value=SMUGGLED)])
-        assert await probes.succeeds(Probe(http_get=by_path), pod, Container(name="c"), command)
-        assert not await probes.succeeds(Probe(http_get=by_header), pod, Container(name="c"), command)
+        assert await containers.succeeds(Probe(http_get=by_path), pod, Container(name="c"), command)
+        assert not await containers.succeeds(Probe(http_get=by_header), pod, Container(name="c"), command)
     assert len(received) == 1
     assert b"POST /run" not in received[0]
 

@@ -11,8 +11,8 @@ from mooring.controllers.simulated_nodes.commands import (
     STEPS_A_SECOND,
     Commands,
     StepsUsedUpError,
+    rules_of,
 )
-from mooring.controllers.simulated_nodes.rules import rules_of
 from mooring.shell import machine
 from mooring.testing.builders import made
 

@@ -2,7 +2,7 @@
 
 A line break in a method, target, header name or header value would begin another header, or another request on the
 same connection with the credentials of this one. `HeadError` refuses it, wherever the text came from.
-Called by ``client/https.py``, ``apiserver/streams/real/http_call.py`` and ``controllers/programs/probes.py``.
+Called by ``client/https.py``, ``apiserver/streams/real/http_call.py`` and ``controllers/programs/container.py``.
 """
 
 import re

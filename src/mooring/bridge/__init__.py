@@ -6,12 +6,9 @@ the pod's node affinity requires. Nothing is replaced: kube-scheduler, the taint
 as before.
 
     plan.py       the patch for one pod; pure
-    cluster.py    taints, label values and rules in use, kept up to date by informers
+    cluster.py    taints, label values and rules in use, by informers; writes the bridge's labels to nodes
     pods.py       releases gated pods, and adds tolerations to running ones
-    nodes.py      writes the bridge's labels to nodes
-    webhooks.py   admission of pods and of node updates
-    evictions.py  admission of evictions, and eviction when tolerationSeconds are over
-    reviews.py    reads and writes AdmissionReviews
+    webhooks.py   admission of pods, node updates and evictions; eviction when tolerationSeconds are over
     serving.py    the HTTPS server of the webhooks, and its certificates
     checking.py   `mooring bridge --check`
     convert.py    moves constraints of manifests from spec to annotations

@@ -10,7 +10,6 @@ import binascii
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import Enum
 from typing import Any
 
 import msgspec
@@ -34,76 +33,41 @@ _USUAL_LEASE = timedelta(seconds=15)
 _TOLERATION = '[{"key": "mooring-check", "operator": "Gt", "value": "1", "effect": "NoSchedule"}]'
 
 
-class Scope(Enum):
-    """The scope in which a right is needed."""
-
-    EVERYWHERE = "everywhere"
-    NAMESPACE = "in the namespace of the bridge"
-
-
 @dataclass(frozen=True, slots=True)
 class Right:
     """A right that the bridge needs; ``deploy/bridge/rights.yaml`` grants exactly these."""
 
-    group: str
     resource: str
-    verbs: tuple[str, ...]
+    """As kubectl writes it: `leases.coordination.k8s.io`."""
+    verbs: str
     hint: str
-    """What does not work without it."""
-    scope: Scope = Scope.EVERYWHERE
-    name: str = ""
-    """The only object that the right covers; `create` cannot be restricted by name."""
     is_needed: bool = True
+    name: str = ""
+    """The only object that the right covers, by default any; `create` cannot be restricted by name."""
+
+    @property
+    def is_namespaced(self) -> bool:
+        """Return whether the right is needed in the namespace of the bridge alone."""
+        return self.resource in (_LEASES, "secrets")
 
 
 _NO_AUTHORITY = "without it there are no webhooks: the bridge does not begin with --webhook-port"
+_NO_TRUST = "without it the API server does not trust the webhooks"
+_LEASES, _ADMISSION = "leases.coordination.k8s.io", "admissionregistration.k8s.io"
 _NO_EVICTION = "without it a pod whose tolerationSeconds are over may stay"
 RIGHTS = (
-    Right("", "pods", ("list", "watch", "patch"), "without it no pod is released"),
-    Right(
-        "",
-        "pods",
-        ("get",),
-        "without it the webhook on nodes refuses a taint while others write to the pods there",
-        is_needed=False,
-    ),
-    Right("", "nodes", ("get",), "without it a pod may be evicted by a new value that it tolerates", is_needed=False),
-    Right("", "pods", ("delete",), _NO_EVICTION, is_needed=False),
-    Right("", "pods/status", ("patch",), _NO_EVICTION, is_needed=False),
-    Right("", "nodes", ("list", "watch", "patch"), "without it nodes get no labels, and pods with node affinity wait"),
-    Right(
-        "", "persistentvolumes", ("list", "watch"), "without it the bridge does not begin: volumes ask for labels, too"
-    ),
-    Right("events.k8s.io", "events", ("create", "patch"), "without it there are no events that say why a pod waits"),
-    Right(
-        "coordination.k8s.io",
-        "leases",
-        ("get", "create", "update"),
-        "without it two copies would both write",
-        Scope.NAMESPACE,
-        COMPONENT,
-    ),
-    Right(
-        "coordination.k8s.io",
-        "leases",
-        ("watch",),
-        "without it a copy that waits takes over later",
-        Scope.NAMESPACE,
-        COMPONENT,
-        is_needed=False,
-    ),
-    Right("", "secrets", ("get", "create"), _NO_AUTHORITY, Scope.NAMESPACE, AUTHORITY, is_needed=False),
-    *(
-        Right(
-            "admissionregistration.k8s.io",
-            plural,
-            ("get", "patch"),
-            "without it the API server does not trust the webhooks",
-            name=name,
-            is_needed=False,
-        )
-        for plural, name in CONFIGURATIONS.items()
-    ),
+    Right("pods", "list watch patch", "without it no pod is released"),
+    Right("pods", "get", "without it the webhook on nodes refuses a taint while others write to the pods there", False),
+    Right("nodes", "get", "without it a pod may be evicted by a new value that it tolerates", False),
+    Right("pods", "delete", _NO_EVICTION, False),
+    Right("pods/status", "patch", _NO_EVICTION, False),
+    Right("nodes", "list watch patch", "without it nodes get no labels, and pods with node affinity wait"),
+    Right("persistentvolumes", "list watch", "without it the bridge does not begin: volumes ask for labels, too"),
+    Right("events.events.k8s.io", "create patch", "without it there are no events that say why a pod waits"),
+    Right(_LEASES, "get create update", "without it two copies would both write", name=COMPONENT),
+    Right(_LEASES, "watch", "without it a copy that waits takes over later", False, COMPONENT),
+    Right("secrets", "get create", _NO_AUTHORITY, False, AUTHORITY),
+    *(Right(f"{plural}.{_ADMISSION}", "get patch", _NO_TRUST, False, name) for plural, name in CONFIGURATIONS.items()),
 )
 
 
@@ -122,9 +86,10 @@ async def check(client: Client, namespace: str) -> AsyncIterator[Finding]:
     """Yield every requirement. Raise the client's error when the server cannot be reached."""
     yield await _version(client)
     for right in RIGHTS:
-        for verb in right.verbs:
+        for verb in right.verbs.split():
             is_there = await _may(client, right, verb, namespace)
-            yield Finding(f"the right to {verb} {right.resource}", is_there, right.is_needed, right.hint)
+            what = f"the right to {verb} {right.resource.partition('.')[0]}"
+            yield Finding(what, is_there, right.is_needed, right.hint)
     for plural, name in CONFIGURATIONS.items():
         yield await _webhooks(client, plural, name)
 
@@ -141,13 +106,14 @@ async def _version(client: Client) -> Finding:
 
 
 async def _may(client: Client, right: Right, verb: str, namespace: str) -> bool:
-    resource, _, subresource = right.resource.partition("/")
+    whole, _, group = right.resource.partition(".")
+    resource, _, subresource = whole.partition("/")
     wanted = ResourceAttributes(
-        group=right.group,
+        group=group,
         resource=resource,
         subresource=subresource,
         verb=verb,
-        namespace=namespace if right.scope is Scope.NAMESPACE else "",
+        namespace=namespace if right.is_namespaced else "",
         name="" if verb == "create" else right.name,
     )
     review = SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resource_attributes=wanted))

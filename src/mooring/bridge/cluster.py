@@ -1,4 +1,4 @@
-"""Track what the bridge needs of a cluster: taints, label values, and which nodes meet which rules.
+"""Track taints, label values, and which nodes meet which rules; label the nodes that meet a rule.
 
 Informer handlers feed it before the first reconcile, so a restart loses nothing. Work follows changes: heartbeats are
 ignored, a changed label reevaluates the rules that read it, and a rule is evaluated once per distinct set of values.
@@ -6,11 +6,16 @@ ignored, a changed label reevaluates the rules that read it, and a rule is evalu
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from functools import cached_property
 
-from mooring.api.core_v1 import Node, Taint
-from mooring.bridge.plan import ClusterFacts, Labels, NodeRule, TermRule, own_labels
+from mooring.api import errors
+from mooring.api.core_v1 import Node, PersistentVolume, Taint
+from mooring.bridge.plan import ClusterFacts, Labels, NodeRule, TermRule, own_labels, required_by_volume
+from mooring.client import Informer, PatchType
+from mooring.constraints.annotations import AnnotationError
 from mooring.constraints.lowering import LABEL_PREFIX, LABEL_VALUE
+from mooring.controllers.controller import Context, Controller
 
 _MAX_VERDICTS = 16_384
 MAX_LABELS_PER_NAMESPACE = 100
@@ -283,3 +288,43 @@ class BridgedCluster:
             values = {key: counted.keys() for key, counted in self._values.items()}
             self._facts = ClusterFacts(list(self._taint_of.values()), values)
         return self._facts
+
+
+_BATCH_SECONDS = 0.1
+"""Rules that appear within this time are written to a node in one patch."""
+
+
+class NodeLabels(Controller):
+    """Reconcile the labels of nodes."""
+
+    name = "bridge-nodes"
+
+    def __init__(self, context: Context, cluster: BridgedCluster) -> None:
+        super().__init__(context)
+        self._cluster = cluster
+        nodes: Informer[Node] = context.informers.of(Node)
+        nodes.add_handler(added=cluster.add_node, updated=cluster.update_node, deleted=cluster.remove_node)
+        volumes: Informer[PersistentVolume] = context.informers.of(PersistentVolume)
+        volumes.add_handler(added=self._volume, updated=lambda _, new: self._volume(new), deleted=self._volume_left)
+        cluster.on_stale = lambda name: self.queue.add_after(name, _BATCH_SECONDS)
+
+    def _volume(self, volume: PersistentVolume) -> None:
+        """Register the rules of a volume; an invalid annotation registers none, so that no node gets the label."""
+        rules: list[NodeRule] = []
+        with suppress(AnnotationError):
+            rules = required_by_volume(volume)
+        self._cluster.register(_key(volume), rules)
+
+    def _volume_left(self, volume: PersistentVolume) -> None:
+        self._cluster.unregister(_key(volume))
+
+    async def reconcile(self, key: str) -> None:
+        changes = self._cluster.changes_on(key)  # also on a terminating node: pods wait for all nodes
+        if changes:
+            body = {"metadata": {"labels": changes}}
+            with suppress(errors.NotFound):
+                await self.client.patch_unread(Node, key, body, type=PatchType.MERGE)
+
+
+def _key(volume: PersistentVolume) -> str:
+    return f"persistentvolumes/{volume.metadata.namespace}/{volume.metadata.name}"

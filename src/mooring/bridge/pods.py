@@ -73,8 +73,6 @@ class PodConstraints(Controller):
             "mooring_bridge_refused_pods", "Times that a pod's constraints were not valid.", registry=context.registry
         )
 
-    # -- events
-
     def _changed(self, pod: Pod) -> None:
         """Register the pod's rules before anything is written."""
         key = key_of(pod)
@@ -103,25 +101,22 @@ class PodConstraints(Controller):
             if pod is not None and annotations.TOLERATIONS in pod.metadata.annotations:
                 self.queue.add(key)
 
-    # -- reconciling
-
-    async def reconcile(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> None:
         pod = self._pods.by_key(key)
         self._waiting.discard(key)
         if pod is None or key not in self._known or pod.metadata.deletion_timestamp is not None:
-            return None
+            return
         if plan.was_changed_after_release(pod):
             self._events.event(pod, "Warning", "ConstraintsChanged", _CHANGED)
-            return None
+            return
         wrong = problems(pod) if annotations.has_constraints(pod.metadata.annotations) else [_NO_CONSTRAINTS]
         if wrong:
             self._refuse(pod, "InvalidConstraints", "; ".join(wrong))
-            return None
+            return
         try:
             await (self._release(key, pod) if plan.is_gated(pod) else self._follow(pod))
         except plan.TooManyTaintsError as error:
             self._refuse(pod, "TooManyTaints", str(error))
-        return None
 
     async def _release(self, key: str, pod: Pod) -> None:
         excess = self._ask(key, pod)

@@ -1,26 +1,23 @@
 """Run the bridge's three controllers on shared informers, with leader election."""
 
-import asyncio
-from contextlib import AsyncExitStack
-
 from prometheus_client import CollectorRegistry
 
 from mooring.api.errors import StatusError
 from mooring.base import logs
 from mooring.bridge.checking import check
-from mooring.bridge.cluster import BridgedCluster
-from mooring.bridge.evictions import TimedEviction
-from mooring.bridge.nodes import NodeLabels
+from mooring.bridge.cluster import BridgedCluster, NodeLabels
 from mooring.bridge.pods import COMPONENT, PodConstraints
+from mooring.bridge.webhooks import TimedEviction
 from mooring.client import Client, ClientError, Informers, LeaseTimes
-from mooring.client.leader_election import ElectedComponent, LeaderElection
+from mooring.client.leader_election import LeaderElection
 from mooring.controllers.controller import Context
+from mooring.controllers.run import ControllerSet
 
 NAMESPACE = "mooring-bridge"
 log = logs.get(__name__)
 
 
-class Bridge(ElectedComponent):
+class Bridge(ControllerSet):
     """The bridge as a component."""
 
     def __init__(
@@ -35,28 +32,11 @@ class Bridge(ElectedComponent):
         self._namespace = namespace
         self.context = Context(client, Informers(client), registry=registry or CollectorRegistry())
         self.cluster = BridgedCluster()
-        self._controllers = (
-            NodeLabels(self.context, self.cluster),
-            PodConstraints(self.context, self.cluster),
-            TimedEviction(self.context),
-        )
+        labels, pods = NodeLabels(self.context, self.cluster), PodConstraints(self.context, self.cluster)
+        self.controllers = {each.name: each for each in (labels, pods, TimedEviction(self.context))}
 
-    async def run(self) -> None:
-        try:
-            async with AsyncExitStack() as stack:
-                await self.context.enter(stack)
-                await self._log_missing()
-                await self.context.informers.wait_for_sync()  # else labels in use would look like garbage
-                self._ready.set()
-                async with asyncio.TaskGroup() as tasks:
-                    for controller in self._controllers:
-                        tasks.create_task(controller.run(), name=controller.name)
-        finally:
-            self._ready.clear()
-            for controller in self._controllers:
-                controller.queue.shut_down()
-
-    async def _log_missing(self) -> None:
+    async def prepare(self) -> None:
+        """Log the requirements that the cluster does not meet."""
         try:
             async for each in check(self._client, self._namespace):
                 if each.is_needed and not each.is_there:

@@ -30,9 +30,15 @@ from mooring.apiserver.edge.sending import (
     respond,
 )
 from mooring.base import logs
-from mooring.bridge.evictions import EvictionReviews
-from mooring.bridge.reviews import Json, ReviewError, encode_review, parse_review
-from mooring.bridge.webhooks import NodeReviews, PodReviews
+from mooring.bridge.webhooks import (
+    EvictionReviews,
+    Json,
+    NodeReviews,
+    PodReviews,
+    ReviewError,
+    encode_review,
+    parse_review,
+)
 from mooring.client import Client, ClientError
 
 AUTHORITY = "mooring-bridge-authority"
@@ -106,8 +112,6 @@ class WebhookServer:
         """Return the authority's certificate in PEM."""
         return self._pki.authority.certificate
 
-    # -- certificates
-
     async def _shared_authority(self, folder: Path) -> Pki:
         while True:
             with suppress(errors.NotFound):
@@ -167,8 +171,6 @@ class WebhookServer:
         if operations:
             body = codec.encode(operations)
             await self._client.raw("PATCH", path, body=body, content_type="application/json-patch+json")
-
-    # -- requests
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         review = self._reviews.get(scope["path"])

@@ -1,22 +1,73 @@
-"""Review pods and node updates for the bridge. Stateless, so that every replica can serve.
+"""Review pods, node updates and evictions for the bridge. Stateless, so that every replica can serve.
 
 `PodReviews` adds the gate to new pods with constraints, refuses invalid annotations, and refuses to change them after
 the release. `NodeReviews` admits a new value of a NoExecute taint after the pods on that node have tolerations for it.
-Served by ``serving.py``.
+
+kube-controller-manager reads nodes and pods from separate caches: it may see the new value before the toleration,
+however early that was added. `EvictionReviews` therefore decides when its taint manager marks a pod for deletion, by
+the node and the annotations as they are stored. The taint manager does not repeat an eviction that was refused, so
+`TimedEviction` evicts when `tolerationSeconds` are over. docs/decisions/bridge-evictions.md has the alternatives.
 """
 
 import asyncio
+import base64
+import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from mooring.api.core_v1 import Node, Pod, Taint
+from mooring.api import codec
+from mooring.api.codec import DecodeError, FieldValidation
+from mooring.api.core_v1 import Node, Pod, Taint, Toleration
 from mooring.api.errors import Conflict, NotFound, StatusError
 from mooring.api.states import has_ended
+from mooring.base import logs
 from mooring.bridge import plan
-from mooring.bridge.pods import patch_pod, problems
-from mooring.bridge.reviews import Json, allowed, object_in, refused
+from mooring.bridge.pods import COMPONENT, patch_pod, problems
 from mooring.client import Client, ClientError
 from mooring.constraints import annotations
+from mooring.constraints.expressions import parse_time_added
+from mooring.constraints.tolerations import NO_EXECUTE, eviction_time, find_untolerated
+from mooring.controllers.taint_eviction import TaintEviction, bound_at, latest_moment, no_execute_taints
+
+Json = dict[str, Any]
+
+
+class ReviewError(ValueError):
+    """A body that is no AdmissionReview."""
+
+
+def parse_review(body: bytes) -> tuple[Json, str, str]:
+    """Return the request in an AdmissionReview, its uid and its version. Raise ReviewError."""
+    try:
+        review = json.loads(body)
+        request = review["request"]
+        return request, str(request["uid"]), str(review["apiVersion"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ReviewError("this is no AdmissionReview") from error
+
+
+def encode_review(response: Json, uid: str, version: str) -> bytes:
+    """Return the body of the response."""
+    return json.dumps({"apiVersion": version, "kind": "AdmissionReview", "response": {"uid": uid, **response}}).encode()
+
+
+def object_in(request: Mapping[str, Any], name: str, cls: Any) -> Any:
+    try:
+        return codec.decode_tree(request.get(name), cls, FieldValidation.IGNORE).object
+    except DecodeError as error:
+        raise ReviewError(f"request.{name}: {error}") from error
+
+
+def allowed(patch: list[Json] | None = None) -> Json:
+    if not patch:
+        return {"allowed": True}
+    return {"allowed": True, "patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
+
+
+def refused(code: int, message: str) -> Json:
+    return {"allowed": False, "status": {"code": code, "message": message}}
+
 
 _NO_EXECUTE = "NoExecute"
 _ATTEMPTS = 8
@@ -107,3 +158,67 @@ def _add_gate_patch(pod: Pod) -> list[Json]:
     if pod.spec.scheduling_gates:
         return [{"op": "add", "path": "/spec/schedulingGates/-", "value": gate}]
     return [{"op": "add", "path": "/spec/schedulingGates", "value": [gate]}]
+
+
+log = logs.get(__name__)
+
+
+def is_released(pod: Pod) -> bool:
+    """Return whether the pod's annotations are valid and those that it was released with."""
+    return pod.metadata.annotations.get(plan.RELEASED) == plan.digest(pod) and not problems(pod)
+
+
+def all_tolerations(pod: Pod) -> list[Toleration]:
+    """Return the spec's tolerations and the annotation's, which hold for values that the spec does not name yet."""
+    return [*pod.spec.tolerations, *annotations.read(pod.metadata.annotations).tolerations]
+
+
+class EvictionReviews:
+    """Review status updates by which a taint manager marks a pod for deletion."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def review(self, request: Mapping[str, Any]) -> Json:
+        pod: Pod = object_in(request, "object", Pod)
+        if pod.metadata.deletion_timestamp is not None or not is_released(pod):
+            return allowed()
+        try:
+            node = await self._client.get(Node, pod.spec.node_name)
+        except (StatusError, ClientError) as error:
+            log.warning("cannot read node %s to review an eviction, which is allowed: %s", pod.spec.node_name, error)
+            return allowed()
+        now = self._client.clock.now()
+        if _is_due(pod, node, now):
+            return allowed()
+        return refused(403, f"the constraints of the pod tolerate the taints of node {node.metadata.name}")
+
+
+def _is_due(pod: Pod, node: Node, now: datetime) -> bool:
+    def added_at(taint: Taint) -> datetime:
+        stamp = parse_time_added(taint)
+        return now if stamp is None else latest_moment(stamp, now)  # `TimedEviction` knows when it saw the taint
+
+    bound = latest_moment(bound_at(pod), now)
+    due = eviction_time(no_execute_taints(node), all_tolerations(pod), bound, plan.OPTIONS, now=now, added_at=added_at)
+    return due is not None and due <= now
+
+
+class TimedEviction(TaintEviction):
+    """Evict released pods whose `tolerationSeconds` are over; untolerated taints are the taint manager's."""
+
+    name = "bridge-eviction"
+    metrics_prefix = "mooring_bridge_eviction"
+    component = COMPONENT
+
+    def due(self, pod: Pod, now: datetime) -> datetime | None:
+        node = self.nodes.get(pod.spec.node_name) if is_released(pod) else None
+        if node is None:
+            return None
+        effects = frozenset({NO_EXECUTE})
+        if find_untolerated(node.spec.taints, all_tolerations(pod), plan.OPTIONS, effects) is not None:
+            return None
+        return super().due(pod, now)
+
+    def tolerations_of(self, pod: Pod) -> list[Toleration]:
+        return all_tolerations(pod)

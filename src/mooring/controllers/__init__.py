@@ -3,14 +3,13 @@
 | Module | Content |
 |---|---|
 | ``controller.py`` | `Controller`: informers, a rate-limited queue and workers; `Context`: what they share |
-| ``registry.py`` | `CONTROLLERS`: every controller by name |
-| ``run.py``, ``options.py`` | a set of controllers as a component, with leader election |
+| ``run.py``, ``options.py`` | `CONTROLLERS`: every controller by name; a set of them as a component |
 | ``workloads/`` | ReplicaSet, Deployment, StatefulSet, DaemonSet, Job and CronJob |
-| ``eviction.py``, ``taint_eviction.py``, ``device_taint_eviction.py`` | eviction by NoExecute taints |
-| ``node_lifecycle.py``, ``zone_disruption.py`` | taints from conditions, unreachable nodes |
+| ``taint_eviction.py`` | eviction by NoExecute taints |
+| ``node_lifecycle.py`` | taints from conditions, unreachable nodes |
 | ``simulated_nodes/`` | nodes without machines, and their pods |
-| ``garbage_collector.py``, ``pod_garbage_collector.py``, ``namespace.py``, ``expiry.py`` | garbage collection |
-| ``persistent_volume_binder.py``, ``volume_protection.py``, ``ephemeral_volume.py`` | claims and volumes |
+| ``garbage_collector.py``, ``namespace.py``, ``expiry.py`` | garbage collection |
+| ``persistent_volume_binder.py``, ``volume_protection.py`` | claims and volumes |
 | ``resource_claim.py``, ``disruption.py``, ``endpoint_slice.py``, ``service_account.py`` | other objects of pods |
 
 Read next: ``controller.py``.

@@ -37,15 +37,14 @@ class CertificateApproval(Controller):
         self._requests: Informer[CertificateSigningRequest] = context.informers.of(CertificateSigningRequest)
         self.follow(self._requests)
 
-    async def reconcile(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> None:
         csr = self._requests.get(key)
         if csr is None or csr.status.certificate or _conditions(csr) & {APPROVED, DENIED}:
-            return None
+            return
         if csr.spec.signer_name != KUBELET_CLIENT:
-            return None
+            return
         with suppress(certificate_requests.RequestError):
             await self._decide(csr, certificate_requests.read(csr.spec.request))
-        return None
 
     async def _decide(self, csr: CertificateSigningRequest, request: CertificateRequest) -> None:
         if certificate_requests.rejection_reason(KUBELET_CLIENT, request, csr.spec.usages):

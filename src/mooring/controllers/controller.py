@@ -13,12 +13,12 @@
 
 A controller keeps no state that is not in the API server, so a restart changes no outcome. Time comes from the client's
 clock, which tests control. A reconcile that raises is retried with a growing delay. A controller without a queue of
-keys overrides `run`. Constructed by ``run.py`` from ``registry.py``.
+keys overrides `run`. Constructed by ``run.py``.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -49,6 +49,7 @@ from mooring.controllers.options import ControllerOptions
 RETRY = Backoff(initial=0.005, maximum=300.0, jitter=0.5)
 log = logs.get(__name__)
 T = TypeVar("T", bound=Resource)
+Item = TypeVar("Item")
 
 
 class ControllerMetrics:
@@ -199,6 +200,22 @@ Factory = Callable[[Context], Controller]
 
 def index_by_namespace(informer: Informer[T]) -> Index[T]:
     return informer.index("namespace", lambda obj: [obj.metadata.namespace])
+
+
+async def for_each(items: Iterable[Item], work: Callable[[Item], Awaitable[None]], at_once: int) -> None:
+    """Work on items, some at a time. An error or a cancellation ends all of it."""
+    left = iter(items)  # shared: each task takes the next one
+
+    async def take() -> None:
+        for item in left:
+            await work(item)
+
+    tasks = [asyncio.create_task(take()) for _ in range(at_once)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def split_key(key: str) -> tuple[str, str]:

@@ -1,22 +1,32 @@
-"""Write the EndpointSlices of Services from their pods.
+"""Write the EndpointSlices of Services from their pods, or from Endpoints that a user wrote.
 
 A slice has up to 100 endpoints with one list of ports; pods that give a named port another number are in other slices.
 An endpoint stays in its slice, so that a change writes few slices. A Service waits while a slice that was created for
 it is not in the cache yet, or it would get another one with the same endpoints.
 """
 
+import ipaddress
 from collections.abc import Iterator
+from contextlib import suppress
 
 from msgspec import structs
 
-from mooring.api.core_v1 import Node, ObjectReference, Pod, Service, ServicePort
+from mooring.api.core_v1 import (
+    EndpointAddress,
+    Endpoints,
+    EndpointSubset,
+    Node,
+    ObjectReference,
+    Pod,
+    Service,
+    ServicePort,
+)
 from mooring.api.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import has_ended, is_ready
 from mooring.client import Client, Informer
 from mooring.controllers.controller import Context, Controller, index_by_namespace
-from mooring.controllers.workloads.expectations import Expectations
-from mooring.controllers.workloads.ownership import controller_reference
+from mooring.controllers.workloads.ownership import Expectations, controller_reference
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS
 
 SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
@@ -194,3 +204,104 @@ def new_slice(
     made.labels = meta.labels | {SERVICE_NAME: meta.name, MANAGED_BY: manager}
     made.owner_references = [controller_reference(client, owner)]
     return EndpointSlice(metadata=made, address_type=family, endpoints=endpoints, ports=ports)
+
+
+MIRROR_MANAGER = "endpointslicemirroring-controller.k8s.io"
+SKIP = "endpointslice.kubernetes.io/skip-mirror"
+LEADER = "control-plane.alpha.kubernetes.io/leader"
+_NOT_COPIED = frozenset(
+    {"kubectl.kubernetes.io/last-applied-configuration", "endpoints.kubernetes.io/last-change-trigger-time"}
+)
+_MAX_MIRRORED = 1000
+
+
+class EndpointSliceMirroring(Controller):
+    """Mirror Endpoints of Services without a selector: one slice for each subset and address family.
+
+    Not mirrored: Endpoints that are labelled so, and leader-election records.
+    """
+
+    name = "endpointslicemirroring"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers = context.informers
+        self._endpoints: Informer[Endpoints] = informers.of(Endpoints)
+        self._services: Informer[Service] = informers.of(Service)
+        self._slices: Informer[EndpointSlice] = informers.of(EndpointSlice)
+        self._by_service = self._slices.index("mirrored", lambda found: service_keys(found, MIRROR_MANAGER))
+        self.follow(self._endpoints, deleted=True)
+        self.follow(self._services, deleted=True)  # a Service has the name of its Endpoints
+        self.follow(self._slices, self._slice_changed, deleted=True)
+
+    def _slice_changed(self, found: EndpointSlice) -> None:
+        for key in service_keys(found, MIRROR_MANAGER):
+            self.queue.add(key)
+
+    async def reconcile(self, key: str) -> None:
+        endpoints, service = self._endpoints.by_key(key), self._services.by_key(key)
+        wanted: list[EndpointSlice] = []
+        if endpoints is not None and service is not None and _is_mirrored(endpoints, service):
+            wanted = [*_mirrored(self.client, endpoints)]
+        left = list(self._by_service.get(key))
+        for new in wanted:
+            present = next((each for each in left if _is_like(each, new)), None)
+            if present is None:
+                await self.client.create(new)
+                continue
+            left.remove(present)
+            fresh = new.metadata
+            metadata = structs.replace(present.metadata, labels=fresh.labels, annotations=fresh.annotations)
+            changed = structs.replace(present, metadata=metadata, endpoints=new.endpoints)
+            if changed != present:
+                await self.client.update(changed)
+        for found in left:
+            await self.delete(found)
+
+
+def _is_mirrored(endpoints: Endpoints, service: Service) -> bool:
+    meta = endpoints.metadata
+    going = meta.deletion_timestamp is not None or service.metadata.deletion_timestamp is not None
+    own = meta.labels.get(SKIP) == "true" or LEADER in meta.annotations
+    return not (going or own or service.spec.selector)
+
+
+def _is_like(present: EndpointSlice, new: EndpointSlice) -> bool:
+    return (present.address_type, list(present.ports)) == (new.address_type, list(new.ports))
+
+
+def _mirrored(client: Client, endpoints: Endpoints) -> Iterator[EndpointSlice]:
+    annotations = endpoints.metadata.annotations.items()
+    for subset in endpoints.subsets:
+        ports = [
+            EndpointPort(
+                name=port.name, protocol=port.protocol or "TCP", port=port.port, app_protocol=port.app_protocol
+            )
+            for port in subset.ports
+        ]
+        for family, found in _by_family(subset).items():
+            made = new_slice(
+                client, endpoints, MIRROR_MANAGER, endpoints=found[:_MAX_MIRRORED], ports=ports, family=family
+            )
+            made.metadata.annotations = {name: text for name, text in annotations if name not in _NOT_COPIED}
+            yield made
+
+
+def _by_family(subset: EndpointSubset) -> dict[str, list[Endpoint]]:
+    found: dict[str, list[Endpoint]] = {}
+    for addresses, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
+        for address in addresses:
+            with suppress(ValueError):  # invalid addresses are not mirrored
+                family = f"IPv{ipaddress.ip_address(address.ip).version}"
+                found.setdefault(family, []).append(_mirrored_endpoint(address, ready=ready))
+    return found
+
+
+def _mirrored_endpoint(address: EndpointAddress, *, ready: bool) -> Endpoint:
+    return Endpoint(
+        addresses=[address.ip],
+        conditions=EndpointConditions(ready=ready),
+        hostname=address.hostname or None,
+        node_name=address.node_name,
+        target_ref=address.target_ref,
+    )

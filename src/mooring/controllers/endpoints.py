@@ -31,14 +31,14 @@ class ServiceEndpoints(ServiceController):
         if found.metadata.labels.get(MANAGED_BY) == MANAGER:
             self.enqueue(found)
 
-    async def reconcile(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> None:
         service, found = self._services.by_key(key), self._endpoints.by_key(key)
         if service is None or service.metadata.deletion_timestamp is not None:
             if found is not None and found.metadata.labels.get(MANAGED_BY) == MANAGER:
                 await self.delete(found)
-            return None
+            return
         if not service.spec.selector or service.spec.type == "ExternalName":
-            return None
+            return
         subsets, cut_off = self._subsets(service)
         labels = service.metadata.labels | {MANAGED_BY: MANAGER}
         if service.spec.cluster_ip in ("", "None"):
@@ -51,13 +51,12 @@ class ServiceEndpoints(ServiceController):
             except errors.Forbidden as error:
                 if not is_namespace_terminating(error):
                     raise
-            return None
+            return
         annotations = {name: text for name, text in found.metadata.annotations.items() if name != OVER_CAPACITY}
         annotations |= {OVER_CAPACITY: "truncated"} if cut_off else {}
         wanted = structs.replace(found.metadata, labels=labels, annotations=annotations)
         if subsets != list(found.subsets) or wanted != found.metadata:
             await self.client.update(structs.replace(found, metadata=wanted, subsets=subsets))
-        return None
 
     def _subsets(self, service: Service) -> tuple[list[EndpointSubset], bool]:
         by_ports: dict[Ports, EndpointSubset] = {}

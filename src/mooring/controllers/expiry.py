@@ -123,7 +123,7 @@ class EventExpiry(Controller):
             except (StatusError, ClientError) as error:
                 log.info("old events stay a little longer: %s", error)
 
-    async def reconcile(self, key: str) -> float | None:  # noqa: ARG002 - there is one thing to do
+    async def reconcile(self, key: str) -> None:  # noqa: ARG002 - there is one thing to do
         limit = self.clock.now() - EVENT_TTL
         continue_ = ""
         while True:
@@ -132,7 +132,7 @@ class EventExpiry(Controller):
                 if last_seen(event) < limit:
                     await self.delete(event)
             if not page.continue_:
-                return None
+                return
             continue_ = page.continue_
 
 

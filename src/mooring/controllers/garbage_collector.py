@@ -1,4 +1,4 @@
-"""Delete objects whose owners are gone, and finish deletions that wait for dependents or orphan them.
+"""Delete objects whose owners are gone and pods that no node runs; finish deletions that wait for dependents.
 
 The client that deletes an owner chooses: background (dependents are deleted after it), foreground (it waits for
 dependents that block it) or orphan (dependents lose the reference). Keys are `<resource> <namespace/name>`. Before an
@@ -9,17 +9,20 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from mooring.api import errors
+from mooring.api import errors, times
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import OwnerReference, Resource
+from mooring.api.states import has_ended, is_ready
 from mooring.base import logs
 from mooring.client import Index, Informer, PatchType, key_of
 from mooring.controllers.controller import Context, Controller
+from mooring.controllers.taint_eviction import pods_by_node
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _NEEDED = {"list", "watch", "delete", "patch"}
@@ -37,15 +40,9 @@ class KindCache:
     kind: Kind
     objects: Informer[Any]
     by_owner: Index[Any]
-    owners: Collection[str] = field(init=False)
-    """Dependents by the uid of their owner."""
-
-    def __post_init__(self) -> None:
-        self.owners = self.by_owner.values()
-
-    @property
-    def name(self) -> str:
-        return f"{self.kind.plural}.{self.kind.group}"
+    name: str
+    owners: Collection[str]
+    """The uids of owners."""
 
 
 class Owners(msgspec.Struct):
@@ -87,15 +84,14 @@ class GarbageCollector(Controller):
 
     def _add_kind(self, kind: Kind) -> None:
         objects: Informer[Any] = self.context.informers.of(kind.type)
-        cache = KindCache(kind, objects, objects.index("owner", _owner_uids))
+        by_owner = objects.index("owner", _owner_uids)
+        cache = KindCache(kind, objects, by_owner, f"{kind.plural}.{kind.group}", by_owner.values())
         self._kept[cache.name] = self._by_kind[kind.group, kind.kind] = cache
         objects.add_handler(
             added=lambda obj: self._added(cache, obj),
             updated=lambda old, new: self._updated(cache, old, new),
             deleted=self._deleted,
         )
-
-    # -- events
 
     def _added(self, cache: KindCache, obj: Resource) -> None:
         meta = obj.metadata
@@ -133,19 +129,16 @@ class GarbageCollector(Controller):
                 for dependent in cache.by_owner.get(uid):
                     yield cache, dependent
 
-    # -- reconciling
-
-    async def reconcile(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> None:
         name, _, where = key.partition(" ")
         cache = self._kept.get(name)
         obj: Resource | None = cache.objects.by_key(where) if cache else None
         if cache is None or obj is None:
-            return None
+            return
         if obj.metadata.deletion_timestamp is not None:
             await self._finish(obj)
         elif obj.metadata.owner_references:
             await self._collect(cache, obj)
-        return None
 
     async def _finish(self, obj: Resource) -> None:
         finalizers = obj.metadata.finalizers
@@ -290,3 +283,107 @@ def _waits(owner: Resource) -> bool:
 
 def _blocks(dependent: Resource, uid: str) -> bool:
     return any(owner.uid == uid and owner.block_owner_deletion for owner in dependent.metadata.owner_references)
+
+
+PERIOD_SECONDS = 20.0
+QUARANTINE_SECONDS = 40.0
+ENDED_PODS_KEPT = 12_500
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+class PodGarbageCollector(Controller):
+    """Delete orphaned pods (on deleted nodes, or terminating without a node) and old finished pods, periodically.
+
+    A pod may be seen before its node: so a node must be missing for a while, and also on the server.
+    """
+
+    name = "pod-garbage-collector"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._pods: Informer[Pod] = context.informers.of(Pod)
+        self._nodes: Informer[Node] = context.informers.of(Node)
+        self._by_node = pods_by_node(self._pods)
+        self._missing: dict[str, float] = {}
+        """Nodes that pods refer to and that do not exist, and since when that is known."""
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            tasks.create_task(self._look_over())
+
+    async def _look_over(self) -> None:
+        while True:
+            await self.clock.sleep(PERIOD_SECONDS)
+            self._look_for_missing_nodes()
+            for pod in self._unneeded():
+                self.enqueue(pod)
+
+    def _look_for_missing_nodes(self) -> None:
+        now = self.clock.monotonic()
+        missing = [name for name in self._by_node.values() if self._nodes.get(name) is None]
+        self._missing = {name: self._missing.get(name, now) for name in missing}
+
+    def _unneeded(self) -> list[Pod]:
+        now = self.clock.monotonic()
+        found = [
+            pod
+            for name, since in self._missing.items()
+            if now - since >= QUARANTINE_SECONDS
+            for pod in self._by_node.get(name)
+        ]
+        ended = []
+        for pod in self._pods.objects():
+            if pod.metadata.deletion_timestamp is not None and self._never_finishes(pod):
+                found.append(pod)
+            elif has_ended(pod):
+                ended.append(pod)
+        if len(ended) > ENDED_PODS_KEPT:
+            ended.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
+            found += ended[: len(ended) - ENDED_PODS_KEPT]
+        return found
+
+    def _never_finishes(self, pod: Pod) -> bool:
+        if not pod.spec.node_name:
+            return True
+        node = self._nodes.get(pod.spec.node_name)
+        if node is None:
+            return False
+        ready = is_ready(node)
+        return not ready and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
+
+    async def reconcile(self, key: str) -> None:
+        pod = self._pods.by_key(key)
+        if pod is None:
+            return
+        orphaned = pod.spec.node_name in self._missing
+        if orphaned and await self._exists(pod.spec.node_name):
+            return
+        if not has_ended(pod):
+            await self._mark_failed(pod, orphaned=orphaned)
+        log.info("collecting pod %s", key_of(pod), extra={"fields": {"orphaned": orphaned}})
+        await self.delete(pod, grace_period_seconds=0)
+
+    async def _exists(self, node: str) -> bool:
+        try:
+            await self.client.get(Node, node)
+        except errors.NotFound:
+            return False
+        return True
+
+    async def _mark_failed(self, pod: Pod, *, orphaned: bool) -> None:
+        """Set the phase Failed, so that owners that count pods do not wait for this one."""
+        status: dict[str, object] = {"phase": "Failed"}
+        if orphaned:
+            status["conditions"] = [
+                {
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "DeletionByPodGC",
+                    "message": "PodGC: node no longer exists",
+                    "lastTransitionTime": times.to_seconds(self.clock.now()),
+                }
+            ]
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        with suppress(errors.NotFound):
+            await self.client.patch(Pod, pod.metadata.name, body, pod.metadata.namespace, subresource="status")

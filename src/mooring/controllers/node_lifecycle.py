@@ -2,12 +2,15 @@
 
 A node is alive while its Lease or status changes. After `node_grace_seconds` without a change its conditions become
 Unknown; conditions and `spec.unschedulable` become taints. ``taint_eviction.py`` evicts by NoExecute taints;
-``zone_disruption.py`` limits how fast they are added. Silence is measured by this controller's clock since the last
+`ZoneDisruption` limits how fast they are added: the more nodes are down, the slower; if all nodes seem to fail at
+once, this controller is more likely disconnected itself. Silence is measured by this controller's clock since the last
 change that it saw, so clocks of nodes may be wrong and a restart starts every countdown again.
 """
 
 import asyncio
+from collections.abc import Iterable
 from datetime import timedelta
+from enum import Enum
 
 from mooring.api import errors, times
 from mooring.api.coordination_v1 import Lease
@@ -18,8 +21,89 @@ from mooring.base import logs
 from mooring.client import ClientError, Informer, PatchType
 from mooring.controllers.conditions import find_condition, is_true
 from mooring.controllers.controller import Context, Controller
-from mooring.controllers.eviction import pods_by_node
-from mooring.controllers.zone_disruption import ZoneDisruption, zone_of
+from mooring.controllers.taint_eviction import pods_by_node
+
+RATE, SLOW_RATE = 0.1, 0.01
+"""Nodes per second and zone."""
+LARGE_ZONE = 50
+"""Smaller zones that are partly down lose no pods."""
+UNHEALTHY_SHARE = 0.55
+_REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
+Zone = tuple[str, str]
+
+
+class State(Enum):
+    NORMAL = "Normal"
+    PARTIAL_DISRUPTION = "PartialDisruption"
+    FULL_DISRUPTION = "FullDisruption"
+
+
+def zone_of(node: Node) -> Zone:
+    labels = node.metadata.labels
+    return labels.get(_REGION, ""), labels.get(_ZONE, "")
+
+
+def state_of(nodes: int, ready: int) -> State:
+    """Return the state of a zone.
+
+    >>> [state_of(10, ready).value for ready in (10, 3, 0)]
+    ['Normal', 'PartialDisruption', 'FullDisruption']
+    """
+    down = nodes - ready
+    if nodes and not ready:
+        return State.FULL_DISRUPTION
+    if down > 2 and down / nodes >= UNHEALTHY_SHARE:
+        return State.PARTIAL_DISRUPTION
+    return State.NORMAL
+
+
+class ZoneDisruption:
+    """The state of each zone, and when it may lose its next node."""
+
+    def __init__(self) -> None:
+        self._states: dict[Zone, State] = {}
+        self._sizes: dict[Zone, int] = {}
+        self._next: dict[Zone, float] = {}
+
+    @property
+    def is_total(self) -> bool:
+        """Return whether no zone has a ready node."""
+        return bool(self._states) and all(state is State.FULL_DISRUPTION for state in self._states.values())
+
+    def look(self, nodes: Iterable[Node]) -> bool:
+        """Recompute the zones' states; return whether one changed."""
+        sizes: dict[Zone, int] = {}
+        ready: dict[Zone, int] = {}
+        for node in nodes:
+            zone = zone_of(node)
+            sizes[zone] = sizes.get(zone, 0) + 1
+            ready[zone] = ready.get(zone, 0) + is_ready(node)
+        states = {zone: state_of(size, ready[zone]) for zone, size in sizes.items()}
+        changed = states != self._states
+        self._states, self._sizes = states, sizes
+        self._next = {zone: at for zone, at in self._next.items() if zone in sizes}
+        return changed
+
+    def take(self, zone: Zone, now: float) -> float | None:
+        """Return 0 if one more node may lose its pods, else the seconds to wait; None for never."""
+        rate = self._rate(zone)
+        if not rate or self.is_total:
+            return None
+        wait = self._next.get(zone, now) - now
+        if wait > 0:
+            return wait
+        self._next[zone] = now + 1 / rate
+        return 0.0
+
+    def give_back(self, zone: Zone, now: float) -> None:
+        """Return an unused `take`."""
+        self._next[zone] = now
+
+    def _rate(self, zone: Zone) -> float:
+        if self._states.get(zone) is not State.PARTIAL_DISRUPTION:
+            return RATE  # other zones show that this controller is connected
+        return SLOW_RATE if self._sizes[zone] > LARGE_ZONE else 0.0
+
 
 LEASES = "kube-node-lease"
 MONITOR_SECONDS = 5.0
@@ -62,8 +146,6 @@ class NodeLifecycle(Controller):
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
         self.follow(self._leases, self._lease_changed)
 
-    # -- events
-
     def _node_added(self, node: Node) -> None:
         self._last_seen.setdefault(node.metadata.name, self.clock.monotonic())
         self.enqueue(node)
@@ -80,8 +162,6 @@ class NodeLifecycle(Controller):
     def _lease_changed(self, lease: Lease) -> None:
         if lease.metadata.namespace == LEASES:
             self._last_seen[lease.metadata.name] = self.clock.monotonic()
-
-    # -- reconciling
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

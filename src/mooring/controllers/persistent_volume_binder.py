@@ -86,7 +86,7 @@ class PersistentVolumeBinder(Controller):
             if claim.status.phase != "Bound":
                 self.enqueue(claim)
 
-    async def reconcile(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> None:
         if "/" in key:
             claim = self._claims.by_key(key)
             if claim is not None and claim.metadata.deletion_timestamp is None:
@@ -95,7 +95,6 @@ class PersistentVolumeBinder(Controller):
             volume = self._volumes.get(key)
             if volume is not None:
                 await self._reconcile_volume(volume)
-        return None
 
     # -- claims
 

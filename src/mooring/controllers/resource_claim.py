@@ -2,7 +2,7 @@
 
 A generated claim is owned by its pod. Finished pods are removed from `reservedFor`; without users the claim is
 deallocated. A claim that the server rejects is reported in an event and a condition of the pod, with backoff
-(``workloads/refusals.py``). Keys: `pod namespace/name` and `claim namespace/name`.
+(``workloads/pod_control.py``). Keys: `pod namespace/name` and `claim namespace/name`.
 """
 
 from contextlib import suppress
@@ -19,9 +19,9 @@ from mooring.api.states import controller_of, has_ended
 from mooring.client import Client, Informer, key_of
 from mooring.controllers.conditions import find_condition
 from mooring.controllers.controller import Context, Controller
-from mooring.controllers.device_taint_eviction import claim_keys
+from mooring.controllers.taint_eviction import claim_keys
 from mooring.controllers.workloads.ownership import controller_reference
-from mooring.controllers.workloads.refusals import Refusals
+from mooring.controllers.workloads.pod_control import Refusals
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -77,8 +77,6 @@ class ResourceClaims(Controller):
             if claim is not None:
                 await self._free(claim)
         return None
-
-    # -- claims from templates
 
     async def _make_claims(self, pod: Pod) -> float | None:
         known = {entry.name for entry in pod.status.resource_claim_statuses}
@@ -140,8 +138,6 @@ class ResourceClaims(Controller):
             raise _RefusedError(note, wait) from error
         self._refusals.forget(template)
         return created.metadata.name
-
-    # -- releasing claims
 
     async def _free(self, claim: ResourceClaim) -> None:
         meta, status = claim.metadata, claim.status

@@ -1,4 +1,4 @@
-"""Run a set of controllers on shared informers.
+"""Run a set of controllers, by their names in kube-controller-manager, on shared informers.
 
     controllers = Controllers(client, options)
     await controllers.run()          # until cancelled; `run_elected` waits for leadership first
@@ -7,7 +7,7 @@
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from prometheus_client import CollectorRegistry
@@ -18,9 +18,67 @@ from mooring.api.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceClai
 from mooring.base import logs
 from mooring.client import Client, ClientError, Informers
 from mooring.client.leader_election import ElectedComponent, LeaderElection
-from mooring.controllers.controller import Context, Controller
+from mooring.controllers.autoscaling.horizontal import HorizontalAutoscaler
+from mooring.controllers.certificate_requests import CertificateApproval
+from mooring.controllers.controller import Context, Controller, Factory
+from mooring.controllers.disruption import DisruptionBudgets
+from mooring.controllers.endpoint_slice import EndpointSliceMirroring, EndpointSlices
+from mooring.controllers.endpoints import ServiceEndpoints
+from mooring.controllers.expiry import CertificateRequestExpiry, EventExpiry, JobExpiry, TokenExpiry
+from mooring.controllers.garbage_collector import GarbageCollector, PodGarbageCollector
+from mooring.controllers.namespace import NamespaceDeletion
+from mooring.controllers.node_lifecycle import NodeLifecycle
 from mooring.controllers.options import COMPONENT, ControllerOptions, select_controllers
-from mooring.controllers.registry import CONTROLLERS
+from mooring.controllers.persistent_volume_binder import PersistentVolumeBinder
+from mooring.controllers.resource_claim import ResourceClaims
+from mooring.controllers.service_account import RootCaPublisher, ServiceAccounts
+from mooring.controllers.simulated_nodes.nodes import SimulatedNodes
+from mooring.controllers.simulated_nodes.pods import SimulatedPods
+from mooring.controllers.taint_eviction import DeviceTaintEviction, TaintEviction
+from mooring.controllers.validating_policy_status import ValidatingPolicyStatus
+from mooring.controllers.volume_protection import EphemeralVolumes, VolumeProtection
+from mooring.controllers.workloads.cron_job import CronJobController
+from mooring.controllers.workloads.daemon_set import DaemonSetController
+from mooring.controllers.workloads.deployment import DeploymentController
+from mooring.controllers.workloads.job import JobController
+from mooring.controllers.workloads.replicas import ReplicaSetController, ReplicationControllers
+from mooring.controllers.workloads.stateful_set import StatefulSetController
+
+CONTROLLERS: dict[str, Factory] = {
+    "deployment": DeploymentController,
+    "replicaset": ReplicaSetController,
+    "replicationcontroller": ReplicationControllers,
+    "statefulset": StatefulSetController,
+    "daemonset": DaemonSetController,
+    "job": JobController,
+    "ttl-after-finished": JobExpiry,
+    "cronjob": CronJobController,
+    "horizontalpodautoscaler": HorizontalAutoscaler,
+    "certificatesigningrequest-approving": CertificateApproval,
+    "certificatesigningrequest-cleaner": CertificateRequestExpiry,
+    "device-taint-eviction": DeviceTaintEviction,
+    "disruption": DisruptionBudgets,
+    "endpoints": ServiceEndpoints,
+    "endpointslice": EndpointSlices,
+    "endpointslicemirroring": EndpointSliceMirroring,
+    "ephemeral-volume": EphemeralVolumes,
+    "event-ttl": EventExpiry,
+    "persistentvolume-binder": PersistentVolumeBinder,
+    "pod-garbage-collector": PodGarbageCollector,
+    "resourceclaim": ResourceClaims,
+    "garbage-collector": GarbageCollector,
+    "namespace": NamespaceDeletion,
+    "root-ca-certificate-publisher": RootCaPublisher,
+    "serviceaccount": ServiceAccounts,
+    "volume-protection": VolumeProtection,
+    "node-lifecycle": NodeLifecycle,
+    "simulated-nodes": SimulatedNodes,
+    "simulated-pods": SimulatedPods,
+    "taint-eviction": TaintEviction,
+    "token-cleaner": TokenExpiry,
+    "validatingadmissionpolicy-status": ValidatingPolicyStatus,
+}
+
 
 log = logs.get(__name__)
 
@@ -34,7 +92,33 @@ async def discover_versions(client: Client) -> None:
         log.info("cannot ask what the API server serves, taking the versions for granted: %s", problem)
 
 
-class Controllers(ElectedComponent):
+class ControllerSet(ElectedComponent):
+    """A component whose controllers run on shared informers while it is the leader."""
+
+    context: Context
+    controllers: Mapping[str, Controller]
+
+    async def prepare(self) -> None:
+        """Do what comes before the controllers run. Informers have started, but may not have synced."""
+
+    async def run(self) -> None:
+        try:
+            async with AsyncExitStack() as stack:
+                await self.context.enter(stack)
+                await self.prepare()
+                await self.context.informers.wait_for_sync()
+                log.info("controllers begin", extra={"fields": {"controllers": list(self.controllers)}})
+                self._ready.set()
+                async with asyncio.TaskGroup() as tasks:
+                    for name, controller in self.controllers.items():
+                        tasks.create_task(controller.run(), name=name)
+        finally:
+            self._ready.clear()
+            for controller in self.controllers.values():
+                controller.queue.shut_down()
+
+
+class Controllers(ControllerSet):
     """Controllers of one run. Raises UnknownControllerError."""
 
     def __init__(
@@ -49,21 +133,5 @@ class Controllers(ElectedComponent):
         options = options or ControllerOptions()
         super().__init__(client, election or LeaderElection(COMPONENT), options.version)
         self.context = Context(client, Informers(client), options, registry or CollectorRegistry())
-        self.controllers: dict[str, Controller] = {
-            name: CONTROLLERS[name](self.context) for name in select_controllers(names, CONTROLLERS)
-        }
-
-    async def run(self) -> None:
-        try:
-            async with AsyncExitStack() as stack:
-                await self.context.enter(stack)
-                await self.context.informers.wait_for_sync()
-                log.info("controllers begin", extra={"fields": {"controllers": list(self.controllers)}})
-                self._ready.set()
-                async with asyncio.TaskGroup() as tasks:
-                    for name, controller in self.controllers.items():
-                        tasks.create_task(controller.run(), name=name)
-        finally:
-            self._ready.clear()
-            for controller in self.controllers.values():
-                controller.queue.shut_down()
+        names = select_controllers(names, CONTROLLERS)
+        self.controllers = {name: CONTROLLERS[name](self.context) for name in names}

@@ -1,15 +1,18 @@
-"""Create the `default` ServiceAccount of namespaces, and fill token Secrets.
+"""Create what every namespace has (ServiceAccount `default`, ConfigMap `kube-root-ca.crt`), and fill token Secrets.
 
-A Secret of type `kubernetes.io/service-account-token` names its account in an annotation; it gets a token, and is
-deleted with the account. Keys: namespaces by name, Secrets by key.
+The ConfigMap holds the certificate authority of this component's kubeconfig. A Secret of type
+`kubernetes.io/service-account-token` names its account in an annotation; it gets a token, and is deleted with the
+account.
 """
 
 from base64 import b64encode
 from contextlib import suppress
 
+from msgspec import structs
+
 from mooring.api import errors
 from mooring.api.authentication_v1 import TokenRequestSpec
-from mooring.api.core_v1 import Namespace, Secret, ServiceAccount
+from mooring.api.core_v1 import ConfigMap, Namespace, Secret, ServiceAccount
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.client import Informer, PatchType
 from mooring.controllers.controller import Context, Controller, split_key
@@ -46,13 +49,12 @@ class ServiceAccounts(Controller):
         if secret.type == TOKEN_TYPE:
             self.enqueue(secret)
 
-    async def reconcile(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> None:
         namespace, name = split_key(key)
         if namespace:
             await self._fill(namespace, name)
         else:
             await self._ensure_default(name)
-        return None
 
     async def _ensure_default(self, name: str) -> None:
         namespace = self._namespaces.get(name)
@@ -92,3 +94,44 @@ def _account_key(secret: Secret) -> list[str]:
 
 def _encoded(text: str) -> str:
     return b64encode(text.encode()).decode()
+
+
+NAME = "kube-root-ca.crt"
+DESCRIPTION = "kubernetes.io/description"
+_TEXT = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+
+
+class RootCaPublisher(Controller):
+    """Reconcile namespaces."""
+
+    name = "root-ca-certificate-publisher"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._data = {"ca.crt": context.client.certificate_authority.decode("ascii", "replace")}
+        self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
+        self._maps: Informer[ConfigMap] = context.informers.of(ConfigMap)
+        self.follow(self._namespaces)
+        self._maps.add_handler(updated=lambda _, new: self._map_changed(new), deleted=self._map_changed)
+
+    def _map_changed(self, found: ConfigMap) -> None:
+        if found.metadata.name == NAME:
+            self.queue.add(found.metadata.namespace)
+
+    async def reconcile(self, key: str) -> None:
+        namespace = self._namespaces.get(key)
+        if namespace is None or namespace.metadata.deletion_timestamp is not None or not self._data["ca.crt"]:
+            return
+        found = self._maps.get(NAME, key)
+        if found is None:
+            meta = ObjectMeta(name=NAME, namespace=key, annotations={DESCRIPTION: _TEXT})
+            with suppress(errors.AlreadyExists):
+                await self.client.create(ConfigMap(metadata=meta, data=self._data))
+        elif found.data != self._data or not found.metadata.annotations.get(DESCRIPTION):
+            annotations = {**found.metadata.annotations, DESCRIPTION: _TEXT}
+            meta = structs.replace(found.metadata, annotations=annotations)
+            await self.client.update(structs.replace(found, metadata=meta, data=self._data))

@@ -1,20 +1,136 @@
-"""Evict pods from nodes with NoExecute taints that they do not tolerate.
+"""Evict pods from nodes with NoExecute taints that they do not tolerate; `Eviction` is the base of such controllers.
 
 The due time is recomputed when the node's taints or the pod's tolerations change: from `timeAdded`, the binding and the
 first matching toleration of each taint (`mooring.constraints.tolerations.eviction_time`). A taint without `timeAdded`
-counts from when it was first seen here. Read next: ``eviction.py``.
+counts from when it was first seen here.
 """
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
+from prometheus_client import Counter, Histogram
+
+from mooring.api import errors, times
 from mooring.api.core_v1 import Node, Pod, Taint, Toleration
-from mooring.client import Informer
+from mooring.api.resource_v1 import (
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
+from mooring.api.times import add_seconds
+from mooring.base import logs
+from mooring.client import Index, Informer, key_of
 from mooring.constraints.expressions import parse_time_added
-from mooring.constraints.tolerations import NO_EXECUTE, eviction_time
-from mooring.controllers.controller import Context
-from mooring.controllers.eviction import Eviction, bound_at, latest_moment, pods_by_node
+from mooring.constraints.tolerations import NO_EXECUTE, TaintLike, device_eviction_time, eviction_time
+from mooring.controllers.controller import Context, Controller
+
+_LONGEST_WAIT = 86400.0
+"""Pods with longer countdowns are reconciled once a day."""
+_BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+log = logs.get(__name__)
+
+
+class Eviction(Controller):
+    """Reconcile pods, by key. Subclasses compute when a pod is due."""
+
+    metrics_prefix: str
+    component: str
+    event_reason: str
+    condition_reason: str
+    condition_message: str
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.options = context.options.constraints
+        self.pods: Informer[Pod] = context.informers.of(Pod)
+        self._recorder = context.recorder(self.component)
+        self._counting_down: set[str] = set()
+        """Pods for which a cancelled eviction is recorded as an event."""
+        self._deletions = Counter(
+            f"{self.metrics_prefix}_pod_deletions",
+            f"Total number of Pods deleted by {type(self).__name__}Controller since its start.",
+            registry=context.registry,
+        )
+        self._latency = Histogram(
+            f"{self.metrics_prefix}_pod_deletion_duration_seconds",
+            "Latency, in seconds, between the time when a taint effect has been activated for the Pod and its deletion "
+            f"via {type(self).__name__}Controller.",
+            buckets=_BUCKETS,
+            registry=context.registry,
+        )
+
+    @abstractmethod
+    def due(self, pod: Pod, now: datetime) -> datetime | None:
+        """Return when to evict the pod; None for never."""
+
+    async def reconcile(self, key: str) -> float | None:
+        pod = self.pods.by_key(key)
+        if pod is None or pod.metadata.deletion_timestamp is not None:
+            self._counting_down.discard(key)
+            return None
+        now = self.clock.now()
+        due = self.due(pod, now)
+        if due is None:
+            self._stays(key, pod)
+            return None
+        wait = (due - now).total_seconds()
+        if wait > 0:
+            self._counting_down.add(key)
+            return min(wait, _LONGEST_WAIT)
+        await self._evict(pod)
+        self._counting_down.discard(key)
+        self._latency.observe(-wait)
+        return None
+
+    def _stays(self, key: str, pod: Pod) -> None:
+        if key in self._counting_down:
+            self._counting_down.discard(key)
+            self._recorder.event(pod, "Normal", self.event_reason, f"Cancelling deletion of Pod {key}")
+
+    async def _evict(self, pod: Pod) -> None:
+        meta = pod.metadata
+        self._recorder.event(pod, "Normal", self.event_reason, f"Marking for deletion Pod {key_of(pod)}")
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": self.condition_reason,
+            "message": self.condition_message,
+            "lastTransitionTime": times.to_seconds(self.clock.now()),
+        }
+        body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self.client.patch(Pod, meta.name, body, meta.namespace, subresource="status")
+            await self.client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
+        except errors.NotFound:  # already deleted
+            return
+        self._deletions.inc()
+        log.info("evicted pod %s from node %s", key_of(pod), pod.spec.node_name, extra={"fields": {"by": self.name}})
+
+
+def pods_by_node(pods: Informer[Pod]) -> Index[Pod]:
+    """Index pods by the node that they are bound to."""
+    return pods.index("node", lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
+
+
+def latest_moment(stamp: datetime, now: datetime) -> datetime:
+    """Return the latest moment, up to `now`, that a timestamp of whole seconds may stand for.
+
+    Countdowns start there: counted from the stamp itself, `tolerationSeconds` would end up to a second early.
+    """
+    return max(stamp, min(now, add_seconds(stamp, 1)))
+
+
+def bound_at(pod: Pod) -> datetime:
+    """Return when a pod was bound; if unknown, when it started or was created."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
+            return times.parse(condition.last_transition_time)
+    return times.parse(pod.status.start_time or pod.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
+
 
 TaintKey: TypeAlias = tuple[str, str]
 
@@ -91,3 +207,139 @@ def no_execute_taints(node: Node) -> list[Taint]:
 
 def _key(taint: Taint) -> TaintKey:
     return taint.key, taint.value
+
+
+class DeviceTaintEviction(Eviction):
+    """Evict pods that use devices with NoExecute taints that their claims do not tolerate.
+
+    Devices are tainted by their driver, in a ResourceSlice, or by a DeviceTaintRule. The tolerations are those in the
+    claim's allocation, which the scheduler copied from the request.
+    """
+
+    name = "device-taint-eviction"
+    metrics_prefix = "device_taint_eviction_controller"
+    component = "device-taint-eviction"
+    event_reason = "DeviceTaintManagerEviction"
+    condition_reason = "DeletionByDeviceTaintManager"
+    condition_message = "Device Taint manager: deleting due to NoExecute taint"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers, knows = context.informers, self.client.knows
+        self._by_claim = self.pods.index("resource claim", claim_keys)
+        self.follow(self.pods, self._pod_changed)
+        self._claims: Informer[ResourceClaim] | None = None
+        self._slices: Informer[ResourceSlice] | None = None
+        self._rules: Informer[DeviceTaintRule] | None = None
+        if not (knows(ResourceClaim) and knows(ResourceSlice)):
+            return  # not served before 1.32
+        self._claims = informers.of(ResourceClaim)
+        self._claims_by_pool = self._claims.index("pool", _pools_of)
+        self.follow(self._claims, self._claim_changed)
+        self._slices = informers.of(ResourceSlice)
+        self._slices_by_pool = self._slices.index("pool", _pool_of_slice)
+        self._slices.add_handler(added=self._slice_changed, updated=self._slice_updated, deleted=self._slice_changed)
+        if knows(DeviceTaintRule):
+            self._rules = informers.of(DeviceTaintRule)
+            self._rules.add_handler(added=self._rule_changed, updated=self._rule_updated, deleted=self._rule_changed)
+
+    def _pod_changed(self, pod: Pod) -> None:
+        if pod.spec.resource_claims and pod.spec.node_name:
+            self.enqueue(pod)
+
+    def _claim_changed(self, claim: ResourceClaim) -> None:
+        for pod in self._by_claim.get(key_of(claim)):
+            self.enqueue(pod)
+
+    def _slice_changed(self, found: ResourceSlice) -> None:
+        for claim in self._claims_by_pool.get(_pool_of_slice(found)[0]):
+            self._claim_changed(claim)
+
+    def _slice_updated(self, old: ResourceSlice, new: ResourceSlice) -> None:
+        if old.spec != new.spec:
+            self._slice_changed(new)
+
+    def _rule_changed(self, rule: DeviceTaintRule) -> None:
+        for claim in self._claims.objects() if self._claims is not None else ():
+            if any(_selects(rule, result) for result in _results(claim)):
+                self._claim_changed(claim)
+
+    def _rule_updated(self, old: DeviceTaintRule, new: DeviceTaintRule) -> None:
+        if old.spec != new.spec:
+            self._rule_changed(old)
+            self._rule_changed(new)
+
+    def due(self, pod: Pod, now: datetime) -> datetime | None:
+        if not pod.spec.node_name or self._claims is None:
+            return None
+
+        def added_at(taint: TaintLike) -> datetime | None:
+            stamp = parse_time_added(taint)
+            return None if stamp is None else latest_moment(stamp, now)
+
+        bound = latest_moment(bound_at(pod), now)
+        moments = []
+        for key in claim_keys(pod):
+            claim = self._claims.by_key(key)
+            if claim is None or all(user.uid != pod.metadata.uid for user in claim.status.reserved_for):
+                continue
+            for result in _results(claim):
+                taints = list(self._taints(result))
+                moment = device_eviction_time(
+                    taints, result.tolerations, bound, self.options, now=now, added_at=added_at
+                )
+                if moment is not None:
+                    moments.append(moment)
+        return min(moments, default=None)
+
+    def _taints(self, device: DeviceRequestAllocationResult) -> Iterator[DeviceTaint]:
+        """Return the NoExecute taints of an allocated device: of its slice, then of rules."""
+        for found in self._current(self._slices_by_pool.get(_pool(device.driver, device.pool))):
+            for entry in found.spec.devices:
+                if entry.name == device.device:
+                    yield from (taint for taint in entry.taints if taint.effect == NO_EXECUTE)
+        for rule in self._rules.objects() if self._rules is not None else ():
+            if rule.spec.taint.effect == NO_EXECUTE and _selects(rule, device):
+                yield rule.spec.taint
+
+    @staticmethod
+    def _current(slices: Iterable[ResourceSlice]) -> Iterator[ResourceSlice]:
+        found = list(slices)
+        newest = max((entry.spec.pool.generation for entry in found), default=0)
+        return (entry for entry in found if entry.spec.pool.generation == newest)
+
+
+def claim_keys(pod: Pod) -> list[str]:
+    """Return the keys of a pod's ResourceClaims, named and generated."""
+    if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
+        return []
+    made = {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses}
+    names = [entry.resource_claim_name or made.get(entry.name) for entry in pod.spec.resource_claims]
+    if pod.status.extended_resource_claim_status is not None:
+        names.append(pod.status.extended_resource_claim_status.resource_claim_name)
+    return [f"{pod.metadata.namespace}/{name}" for name in names if name]
+
+
+def _results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+    return claim.status.allocation.devices.results if claim.status.allocation is not None else []
+
+
+def _pools_of(claim: ResourceClaim) -> set[str]:
+    return {_pool(result.driver, result.pool) for result in _results(claim)}
+
+
+def _pool_of_slice(found: ResourceSlice) -> list[str]:
+    return [_pool(found.spec.driver, found.spec.pool.name)]
+
+
+def _pool(driver: str, pool: str) -> str:
+    return f"{driver}/{pool}"
+
+
+def _selects(rule: DeviceTaintRule, device: DeviceRequestAllocationResult) -> bool:
+    wanted = rule.spec.device_selector
+    return wanted is not None and (
+        wanted.driver in (None, device.driver)
+        and wanted.pool in (None, device.pool)
+        and wanted.device in (None, device.device)
+    )

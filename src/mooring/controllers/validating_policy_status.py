@@ -26,10 +26,10 @@ class ValidatingPolicyStatus(Controller):
         self._definitions: Informer[CustomResourceDefinition] = context.informers.of(CustomResourceDefinition)
         self.follow(self._policies)
 
-    async def reconcile(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> None:
         policy = self._policies.get(key)
         if policy is None or policy.status.observed_generation >= policy.metadata.generation:
-            return None
+            return
         from mooring.admission.policy.type_checking import expression_warnings  # noqa: PLC0415 - most clusters have none
 
         found = expression_warnings(policy, self._scheme, self._definitions.objects())
@@ -38,4 +38,3 @@ class ValidatingPolicyStatus(Controller):
             observed_generation=policy.metadata.generation, type_checking=checking, conditions=policy.status.conditions
         )
         await self.client.update_status(structs.replace(policy, status=status))
-        return None

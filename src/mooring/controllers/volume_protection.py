@@ -1,13 +1,17 @@
-"""Remove the protection finalizers of terminating PersistentVolumeClaims and PersistentVolumes that are unused.
+"""Create the claims of ephemeral volumes, and remove the protection finalizers of unused claims and volumes.
 
-The server adds the finalizers on create. Keys: claims `namespace/name`, volumes `name`.
+The server adds the finalizers on create.
 """
 
-from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
-from mooring.api.meta_v1 import Resource
-from mooring.api.states import has_ended
-from mooring.client import Informer
+from contextlib import suppress
+
+from mooring.api import errors
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimTemplate, Pod
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.states import controller_of, has_ended
+from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
+from mooring.controllers.workloads.ownership import controller_reference
 
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 
@@ -38,7 +42,7 @@ class VolumeProtection(Controller):
             if claim is not None:
                 self._changed(claim)
 
-    async def reconcile(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> None:
         if "/" in key:
             claim = self._claims.by_key(key)
             if claim is not None and not any(_uses(pod) for pod in self._by_claim.get(key)):
@@ -47,7 +51,6 @@ class VolumeProtection(Controller):
             volume = self._volumes.get(key)
             if volume is not None and volume.status.phase != "Bound":
                 await self._release(volume, VOLUME_PROTECTION)
-        return None
 
     async def _release(self, obj: PersistentVolume | PersistentVolumeClaim, finalizer: str) -> None:
         if obj.metadata.deletion_timestamp is not None and finalizer in obj.metadata.finalizers:
@@ -67,3 +70,51 @@ def claim_keys(pod: Pod) -> list[str]:
 
 def _uses(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and not has_ended(pod)
+
+
+class EphemeralVolumes(Controller):
+    """Reconcile pods, by key."""
+
+    name = "ephemeral-volume"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._recorder = context.recorder("ephemeral_volume")
+        self._claims: Informer[PersistentVolumeClaim] = context.informers.of(PersistentVolumeClaim)
+        self._pods: Informer[Pod] = context.informers.of(Pod)
+        self._pods.add_handler(added=self._pod_added)
+        self._claims.add_handler(deleted=self._claim_deleted)
+
+    def _pod_added(self, pod: Pod) -> None:
+        if any(volume.ephemeral is not None for volume in pod.spec.volumes):
+            self.enqueue(pod)
+
+    def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
+        owner = controller_of(claim.metadata)
+        if owner is not None and owner.kind == "Pod":
+            self.queue.add(f"{claim.metadata.namespace}/{owner.name}")
+
+    async def reconcile(self, key: str) -> None:
+        pod = self._pods.by_key(key)
+        if pod is None or pod.metadata.deletion_timestamp is not None:
+            return
+        for volume in pod.spec.volumes:
+            if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
+                await self._ensure(pod, f"{pod.metadata.name}-{volume.name}", volume.ephemeral.volume_claim_template)
+
+    async def _ensure(self, pod: Pod, name: str, template: PersistentVolumeClaimTemplate) -> None:
+        found = self._claims.get(name, pod.metadata.namespace)
+        if found is not None:
+            if all(owner.uid != pod.metadata.uid for owner in found.metadata.owner_references):
+                note = f"PVC {key_of(found)} was not created for pod {key_of(pod)} (pod is not owner)"
+                self._recorder.event(pod, "Warning", "EphemeralVolumeConflict", note)
+            return
+        metadata = ObjectMeta(
+            name=name,
+            namespace=pod.metadata.namespace,
+            labels=template.metadata.labels,
+            annotations=template.metadata.annotations,
+            owner_references=[controller_reference(self.client, pod)],
+        )
+        with suppress(errors.AlreadyExists):
+            await self.client.create(PersistentVolumeClaim(metadata=metadata, spec=template.spec))

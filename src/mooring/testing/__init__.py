@@ -6,8 +6,8 @@
 |---|---|
 | ``fluent.py`` | `node("a").taint("sla", "950")`, `pod("p").toleration("sla", "Gt", "900")` |
 | ``builders.py`` | the same as plain functions that return objects |
-| ``control_plane.py``, ``plugin.py`` | a running control plane, and the pytest fixture `mooring` |
-| ``cluster.py`` | the fixture `k8s_cluster`, compatible with pytest-kind's |
+| ``control_plane.py`` | a running control plane, and the objects of custom kinds in it |
+| ``plugin.py`` | the pytest fixtures `mooring` and, with pytest-kind's interface, `k8s_cluster` |
 | ``clock.py`` | `MockClock`, a clock that only `advance` moves |
 | ``replay/`` | `python -m mooring.testing.replay` |
 """

@@ -40,7 +40,7 @@ from mooring.cli.support.worker_process import WorkerConfig
 from mooring.client import Client, PatchType
 from mooring.client.client import JSON
 from mooring.controllers.options import for_component as controller_options
-from mooring.controllers.simulated_nodes import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
 from mooring.testing.clock import MockClock
 from mooring.testing.fluent import Builder
 

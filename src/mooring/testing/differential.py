@@ -1,11 +1,24 @@
 """The command ``python -m mooring.testing.differential``: compare Mooring with a real Kubernetes on random input.
 
-The implementation is in ``tests/differential``.
+The implementation is in ``tests/differential``, which is not installed with the package: it needs a checkout.
 """
 
+import importlib
 import sys
+from pathlib import Path
+from types import ModuleType
 
-from mooring.testing.checkout import load
+_TESTS = Path(__file__).parents[3] / "tests"
+
+
+def load(name: str) -> ModuleType:
+    """Import a module of the ``tests`` folder; exit with an explanation where there is no checkout."""
+    if not (_TESTS / name.split(".", maxsplit=1)[0]).is_dir():
+        sys.exit(f"{name} is a tool for developers: run it in a checkout of Mooring")
+    if str(_TESTS) not in sys.path:
+        sys.path.insert(0, str(_TESTS))
+    return importlib.import_module(name)
+
 
 if __name__ == "__main__":
     sys.exit(load("differential.__main__").main())

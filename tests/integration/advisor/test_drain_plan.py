@@ -18,7 +18,7 @@ from mooring.advisor.upgrade import DrainOptions, drain_all
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.errors import NotFound, TooManyRequests
 from mooring.client import PatchType
-from mooring.controllers.simulated_nodes import create_nodes, read_templates
+from mooring.controllers.simulated_nodes.templates import create_nodes, read_templates
 from mooring.testing import MockClock, RunningControlPlane
 from random_clusters import ALONE, apps, random_cluster, settle
 

@@ -10,7 +10,7 @@ from mooring.api.core_v1 import ConfigMap, Namespace, Node, PersistentVolume, Pe
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.api.storage_v1 import StorageClass
 from mooring.client import PatchType
-from mooring.controllers.simulated_nodes import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
 
 pytestmark = [pytest.mark.req("S.4"), pytest.mark.req("5471.7")]
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.api import codec
-from mooring.bridge.reviews import ReviewError, encode_review, parse_review
-from mooring.bridge.webhooks import PodReviews
+from mooring.bridge.webhooks import PodReviews, ReviewError, encode_review, parse_review
 from mooring.constraints import annotations
 from mooring.testing.builders import pod
 

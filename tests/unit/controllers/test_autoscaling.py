@@ -17,9 +17,15 @@ from mooring.api.autoscaling_v2 import (
 )
 from mooring.api.core_v1 import Pod
 from mooring.controllers.autoscaling import pace
-from mooring.controllers.autoscaling.measures import Measures, NoMeasureError
-from mooring.controllers.autoscaling.proposals import Tolerance, by_pods, by_value, propose_per_pod
-from mooring.controllers.simulated_nodes import create_nodes, numbered
+from mooring.controllers.autoscaling.proposals import (
+    Measures,
+    NoMeasureError,
+    Tolerance,
+    by_pods,
+    by_value,
+    propose_per_pod,
+)
+from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
 from mooring.testing.builders import pod
 
 pytestmark = pytest.mark.req("N.10")

@@ -14,7 +14,7 @@ from mooring.client import Client, Informers
 from mooring.client.in_process import InProcessTransport
 from mooring.controllers.controller import Context, Controller, split_key
 from mooring.controllers.options import UnknownControllerError, select_controllers
-from mooring.controllers.workloads.expectations import GIVE_UP_SECONDS, Expectations
+from mooring.controllers.workloads.ownership import GIVE_UP_SECONDS, Expectations
 from mooring.testing.clock import MockClock, settle
 
 pytestmark = pytest.mark.req("S.4")

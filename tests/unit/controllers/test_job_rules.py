@@ -23,9 +23,9 @@ from mooring.api.batch_v1 import (
 )
 from mooring.api.core_v1 import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.controllers.workloads import cron_job, job, job_policies
-from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
-from mooring.controllers.workloads.job_indexes import IndexSet
+from mooring.controllers.workloads import cron_job, job, job_tally
+from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, zone_of
+from mooring.controllers.workloads.job_tally import IndexSet
 
 pytestmark = pytest.mark.req("S.4")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -103,7 +103,7 @@ FAILURES = [
 @pytest.mark.parametrize("case", FAILURES, ids=lambda case: case.name)
 def test_what_a_failure_policy_says(case: Failure) -> None:
     job = Job(spec=JobSpec(pod_failure_policy=PodFailurePolicy(rules=case.rules)))
-    assert job_policies.failure_action(job, case.pod).action == case.action
+    assert job_tally.failure_action(job, case.pod).action == case.action
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ SUCCESSES = [
 @pytest.mark.parametrize("case", SUCCESSES, ids=lambda case: case.name)
 def test_when_a_success_policy_is_met(case: Success) -> None:
     job = Job(spec=JobSpec(completions=10, success_policy=SuccessPolicy(rules=[case.rule])))
-    assert (job_policies.find_met_success_rule(job, IndexSet(case.completed)) is not None) is case.met
+    assert (job_tally.find_met_success_rule(job, IndexSet(case.completed)) is not None) is case.met
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ async def test_pods_are_released_some_at_a_time_and_all_though_some_cannot_be() 
         released.append(pod.metadata.name)
 
     with pytest.raises(errors.InternalError) as raised:
-        await job._for_each(pods, release)
+        await job._release_all(pods, release)
     assert raised.value is refused
     assert most == job.RELEASED_AT_ONCE
     assert sorted([*released, *outcomes]) == sorted(pod.metadata.name for pod in pods)
@@ -178,7 +178,7 @@ PAUSES = [
 
 @pytest.mark.parametrize("case", PAUSES, ids=lambda case: case.name)
 def test_the_pause_after_failures(case: Pause) -> None:
-    assert job_policies.backoff_after(case.failed, case.succeeded, NOW) == case.expected
+    assert job_tally.backoff_after(case.failed, case.succeeded, NOW) == case.expected
 
 
 @dataclass(frozen=True)

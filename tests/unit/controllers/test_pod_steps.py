@@ -7,9 +7,8 @@ import pytest
 from msgspec import structs
 
 from mooring.api.core_v1 import Pod
-from mooring.controllers.simulated_nodes.commands import Commands, PodRuns
+from mooring.controllers.simulated_nodes.commands import Commands, PodRuns, rules_of
 from mooring.controllers.simulated_nodes.pod_steps import NOTHING, is_at_rest, next_step
-from mooring.controllers.simulated_nodes.rules import rules_of
 from mooring.testing.builders import made
 
 pytestmark = pytest.mark.req("S.4")

@@ -7,7 +7,7 @@ import pytest
 
 from control_plane import ControlPlane, control_plane
 from mooring.api.batch_v1 import CronJob, Job
-from mooring.controllers.simulated_nodes import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
 
 pytestmark = pytest.mark.req("S.4")
 ODD_ONES_FAIL = "if [ $(expr ${JOB_COMPLETION_INDEX} % 2) -ne 0 ]; then exit 1; else exit 0; fi"

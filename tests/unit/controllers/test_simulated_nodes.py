@@ -11,7 +11,7 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.base import component
 from mooring.client import PatchType
 from mooring.controllers.options import for_component
-from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
+from mooring.controllers.simulated_nodes.templates import TemplateError, create_nodes, numbered, read_templates
 
 pytestmark = pytest.mark.req("S.4")
 FAILURE = "simulation.mooring.dev/failure"

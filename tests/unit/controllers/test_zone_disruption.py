@@ -7,8 +7,8 @@ import pytest
 from control_plane import ControlPlane, control_plane
 from mooring.api.core_v1 import Node
 from mooring.client import PatchType
-from mooring.controllers.simulated_nodes import create_nodes, numbered
-from mooring.controllers.zone_disruption import State, state_of
+from mooring.controllers.node_lifecycle import State, state_of
+from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
 
 pytestmark = pytest.mark.req("S.4")
 

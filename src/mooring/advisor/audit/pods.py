@@ -20,9 +20,7 @@ from mooring.api.states import has_ended, priority
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import NO_EXECUTE
-from mooring.controllers.device_taint_eviction import claim_keys
-from mooring.controllers.eviction import bound_at
-from mooring.controllers.taint_eviction import no_execute_taints
+from mooring.controllers.taint_eviction import bound_at, claim_keys, no_execute_taints
 from mooring.scheduler.facade import ProfileSpec, UnknownSchedulerError
 
 Key = tuple[str, str]

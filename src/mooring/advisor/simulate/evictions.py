@@ -16,7 +16,7 @@ from mooring.api.label_selector import Selector
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.constraints import disruption_budgets
 from mooring.constraints.tolerations import NO_EXECUTE, eviction_time
-from mooring.controllers.eviction import bound_at
+from mooring.controllers.taint_eviction import bound_at
 from mooring.scheduler.facade import Engine
 
 if TYPE_CHECKING:

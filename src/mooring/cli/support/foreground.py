@@ -24,7 +24,7 @@ from mooring.cli.support.status_line import ObjectCounts, StatusLine, print_line
 from mooring.cli.support.worker_process import DEFAULT_NODES, WorkerConfig, WorkerProcess, WorkersError
 from mooring.client import ClientError
 from mooring.controllers.options import for_component as controller_options
-from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
+from mooring.controllers.simulated_nodes.templates import TemplateError, create_nodes, numbered, read_templates
 
 if TYPE_CHECKING:
     from mooring.advisor.snapshot import Snapshot

@@ -11,7 +11,7 @@ from mooring.api.base import copy_of
 from mooring.api.core_v1 import Node
 from mooring.api.meta_v1 import Resource
 from mooring.cli.support.control_plane import ControlPlane
-from mooring.controllers.simulated_nodes import as_simulated
+from mooring.controllers.simulated_nodes.templates import as_simulated
 
 
 async def load_dump(plane: ControlPlane, snapshot: Snapshot) -> int:

@@ -26,8 +26,7 @@ from mooring.cli.support.worker_process import LeaseLostError, WorkerConfig, Wor
 from mooring.client import Client, ClientError, Informers, connect, user_agent
 from mooring.client.leader_election import ElectedComponent
 from mooring.controllers import options as controllers_options
-from mooring.controllers.registry import CONTROLLERS
-from mooring.controllers.run import Controllers, discover_versions
+from mooring.controllers.run import CONTROLLERS, Controllers, discover_versions
 from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework.registry import PluginError, from_entry_points
 from mooring.scheduler.running import options as scheduler_options

@@ -6,7 +6,7 @@
       otherwise                              → the largest number that a metric requires, within the pace
     then: scale, status, conditions
 
-Metrics: ``measures.py``; the number of pods: ``proposals.py``; limits: ``pace.py``.
+Metrics and the number of pods: ``proposals.py``; limits: ``pace.py``.
 """
 
 from datetime import datetime
@@ -17,19 +17,117 @@ from msgspec import structs
 from mooring.api import errors, label_selector, times
 from mooring.api.autoscaling_v1 import Scale
 from mooring.api.autoscaling_v2 import (
+    ContainerResourceMetricStatus,
     CrossVersionObjectReference,
+    ExternalMetricStatus,
     HorizontalPodAutoscaler,
+    HorizontalPodAutoscalerCondition,
     HorizontalPodAutoscalerStatus,
     MetricSpec,
     MetricStatus,
+    MetricTarget,
+    MetricValueStatus,
+    ObjectMetricStatus,
+    PodsMetricStatus,
+    ResourceMetricStatus,
 )
 from mooring.api.core_v1 import Pod
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, Resource
-from mooring.controllers.autoscaling import pace, statuses
-from mooring.controllers.autoscaling.measures import Measures, NoMeasureError, annotated, from_api, of_pods, requests_of
-from mooring.controllers.autoscaling.proposals import Proposal, Tolerance, by_pods, by_value, propose_per_pod
+from mooring.api.quantity import Quantity
+from mooring.controllers.autoscaling import pace
+from mooring.controllers.autoscaling.proposals import (
+    Measures,
+    NoMeasureError,
+    Proposal,
+    Tolerance,
+    annotated,
+    by_pods,
+    by_value,
+    from_api,
+    of_pods,
+    propose_per_pod,
+    requests_of,
+)
+from mooring.controllers.conditions import find_condition, transition_time
 from mooring.controllers.controller import Context, Controller, index_by_namespace
+
+
+def set_condition(
+    status: HorizontalPodAutoscalerStatus, kind: str, content: tuple[str, str, str], now: datetime
+) -> None:
+    """Set a condition; its transition time changes with its status only."""
+    value, reason, message = content
+    before = find_condition(status.conditions, kind)
+    since = transition_time(before, value, times.to_seconds(now))
+    made = HorizontalPodAutoscalerCondition(
+        type=kind, status=value, last_transition_time=since, reason=reason, message=message
+    )
+    place = len(status.conditions) if before is None else status.conditions.index(before)
+    status.conditions[place : place + 1] = [made]
+
+
+def target_of(metric: MetricSpec) -> MetricTarget:
+    """Return the target of a metric. Raise NoMeasureError if its source is missing."""
+    for part in (metric.resource, metric.container_resource, metric.pods, metric.object, metric.external):
+        if part is not None:
+            return part.target
+    raise NoMeasureError(f'the metric source type "{metric.type}" has no source')
+
+
+def resource_of(metric: MetricSpec) -> tuple[str, str]:
+    """Return the resource and container of a metric, if any."""
+    if metric.resource is not None:
+        return metric.resource.name, ""
+    if metric.container_resource is not None:
+        return metric.container_resource.name, metric.container_resource.container
+    return "", ""
+
+
+def metric_name(metric: MetricSpec) -> str:
+    for part in (metric.pods, metric.object, metric.external):
+        if part is not None:
+            return part.metric.name
+    return resource_of(metric)[0]
+
+
+def name_of(metric: MetricSpec) -> str:
+    """Return the name of a metric in events."""
+    resource, container = resource_of(metric)
+    if container:
+        return f"{resource} container resource utilization (percentage of request)"
+    if resource:
+        percent = target_of(metric).average_utilization is not None
+        return f"{resource} resource{' utilization (percentage of request)' if percent else ''}"
+    kind = {"Pods": "pods", "Object": "object", "External": "external"}.get(metric.type, metric.type)
+    return f"{kind} metric {metric_name(metric)}"
+
+
+def metric_status(metric: MetricSpec, proposal: Proposal) -> MetricStatus:
+    """Return the status entry of a metric."""
+    average = Quantity.parse(f"{proposal.average}m")
+    current = MetricValueStatus(average_value=average, average_utilization=proposal.utilization)
+    status = MetricStatus(type=metric.type)
+    if metric.resource is not None:
+        status.resource = ResourceMetricStatus(name=metric.resource.name, current=current)
+    elif metric.container_resource is not None:
+        part = metric.container_resource
+        status.container_resource = ContainerResourceMetricStatus(
+            name=part.name, container=part.container, current=current
+        )
+    elif metric.pods is not None:
+        status.pods = PodsMetricStatus(metric=metric.pods.metric, current=current)
+    else:
+        if target_of(metric).value is not None:
+            current = MetricValueStatus(value=average)
+        if metric.object is not None:
+            status.object = ObjectMetricStatus(
+                metric=metric.object.metric, described_object=metric.object.described_object, current=current
+            )
+        elif metric.external is not None:
+            status.external = ExternalMetricStatus(metric=metric.external.metric, current=current)
+    return status
+
 
 PERIOD_SECONDS = 15.0
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
@@ -102,10 +200,10 @@ class HorizontalAutoscaler(Controller):
         except (StatusError, NoMeasureError) as error:
             message = f"the HPA controller was unable to get the target's current scale: {error}"
             self._recorder.event(owner, "Warning", "FailedGetScale", str(error))
-            statuses.set_condition(status, ABLE, ("False", "FailedGetScale", message), now)
+            set_condition(status, ABLE, ("False", "FailedGetScale", message), now)
             raise _CannotScaleError from None
         message = "the HPA controller was able to get the target's current scale"
-        statuses.set_condition(status, ABLE, ("True", "SucceededGetScale", message), now)
+        set_condition(status, ABLE, ("True", "SucceededGetScale", message), now)
         selector = label_selector.parse(scale.status.selector)
         pods = [pod for pod in self._by_namespace.get(namespace) if selector.matches(pod.metadata.labels)]
         return _Look(key, owner, target, scale, pods, status, now)
@@ -118,14 +216,12 @@ class HorizontalAutoscaler(Controller):
         found: Resource = await self.client.get(kind.type, reference.name, namespace if kind.namespaced else "")
         return found
 
-    # -- the number of pods
-
     async def _wanted(self, look: _Look) -> int:
         spec, current = look.owner.spec, look.scale.spec.replicas
         least = 1 if spec.min_replicas is None else spec.min_replicas
         if not current and least:
             message = "scaling is disabled since the replica count of the target is zero"
-            statuses.set_condition(look.status, ACTIVE, ("False", "ScalingDisabled", message), look.now)
+            set_condition(look.status, ACTIVE, ("False", "ScalingDisabled", message), look.now)
             return current
         if current > spec.max_replicas:
             look.reason = "Current number of replicas above Spec.MaxReplicas"
@@ -141,8 +237,8 @@ class HorizontalAutoscaler(Controller):
             history.recommended.append((look.now.timestamp(), current))
         request = pace.Request(current, proposed, least, spec.max_replicas, look.now.timestamp())
         decision = pace.decide(spec.behavior, history, request)
-        statuses.set_condition(look.status, ABLE, ("True", *decision.able), look.now)
-        statuses.set_condition(look.status, LIMITED, decision.limited, look.now)
+        set_condition(look.status, ABLE, ("True", *decision.able), look.now)
+        set_condition(look.status, LIMITED, decision.limited, look.now)
         return decision.replicas
 
     async def _proposed(self, look: _Look) -> int | None:
@@ -160,21 +256,21 @@ class HorizontalAutoscaler(Controller):
                 first_failure = first_failure or (reason, message)
                 self._recorder.event(look.owner, "Warning", reason, str(error))
                 continue
-            proposed.append((proposal.replicas, statuses.name_of(metric)))
-            measured.append(statuses.metric_status(metric, proposal))
+            proposed.append((proposal.replicas, name_of(metric)))
+            measured.append(metric_status(metric, proposal))
         look.status.current_metrics = measured
         replicas, name = max(proposed, default=(-1, ""))
         if first_failure is not None and replicas <= current:
-            statuses.set_condition(look.status, ACTIVE, ("False", *first_failure), look.now)
+            set_condition(look.status, ACTIVE, ("False", *first_failure), look.now)
             return None
         message = f"the HPA was able to successfully calculate a replica count from {name}"
-        statuses.set_condition(look.status, ACTIVE, ("True", "ValidMetricFound", message), look.now)
+        set_condition(look.status, ACTIVE, ("True", "ValidMetricFound", message), look.now)
         look.reason = f"{name} above target" if replicas > current else "All metrics below target"
         return replicas
 
     async def _by_metric(self, look: _Look, metric: MetricSpec) -> Proposal:
         current, tolerance = look.scale.spec.replicas, _tolerance(look.owner)
-        target = statuses.target_of(metric)
+        target = target_of(metric)
         if metric.external is not None or metric.object is not None:
             value = await self._value(look, metric)
             if target.value is not None:
@@ -182,7 +278,7 @@ class HorizontalAutoscaler(Controller):
             if target.average_value is None:
                 raise NoMeasureError("the target has neither a value nor an average value")
             return propose_per_pod(value, look.scale.status.replicas, target.average_value.milli_value(), tolerance)
-        resource, container = statuses.resource_of(metric)
+        resource, container = resource_of(metric)
         measures = await self._measures(look, metric)
         requests: dict[str, int] | None = None
         if target.average_utilization is not None:
@@ -204,7 +300,7 @@ class HorizontalAutoscaler(Controller):
         )
 
     async def _measures(self, look: _Look, metric: MetricSpec) -> Measures:
-        resource, container = statuses.resource_of(metric)
+        resource, container = resource_of(metric)
         name = metric.pods.metric.name if metric.pods is not None else resource
         found = of_pods(look.pods, look.target.metadata, name, container)
         if found.values or metric.pods is not None:
@@ -216,13 +312,11 @@ class HorizontalAutoscaler(Controller):
         if metric.object is not None:
             described = await self._object(metric.object.described_object, metadata.namespace)
             metadata = described.metadata
-        name = statuses.metric_name(metric)
+        name = metric_name(metric)
         value = annotated(metadata, name)
         if value is None:
             raise NoMeasureError(f"no annotation of {metadata.name} says what the metric {name} is")
         return value
-
-    # -- reconciling
 
     async def _follow(self, look: _Look, wanted: int) -> None:
         owner, current, status = look.owner, look.scale.spec.replicas, look.status
@@ -239,11 +333,11 @@ class HorizontalAutoscaler(Controller):
             message = f"New size: {wanted}; reason: {look.reason}; error: {error}"
             self._recorder.event(owner, "Warning", "FailedRescale", message)
             message = f"the HPA controller was unable to update the target scale: {error}"
-            statuses.set_condition(status, ABLE, ("False", "FailedUpdateScale", message), look.now)
+            set_condition(status, ABLE, ("False", "FailedUpdateScale", message), look.now)
             return
         self._recorder.event(owner, "Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {look.reason}")
         message = f"the HPA controller was able to update the target scale to {wanted}"
-        statuses.set_condition(status, ABLE, ("True", "SucceededRescale", message), look.now)
+        set_condition(status, ABLE, ("True", "SucceededRescale", message), look.now)
         status.last_scale_time = times.to_seconds(look.now)
         history = self._histories.setdefault(look.key, pace.History())
         history.changed.append((look.now.timestamp(), wanted - current))

@@ -1,6 +1,6 @@
 """One container of a pod that runs a program: runs, restarts, probes and status.
 
-A container without a program runs for ever, or completes at once as an init container. Constructed by ``pod.py``.
+A container without a program runs for ever, or completes at once as an init container. Constructed by ``pods.py``.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from mooring.api.environment import expand_references
 from mooring.api.program_folders import Entrance, container_folder, log_file, read_entrance, write_entrance
 from mooring.api.volume_files import MissingError
 from mooring.base.processes import kill_and_wait, spawn
-from mooring.controllers.programs import probes, sandbox
+from mooring.controllers.programs import sandbox
 from mooring.controllers.programs.file import Program
 from mooring.controllers.programs.process import KILLED, LogFile, Process, StartError, start
 from mooring.controllers.programs.sandbox import Mount
@@ -35,7 +35,91 @@ from mooring.controllers.simulated_nodes.pod_status import container_id, full_im
 from mooring.controllers.simulated_nodes.pod_steps import backoff_seconds
 
 if TYPE_CHECKING:
-    from mooring.controllers.programs.pod import ProgramPod
+    from mooring.controllers.programs.pods import ProgramPod
+import ssl
+from collections.abc import Awaitable
+from urllib.parse import quote
+
+from mooring.api.core_v1 import Pod
+from mooring.base.clock import Clock
+from mooring.base.http_head import header_lines, request_line
+
+Command = Callable[[list[str], float], Awaitable[int]]
+"""Runs a command in the container within a timeout; returns its exit code."""
+_HEAD = 64 * 1024
+_TARGET_CHARACTERS = "/:~!$&'()*+,;=@%?"
+
+
+async def succeeds(probe: Probe, pod: Pod, container: Container, command: Command) -> bool:
+    """Probe once."""
+    seconds = float(max(1, probe.timeout_seconds))
+    try:
+        async with asyncio.timeout(seconds):
+            if probe.exec is not None:
+                return await command(probe.exec.command, seconds) == 0
+            if probe.http_get is not None:
+                return await _http(probe, pod, container)
+            if probe.tcp_socket is not None:
+                host = probe.tcp_socket.host or pod.status.pod_ip
+                _, writer = await asyncio.open_connection(host, _port(container, probe.tcp_socket.port))
+                writer.close()
+                return True
+    except (OSError, TimeoutError, ValueError):
+        return False
+    return True  # an unsupported kind of probe
+
+
+async def _http(probe: Probe, pod: Pod, container: Container) -> bool:
+    asked = probe.http_get
+    assert asked is not None  # noqa: S101 - the caller has looked
+    host = asked.host or pod.status.pod_ip
+    context = None
+    if asked.scheme.upper() == "HTTPS":
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as kubelets do
+    port = _port(container, asked.port)
+    headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe", "Accept": "*/*", "Connection": "close"}
+    headers |= {each.name: each.value for each in asked.http_headers}
+    path = asked.path if asked.path.startswith("/") else f"/{asked.path}"
+    head = f"{request_line('GET', quote(path, safe=_TARGET_CHARACTERS))}{header_lines(headers.items())}\r\n"
+    reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=_HEAD)
+    try:
+        writer.write(head.encode())
+        await writer.drain()
+        words = (await reader.readline()).split()
+        return len(words) > 1 and 200 <= int(words[1]) < 400
+    finally:
+        writer.close()
+
+
+def _port(container: Container, port: int | str) -> int:
+    if isinstance(port, int):
+        return port
+    return next((each.container_port for each in container.ports if each.name == port), None) or int(port)
+
+
+async def watched(
+    probe: Probe, clock: Clock, ask: Callable[[], Awaitable[bool]], on_result: Callable[[bool], None]
+) -> None:
+    """Probe periodically; report a result after its threshold of consecutive ones."""
+    await clock.sleep(probe.initial_delay_seconds)
+    last, row = None, 0
+    while True:
+        answer = await ask()
+        row = row + 1 if answer == last else 1
+        last = answer
+        if row >= max(1, probe.success_threshold if answer else probe.failure_threshold or 3):
+            on_result(answer)
+        await clock.sleep(max(1, probe.period_seconds or 10))
+
+
+async def ended(task: "asyncio.Task[None] | None") -> None:
+    """Cancel a task and wait for it."""
+    if task is not None:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOT_STARTED = 128
@@ -139,7 +223,7 @@ class ProgramContainer:
             code = await process.wait()
         finally:
             await process.end()  # also when cancelled
-            await probes.ended(probing)
+            await ended(probing)
             self.process = None
             self._end(code, began, self._message())
 
@@ -288,7 +372,7 @@ class ProgramContainer:
             await self.handle.clock.sleep(handler.sleep.seconds)
             return
         asked = Probe(exec=handler.exec, http_get=handler.http_get, timeout_seconds=_HOOK_SECONDS)
-        await probes.succeeds(asked, self.handle.pod, self.spec, self.command)
+        await succeeds(asked, self.handle.pod, self.spec, self.command)
 
     async def _probe(self) -> None:
         up = asyncio.Event()
@@ -315,8 +399,8 @@ class ProgramContainer:
 
     async def _watch(self, probe: Probe | None, on_result: Callable[[bool], None]) -> None:
         if probe is not None:
-            ask = lambda: probes.succeeds(probe, self.handle.pod, self.spec, self.command)  # noqa: E731 - short
-            await probes.watched(probe, self.handle.clock, ask, on_result)
+            ask = lambda: succeeds(probe, self.handle.pod, self.spec, self.command)  # noqa: E731 - short
+            await watched(probe, self.handle.clock, ask, on_result)
 
     def _set(self, *, started: bool, ready: bool) -> None:
         if (self.started, self.ready) != (started, ready):

@@ -7,7 +7,7 @@ which needs root):
     the pod        its address on eth0, default route by 169.254.1.1
 
 Pods reach each other if the machine forwards packets. Leftovers of a killed server are removed at the next start.
-Called by ``pod.py``.
+Called by ``pods.py``.
 """
 
 import asyncio

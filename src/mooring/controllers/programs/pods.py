@@ -1,17 +1,373 @@
-"""All pods that run programs; ``simulated_nodes/pods.py`` passes them on when they are bound."""
+"""Run pods whose containers are programs: address, volumes, environment, containers, termination.
+
+``simulated_nodes/pods.py`` passes pods to `ProgramPods` when they are bound. One task runs a pod from start to end;
+`publish` has its status written. A deleted pod is stopped within its grace period and removed.
+"""
 
 import asyncio
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
-from mooring.api.core_v1 import Node, Pod
+from msgspec import structs
+
+from mooring.api import errors, times
+from mooring.api.core_v1 import (
+    ConfigMapKeySelector,
+    Container,
+    ContainerStatus,
+    EnvFromSource,
+    EnvVarSource,
+    HostIP,
+    Node,
+    Pod,
+    PodIP,
+    SecretKeySelector,
+)
+from mooring.api.environment import expand_references, field_of, resource_of
+from mooring.api.errors import StatusError
+from mooring.api.program_folders import pod_folder
 from mooring.api.states import has_ended
-from mooring.client import Client, EventRecorder
+from mooring.api.volume_files import MissingError, Source
+from mooring.base import logs
+from mooring.base.clock import Clock
+from mooring.client import Client, ClientError, EventRecorder, key_of
+from mooring.client.kubeconfig import load
+from mooring.controllers.programs.container import ProgramContainer
 from mooring.controllers.programs.file import Programs
 from mooring.controllers.programs.network import NetworkError, Networks
-from mooring.controllers.programs.pod import ProgramPod, SharedState
-from mooring.controllers.programs.volumes import FromServer, remove
+from mooring.controllers.programs.sandbox import Mount
+from mooring.controllers.programs.volumes import FromServer, Volumes, remove
+from mooring.controllers.simulated_nodes import pod_status
+from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
+
+_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+
+
+async def variables_of(source: Source, pod: Pod, container: Container, node: Node) -> dict[str, str]:
+    """Return the variables as a kubelet would. Raise MissingError."""
+    found: dict[str, str] = {}
+    for each in container.env_from:
+        found |= await _from(source, pod, each)
+    for variable in container.env:
+        value: str | None = expand_references(variable.value, found)
+        if variable.value_from is not None:
+            value = await _referred(source, pod, container, node, variable.value_from)
+        if value is not None:
+            found[variable.name] = value
+    return found
+
+
+def server_variables(url: str) -> dict[str, str]:
+    """Return the variables by which clients in a cluster find the API server."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", str(parts.port or 443)
+    shown = f"[{host}]" if ":" in host else host
+    return {
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port,
+        "KUBERNETES_SERVICE_PORT_HTTPS": port,
+        "KUBERNETES_PORT": f"tcp://{shown}:{port}",
+    }
+
+
+async def _from(source: Source, pod: Pod, each: EnvFromSource) -> dict[str, str]:
+    namespace = pod.metadata.namespace
+    data: dict[str, str] = {}
+    if each.config_map_ref is not None:
+        of = each.config_map_ref
+        config_map = await source.config_map(namespace, of.name)
+        if config_map is None and not of.optional:
+            raise MissingError(f'configmap "{of.name}" not found')
+        data = config_map.data if config_map is not None else {}
+    elif each.secret_ref is not None:
+        kept = each.secret_ref
+        secret = await source.secret(namespace, kept.name)
+        if secret is None and not kept.optional:
+            raise MissingError(f'secret "{kept.name}" not found')
+        data = {key: value.decode(errors="replace") for key, value in secret.data.items()} if secret is not None else {}
+    named = {each.prefix + key: value for key, value in data.items()}
+    return {name: value for name, value in named.items() if _NAME.fullmatch(name)}
+
+
+async def _referred(source: Source, pod: Pod, container: Container, node: Node, of: EnvVarSource) -> str | None:
+    if of.field_ref is not None:
+        return field_of(pod, of.field_ref)
+    if of.resource_field_ref is not None:
+        return resource_of(pod, container.name, of.resource_field_ref, node.status.allocatable)
+    return await _key(source, pod.metadata.namespace, of)
+
+
+async def _key(source: Source, namespace: str, of: EnvVarSource) -> str | None:
+    wanted: ConfigMapKeySelector | SecretKeySelector
+    if of.config_map_key_ref is not None:
+        wanted, kind = of.config_map_key_ref, "ConfigMap"
+        config_map = await source.config_map(namespace, wanted.name)
+        value = config_map.data.get(wanted.key) if config_map is not None else None
+    elif of.secret_key_ref is not None:
+        wanted, kind = of.secret_key_ref, "Secret"
+        secret = await source.secret(namespace, wanted.name)
+        found = secret.data.get(wanted.key) if secret is not None else None
+        value = None if found is None else found.decode(errors="replace")
+    else:
+        return None
+    if value is None and not wanted.optional:
+        raise MissingError(f"couldn't find key {wanted.key} in {kind} {namespace}/{wanted.name}")
+    return value
+
+
+_RETRY_SECONDS, _REFRESH_SECONDS = 1.0, 10.0
+_GRACE_SECONDS = 30.0
+log = logs.get(__name__)
+
+
+@dataclass
+class SharedState:
+    """What all pods that run programs share. Constructed by ``pods.py``."""
+
+    programs: Programs
+    client: Client
+    recorder: EventRecorder
+    source: FromServer
+    networks: Networks
+
+    @property
+    def clock(self) -> Clock:
+        return self.client.clock
+
+    def pod_folder(self, pod: Pod) -> Path:
+        return pod_folder(self.programs.folder, pod.metadata.uid)
+
+    def server(self) -> str:
+        """Return the API server's URL from its kubeconfig; for other networks with this machine's address."""
+        url = load(self.programs.kubeconfig).server
+        return url.replace("//127.0.0.1:", f"//{self.programs.address}:") if self.programs.own_networks else url
+
+    def event(self, pod: Pod, kind: str, reason: str, note: str) -> None:
+        self.recorder.event(pod, "Warning" if kind == "Warning" else "Normal", reason, note)
+
+
+class ProgramPod:
+    """A pod, its containers and the task that runs them."""
+
+    def __init__(self, shared: SharedState, pod: Pod, node: Node, address: str) -> None:
+        self._shared = shared
+        self.pod, self._node, self._address = pod, node, address
+        self.clock, self.folder = shared.clock, shared.programs.folder
+        self.stopping = False
+        self._changed = asyncio.Event()
+        self.network: list[str] = []
+        self._volumes = Volumes(self.folder, shared.source)
+        self._inits = self._made(pod.spec.init_containers, pod.status.init_container_statuses)
+        self._containers = self._made(pod.spec.containers, pod.status.container_statuses)
+        self._phase, self._reason = PENDING, ""
+        self._started_at = pod.status.start_time or times.to_seconds(self.clock.now())
+        self._run_task = asyncio.create_task(self._live(), name=f"programs of {key_of(pod)}")
+        self._status_task = asyncio.create_task(self._write_status_changes(), name=f"status of {key_of(pod)}")
+        self._stop_task: asyncio.Task[None] | None = None
+
+    def _made(self, specs: list[Container], before: list[ContainerStatus]) -> list[ProgramContainer]:
+        known = {status.name: status for status in before}
+        made = [ProgramContainer(self, spec, self._shared.programs.of(spec.image)) for spec in specs]
+        for each in made:
+            if each.spec.name in known:
+                each.resume(known[each.spec.name])
+        return made
+
+    # -- events
+
+    def seen(self, pod: Pod) -> None:
+        """Handle a pod update."""
+        self.pod = pod
+        if pod.metadata.deletion_timestamp is not None and self._stop_task is None:
+            self._stop_task = asyncio.create_task(self._stop(), name=f"end of {key_of(pod)}")
+        elif pod.status.observed_generation != pod.metadata.generation:
+            self.publish()
+
+    async def kill(self) -> None:
+        """Stop everything at once."""
+        tasks = [task for task in (self._run_task, self._status_task, self._stop_task) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- called by containers
+
+    async def variables(self, container: Container) -> dict[str, str]:
+        own = await variables_of(self._shared.source, self.pod, container, self._node)
+        name = self.pod.spec.hostname or self.pod.metadata.name
+        return {**server_variables(self._shared.server()), "HOSTNAME": name, **own}
+
+    def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
+        return [*self._volumes.mounts(self.pod, container, variables), *self._network_files()]
+
+    def _network_files(self) -> list[Mount]:
+        place = self._shared.pod_folder(self.pod)
+        name = self.pod.spec.hostname or self.pod.metadata.name
+        server = server_variables(self._shared.server())["KUBERNETES_SERVICE_HOST"]
+        names = "kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local"
+        hosts = f"127.0.0.1 localhost\n::1 localhost\n{self._address} {name}\n{server} {names}\n"
+        texts = {"hosts": hosts, "hostname": f"{name}\n"}
+        place.mkdir(parents=True, exist_ok=True)
+        for file, text in texts.items():
+            (place / file).write_text(text)
+        return [Mount(f"/etc/{file}", place / file) for file in texts]
+
+    def publish(self) -> None:
+        """Have the status written."""
+        self._changed.set()
+
+    def event(self, kind: str, reason: str, note: str) -> None:
+        self._shared.event(self.pod, kind, reason, note)
+
+    # -- running
+
+    async def _live(self) -> None:
+        deadline = self.pod.spec.active_deadline_seconds
+        try:
+            async with asyncio.timeout(deadline):
+                await self._run()
+        except TimeoutError:
+            self._phase, self._reason = FAILED, "DeadlineExceeded"
+            self.publish()
+        except Exception:
+            log.exception("programs of %s: cannot go on", key_of(self.pod))
+            raise
+
+    async def _run(self) -> None:
+        for each in (*self._inits, *self._containers):
+            if each.exit_code is None:
+                each.wait("PodInitializing" if self._inits else "ContainerCreating")
+        self.publish()
+        await self._connect()
+        await self._mount()
+        async with asyncio.TaskGroup() as tasks:
+            refreshing = tasks.create_task(self._refresh())
+            sidecars = [
+                tasks.create_task(each.live("Always")) for each in self._inits if each.spec.restart_policy == "Always"
+            ]
+            codes = await self._initialize()
+            if not any(codes):
+                self._phase = RUNNING
+                policy = self.pod.spec.restart_policy
+                codes = await asyncio.gather(*(each.live(policy) for each in self._containers))
+            for task in (refreshing, *sidecars):
+                task.cancel()
+        self._phase = FAILED if any(codes) else SUCCEEDED
+        self.publish()
+
+    async def _initialize(self) -> list[int]:
+        """Run the init containers in order; return the exit code of one that failed for good."""
+        policy = "Never" if self.pod.spec.restart_policy == "Never" else "OnFailure"
+        for each in self._inits:
+            if each.spec.restart_policy == "Always" or each.program is None:
+                continue
+            code = await each.live(policy)
+            if code:
+                return [code]
+        return []
+
+    async def _connect(self) -> None:
+        while True:
+            try:
+                self.network = await self._shared.networks.make(self.pod, self._address)
+            except NetworkError as error:
+                self.event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+                await self.clock.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    async def _mount(self) -> None:
+        while True:
+            try:
+                await self._volumes.write(self.pod)
+            except (MissingError, StatusError, ClientError, OSError) as error:
+                for volume in self.pod.spec.volumes[:1]:
+                    note = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
+                    self.event("Warning", "FailedMount", note)
+                await self.clock.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    async def _refresh(self) -> None:
+        while True:
+            await self.clock.sleep(_REFRESH_SECONDS)
+            with suppress(MissingError, StatusError, ClientError, OSError):
+                await self._volumes.write(self.pod)
+
+    # -- stopping
+
+    async def _stop(self) -> None:
+        self.stopping = True
+        grace = self.pod.metadata.deletion_grace_period_seconds
+        seconds = float(_GRACE_SECONDS if grace is None else grace)
+        for each in self._containers:
+            self.event("Normal", "Killing", f"Stopping container {each.spec.name}")
+        await asyncio.gather(*(each.stop(seconds) for each in (*self._containers, *self._inits)))
+        self._run_task.cancel()
+        await asyncio.gather(self._run_task, return_exceptions=True)
+        codes = [each.exit_code for each in self._containers]
+        self._phase = FAILED if any(codes) else SUCCEEDED
+        self._status_task.cancel()
+        await asyncio.gather(self._status_task, return_exceptions=True)
+        while not await self._write_status():
+            await self.clock.sleep(_RETRY_SECONDS)
+        meta = self.pod.metadata
+        with suppress(errors.NotFound):
+            await self._shared.client.delete(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
+
+    # -- status
+
+    async def _write_status_changes(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if not await self._write_status():
+                await self.clock.sleep(_RETRY_SECONDS)
+                self._changed.set()
+
+    async def _write_status(self) -> bool:
+        meta = self.pod.metadata
+        try:
+            pod = await self._shared.client.get(Pod, meta.name, meta.namespace)
+            if pod.metadata.uid == meta.uid:
+                status = structs.replace(pod.status, **self._status(pod))
+                if status != pod.status:
+                    self.pod = await self._shared.client.update_status(structs.replace(pod, status=status))
+        except errors.NotFound:
+            return True
+        except (StatusError, ClientError) as error:
+            log.debug("status of %s: trying again: %s", key_of(self.pod), error)
+            return False
+        return True
+
+    def _status(self, pod: Pod) -> dict[str, Any]:
+        now = times.to_seconds(self.clock.now())
+        ready = all(each.ready for each in self._containers) and self._phase == RUNNING
+        done = [each.spec.name for each in self._inits if each.program is None or each.exit_code == 0]
+        conditions = pod_status.conditions(
+            pod, now, sandbox=self._phase != PENDING, containers_ready=ready, phase=self._phase, done=done
+        )
+        host = next((each.address for each in self._node.status.addresses if each.type == "InternalIP"), "")
+        found: dict[str, Any] = {
+            "phase": self._phase,
+            "reason": self._reason,
+            "start_time": self._started_at,
+            "observed_generation": pod.metadata.generation,
+            "conditions": pod_status.merged(pod.status.conditions, conditions),
+            "init_container_statuses": [each.status() for each in self._inits],
+            "container_statuses": [each.status() for each in self._containers],
+            "host_ip": host,
+            "host_ips": [HostIP(ip=host)] if host else [],
+            "pod_ip": self._address,
+            "pod_ips": [PodIP(ip=self._address)],
+        }
+        return found
 
 
 class ProgramPods:

@@ -16,7 +16,7 @@ from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.simulation import is_simulated, is_unreachable
 from mooring.base import logs
 from mooring.client import ClientError, Informer, PatchType
-from mooring.controllers.controller import Context, Controller
+from mooring.controllers.controller import Context, Controller, for_each
 from mooring.controllers.node_lifecycle import LEASES
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import Networks
@@ -68,17 +68,16 @@ class SimulatedNodes(Controller):
         self._networks.release(node.spec.pod_cidr, node.metadata.name)
         self._slots.pop(node.metadata.name, None)
 
-    async def reconcile(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> None:
         node = self._nodes.get(key)
         if node is None or not is_simulated(node) or is_unreachable(node):
-            return None
+            return
         if not node.spec.pod_cidr:
             node = await self._register(node)
         if not is_up_to_date(node, self._kubelet):
             status = status_patch(node, self.clock.now(), self._kubelet)
             body = {"metadata": {"uid": node.metadata.uid}, "status": status}
             await self.client.patch_unread(Node, key, body, subresource="status")
-        return None
 
     async def _register(self, node: Node) -> Node:
         name = node.metadata.name
@@ -90,8 +89,6 @@ class SimulatedNodes(Controller):
             "spec": {"podCIDR": network, "podCIDRs": [network]},
         }
         return await self.client.patch(Node, name, body, type=PatchType.MERGE)
-
-    # -- heartbeats
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -137,8 +134,6 @@ class SimulatedNodes(Controller):
             return
         body = {"status": {"conditions": wanted_conditions(node, self.clock.now())}}
         await self.client.patch_unread(Node, name, body, subresource="status")
-
-    # -- images
 
     def _pod_seen(self, pod: Pod) -> None:
         name = pod.spec.node_name
@@ -187,17 +182,13 @@ def renew_seconds(nodes: int) -> int:
 
 async def _by_several(names: Iterable[str], work: Callable[[str], Awaitable[None]]) -> None:
     """Do something for every node, some at a time. A failure is retried with the next heartbeat."""
-    left = iter(names)  # shared: each task takes the next one
 
-    async def take() -> None:
-        for name in left:
-            try:
-                await work(name)
-            except (errors.Conflict, errors.NotFound, errors.AlreadyExists) as error:
-                log.debug("node %s: the cache was a moment behind: %s", name, error)
-            except (StatusError, ClientError) as error:
-                log.info("node %s: no heartbeat: %s", name, error)
+    async def attempt(name: str) -> None:
+        try:
+            await work(name)
+        except (errors.Conflict, errors.NotFound, errors.AlreadyExists) as error:
+            log.debug("node %s: the cache was stale: %s", name, error)
+        except (StatusError, ClientError) as error:
+            log.info("node %s: no heartbeat: %s", name, error)
 
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(_AT_A_TIME):
-            tasks.create_task(take())
+    await for_each(names, attempt, _AT_A_TIME)

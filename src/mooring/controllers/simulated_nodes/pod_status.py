@@ -17,8 +17,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.states import ENDED
 from mooring.controllers.conditions import transition_time
-from mooring.controllers.simulated_nodes.commands import Failure
-from mooring.controllers.simulated_nodes.rules import is_absent
+from mooring.controllers.simulated_nodes.commands import Failure, is_absent
 
 RUNNING, PENDING, SUCCEEDED, FAILED = "Running", "Pending", "Succeeded", "Failed"
 IMAGE_BACKOFF = "ImagePullBackOff"

@@ -16,13 +16,19 @@ from mooring.api.simulation import FAILURE, is_simulated, is_unreachable
 from mooring.api.states import ENDED, has_ended
 from mooring.client import EventRecorder, Informer, key_of
 from mooring.controllers.controller import Context, Controller
-from mooring.controllers.eviction import pods_by_node
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import PodAddresses
-from mooring.controllers.simulated_nodes.commands import Commands, PodRuns, StepsUsedUpError
-from mooring.controllers.simulated_nodes.node_admission import Rejection, rejection_of, was_scheduled
-from mooring.controllers.simulated_nodes.pod_steps import Step, is_at_rest, next_step, reject
-from mooring.controllers.simulated_nodes.rules import is_absent, rules_of
+from mooring.controllers.simulated_nodes.commands import Commands, PodRuns, StepsUsedUpError, is_absent, rules_of
+from mooring.controllers.simulated_nodes.pod_steps import (
+    Rejection,
+    Step,
+    is_at_rest,
+    next_step,
+    reject,
+    rejection_of,
+    was_scheduled,
+)
+from mooring.controllers.taint_eviction import pods_by_node
 
 if TYPE_CHECKING:
     from mooring.controllers.programs.pods import ProgramPods
@@ -55,8 +61,6 @@ class SimulatedPods(Controller):
         self.follow(self._pods, self._pod_changed)
         self._pods.add_handler(deleted=self._pod_deleted)
 
-    # -- events
-
     def _node_added(self, node: Node) -> None:
         for pod in self._by_node.get(node.metadata.name):
             self.enqueue(pod)
@@ -84,8 +88,6 @@ class SimulatedPods(Controller):
         self._commands.forget(pod)
         if self._programs is not None:
             self._programs.gone(pod)
-
-    # -- reconciling
 
     async def run(self) -> None:
         if self._programs is None:

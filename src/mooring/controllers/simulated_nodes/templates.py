@@ -5,7 +5,6 @@ on; `simulation.mooring.dev/kubelet-version: "1.35"` selects the kubelet. Missin
 those of a plain simulated node. `mooring up --nodes` calls `create_nodes`.
 """
 
-import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
@@ -17,6 +16,7 @@ from mooring.api.json_tree import DecodeError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.simulation import NODE, PREFIX
 from mooring.client import Client
+from mooring.controllers.controller import for_each
 from mooring.controllers.options import Kubelet
 from mooring.controllers.simulated_nodes.addresses import Networks
 from mooring.controllers.simulated_nodes.node_status import KUBELET_VERSION, new_status, own_labels
@@ -116,19 +116,12 @@ async def create_nodes(client: Client, nodes: Iterable[Node], kubelet: Kubelet |
         known.add(node.metadata.name)
         networks.take(node.spec.pod_cidr, node.metadata.name)
 
-    async def create(some: Iterator[Node]) -> None:
-        for node in some:
-            network = "" if node.spec.pod_cidr else networks.free(node.metadata.name)
-            if network:
-                node.spec.pod_cidr, node.spec.pod_cidrs = network, [network]
-            node.status = new_status(node, now, kubelet)
-            with suppress(errors.AlreadyExists):
-                await client.create(node)
+    async def create(node: Node) -> None:
+        network = "" if node.spec.pod_cidr else networks.free(node.metadata.name)
+        if network:
+            node.spec.pod_cidr, node.spec.pod_cidrs = network, [network]
+        node.status = new_status(node, now, kubelet)
+        with suppress(errors.AlreadyExists):
+            await client.create(node)
 
-    missing = (node for node in nodes if node.metadata.name not in known)  # shared: each task takes the next one
-    tasks = [asyncio.create_task(create(missing)) for _ in range(_AT_A_TIME)]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
+    await for_each((node for node in nodes if node.metadata.name not in known), create, _AT_A_TIME)

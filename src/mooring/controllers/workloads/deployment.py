@@ -30,8 +30,7 @@ from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads import deployment_replica_sets as replica_sets
 from mooring.controllers.workloads import deployment_status as status
 from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_reference
-from mooring.controllers.workloads.pod_control import is_namespace_terminating
-from mooring.controllers.workloads.refusals import Refusals
+from mooring.controllers.workloads.pod_control import Refusals, is_namespace_terminating
 from mooring.controllers.workloads.workload import Workload, min_wait
 
 _AFTER_DEADLINE = 1.0

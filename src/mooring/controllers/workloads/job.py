@@ -6,10 +6,9 @@
       otherwise        → as many pods as parallelism and missing completions require
     The status is written first, then finalizers are removed and pods created and deleted: see ``job_tally.py``.
 
-Policies are in ``job_policies.py``; ``expiry.py`` deletes finished Jobs.
+``expiry.py`` deletes finished Jobs.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -21,8 +20,8 @@ from mooring.api.batch_v1 import Job, JobCondition, JobStatus
 from mooring.api.core_v1 import Pod
 from mooring.api.states import controller_of
 from mooring.controllers.conditions import find_condition, is_true
-from mooring.controllers.controller import Context
-from mooring.controllers.workloads import job_pods, job_policies, job_tally
+from mooring.controllers.controller import Context, for_each
+from mooring.controllers.workloads import job_pods, job_tally
 from mooring.controllers.workloads.job_tally import TRACKING, Tally, is_indexed
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
 
@@ -153,7 +152,7 @@ class JobController(Workload[Job]):
             written = await self.client.patch(Pod, pod.metadata.name, _released(pod), pod.metadata.namespace)
             self.expectations.wrote(key, self.pods.informer, written)
 
-        await _for_each({pod.metadata.uid: pod for pod in pods}.values(), release)
+        await _release_all({pod.metadata.uid: pod for pod in pods}.values(), release)
 
     async def _release_strays(self, key: str) -> None:
         """Remove finalizers of pods whose Job is gone."""
@@ -167,7 +166,7 @@ class JobController(Workload[Job]):
             owner = controller_of(pod.metadata)
             if job is None or (owner is not None and owner.uid != job.metadata.uid):
                 strays.append(pod)
-        await _for_each(strays, release)
+        await _release_all(strays, release)
 
     # -- status
 
@@ -203,23 +202,19 @@ class JobController(Workload[Job]):
             status.start_time = times.to_seconds(now)
 
 
-async def _for_each(pods: Collection[Pod], release: Callable[[Pod], Awaitable[None]]) -> None:
-    """Release pods; skip those that are gone or changed.
+async def _release_all(pods: Collection[Pod], release: Callable[[Pod], Awaitable[None]]) -> None:
+    """Release pods; skip those that are gone or changed. Raise the first error after all were tried."""
+    failures = list[Exception]()
 
-    Raise the first error after all were tried. Only some are started at a time, so that the server is never idle.
-    """
-    left, failures = iter(pods), list[Exception]()
+    async def work(pod: Pod) -> None:
+        try:
+            await release(pod)
+        except (errors.NotFound, errors.Conflict):
+            return
+        except Exception as error:
+            failures.append(error)
 
-    async def work() -> None:
-        for pod in left:
-            try:
-                await release(pod)
-            except (errors.NotFound, errors.Conflict):
-                continue
-            except Exception as error:
-                failures.append(error)
-
-    await asyncio.gather(*(work() for _ in range(min(len(pods), RELEASED_AT_ONCE))))
+    await for_each(pods, work, min(len(pods), RELEASED_AT_ONCE))
     if failures:
         raise failures[0]
 
@@ -260,7 +255,7 @@ def decide(job: Job, tally: Tally, now: datetime) -> Decision | None:
     if tally.failure:
         return Decision(False, "PodFailurePolicy", tally.failure)
     too_many = spec.backoff_limit is not None and tally.all_failed > spec.backoff_limit
-    if too_many or job_policies.exceeds_restart_limit(job, tally.active):
+    if too_many or job_tally.exceeds_restart_limit(job, tally.active):
         return Decision(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     left = _deadline_in(job, job.status, now)
     if left is not None and left <= 0:
@@ -290,7 +285,7 @@ def _decide_by_index(job: Job, tally: Tally) -> Decision | None:
         ended = len(tally.failed_indexes) + len(tally.completed)
         if tally.failed_indexes and ended >= (job.spec.completions or 0):
             return Decision(False, "FailedIndexes", "Job has failed indexes")
-    met = job_policies.find_met_success_rule(job, tally.completed)
+    met = job_tally.find_met_success_rule(job, tally.completed)
     return Decision(True, "SuccessPolicy", met) if met is not None else None
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from mooring.api import states
 from mooring.api.batch_v1 import Job
 from mooring.api.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodTemplateSpec
-from mooring.controllers.workloads import job_policies, pod_states
+from mooring.controllers.workloads import job_tally, pod_states
 from mooring.controllers.workloads.job_tally import (
     INDEX,
     INDEX_FAILURES,
@@ -83,11 +83,11 @@ def missing(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Ma
 
 def _pause(job: Job, ended: Sequence[Pod], now: datetime) -> float:
     failed = [pod for pod in ended if is_failed(job, pod) and not _ignored(job, pod)]
-    return job_policies.backoff_after(failed, [pod for pod in ended if pod.status.phase == "Succeeded"], now)
+    return job_tally.backoff_after(failed, [pod for pod in ended if pod.status.phase == "Succeeded"], now)
 
 
 def _ignored(job: Job, pod: Pod) -> bool:
-    return job_policies.failure_action(job, pod).action == "Ignore"
+    return job_tally.failure_action(job, pod).action == "Ignore"
 
 
 def _vacant(job: Job, tally: Tally) -> Iterator[int]:

@@ -1,19 +1,254 @@
-"""Count the pods of a Job so that none is lost or counted twice, whatever crashes when.
+"""Count the pods of a Job so that none is lost or counted twice, and evaluate its policies and backoff.
 
 Each pod has a finalizer until it is counted, in three steps: (1) its uid is added to `status.uncountedTerminatedPods`;
 (2) its finalizer is removed; (3) the uid is replaced by the counter. After a crash the status shows which step is next.
 Completed indexes need no uid: adding one twice changes nothing. Pure functions; ``job.py`` writes.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain
 
 import msgspec
 
-from mooring.api import states
-from mooring.api.batch_v1 import Job, UncountedTerminatedPods
-from mooring.api.core_v1 import Pod
-from mooring.controllers.workloads import job_policies, pod_states
-from mooring.controllers.workloads.job_indexes import IndexSet
+from mooring.api import states, times
+from mooring.api.batch_v1 import (
+    Job,
+    PodFailurePolicyOnExitCodesRequirement,
+    PodFailurePolicyRule,
+    UncountedTerminatedPods,
+)
+from mooring.api.core_v1 import ContainerStatus, Pod
+from mooring.client import Backoff
+from mooring.controllers.conditions import find_condition
+from mooring.controllers.workloads import pod_states
+
+_MAX_DIGITS = 10
+"""Of an index, which is an int32."""
+
+
+class IndexSet:
+    """Indexes as disjoint intervals in ascending order; `stops` are exclusive.
+
+    >>> found = IndexSet([5, 1, 3, 4, 7, 8])
+    >>> str(found), len(found), 4 in found, list(found.vacant(11))
+    ('1,3-5,7,8', 6, True, [0, 2, 6, 9, 10])
+    """
+
+    def __init__(self, indexes: Iterable[int] = ()) -> None:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+        self._count = 0
+        for index in sorted(indexes):
+            self._append(index, index + 1)
+
+    @classmethod
+    def parse(cls, text: str, completions: int) -> "IndexSet":
+        """Read the indexes below `completions`; skip what is not an index or a range.
+
+        >>> str(IndexSet.parse("1,3-2147483647,x", 5))
+        '1,3,4'
+        """
+        intervals = []
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            begin, end = _index(first), _index(last or first)
+            if begin is not None and end is not None:
+                intervals.append((begin, min(end + 1, completions)))
+        return cls._of(intervals)
+
+    @classmethod
+    def _of(cls, intervals: Iterable[tuple[int, int]]) -> "IndexSet":
+        found = cls()
+        for start, stop in sorted(intervals):
+            found._append(start, stop)
+        return found
+
+    def _append(self, start: int, stop: int) -> None:
+        if self._stops:
+            last = self._stops[-1]
+            if start <= last:
+                self._count += max(0, stop - last)
+                self._stops[-1] = max(last, stop)
+                return
+        if start < stop:
+            self._starts.append(start)
+            self._stops.append(stop)
+            self._count += stop - start
+
+    def add(self, index: int) -> None:
+        if index in self:
+            return
+        at = bisect_right(self._starts, index)
+        follows = at > 0 and self._stops[at - 1] == index
+        precedes = at < len(self._starts) and self._starts[at] == index + 1
+        if follows and precedes:
+            self._stops[at - 1] = self._stops.pop(at)
+            del self._starts[at]
+        elif follows:
+            self._stops[at - 1] = index + 1
+        elif precedes:
+            self._starts[at] = index
+        else:
+            self._starts.insert(at, index)
+            self._stops.insert(at, index + 1)
+        self._count += 1
+
+    def __contains__(self, index: int) -> bool:
+        at = bisect_right(self._starts, index) - 1
+        return at >= 0 and index < self._stops[at]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IndexSet):
+            return NotImplemented
+        return (self._starts, self._stops) == (other._starts, other._stops)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __and__(self, other: "IndexSet") -> "IndexSet":
+        found = IndexSet()
+        for start, stop in zip(self._starts, self._stops, strict=True):
+            at = bisect_right(other._stops, start)
+            while at < len(other._starts) and other._starts[at] < stop:
+                found._append(max(start, other._starts[at]), min(stop, other._stops[at]))
+                at += 1
+        return found
+
+    def __or__(self, other: "IndexSet") -> "IndexSet":
+        pairs = (zip(each._starts, each._stops, strict=True) for each in (self, other))
+        return IndexSet._of(chain(*pairs))
+
+    def vacant(self, completions: int) -> Iterator[int]:
+        """Yield the indexes below `completions` that are not in the set, lowest first."""
+        for before, start in zip((0, *self._stops), (*self._starts, completions), strict=True):
+            yield from range(before, min(start, completions))
+
+    def __str__(self) -> str:
+        """Write the shortest text: runs of three and more are ranges."""
+        return ",".join(map(_interval, self._starts, self._stops))
+
+
+def _index(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
+
+
+def _interval(start: int, stop: int) -> str:
+    return f"{start}-{stop - 1}" if stop - start > 2 else ",".join(map(str, range(start, stop)))
+
+
+POD_BACKOFF = Backoff(initial=10.0, maximum=600.0)
+
+
+class FailureDecision(msgspec.Struct, frozen=True):
+    """The action of a failure policy for a failed pod."""
+
+    action: str = "Count"
+    message: str = ""
+
+
+COUNTS = FailureDecision()
+
+
+def failure_action(job: Job, pod: Pod) -> FailureDecision:
+    """Return the action of the first matching rule; without one the failure counts."""
+    policy = job.spec.pod_failure_policy
+    if policy is None or pod.status.phase != "Failed":
+        return COUNTS
+    for index, rule in enumerate(policy.rules):
+        why = _match(rule, pod)
+        if why is not None:
+            return FailureDecision(rule.action, f"{why} matching {rule.action} rule at index {index}")
+    return COUNTS
+
+
+def _match(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
+    where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    if rule.on_exit_codes is not None:
+        for status in _statuses(pod):
+            code = _failed_with(rule.on_exit_codes, status)
+            if code is not None:
+                return f"Container {status.name} for pod {where} failed with exit code {code}"
+        return None
+    for pattern in rule.on_pod_conditions:
+        condition = find_condition(pod.status.conditions, pattern.type)
+        if condition is not None and condition.status == (pattern.status or "True"):
+            return f"Pod {where} has condition {condition.type}"
+    return None
+
+
+def _statuses(pod: Pod) -> Iterator[ContainerStatus]:
+    yield from pod.status.container_statuses
+    yield from pod.status.init_container_statuses
+
+
+def _failed_with(wanted: PodFailurePolicyOnExitCodesRequirement, status: ContainerStatus) -> int | None:
+    ended = status.state.terminated
+    if ended is None or ended.exit_code == 0:
+        return None
+    if wanted.container_name is not None and wanted.container_name != status.name:
+        return None
+    return ended.exit_code if (ended.exit_code in wanted.values) is (wanted.operator == "In") else None
+
+
+def find_met_success_rule(job: Job, completed: IndexSet) -> str | None:
+    """Return the message of the first success rule that the completed indexes meet."""
+    policy = job.spec.success_policy
+    for index, rule in enumerate(policy.rules if policy is not None else ()):
+        chosen = completed
+        if rule.succeeded_indexes is not None:
+            wanted = IndexSet.parse(rule.succeeded_indexes, job.spec.completions or 0)
+            chosen = completed & wanted
+            if rule.succeeded_count is None and chosen == wanted:
+                return f"Matched rules at index {index}"
+        if rule.succeeded_count is not None and len(chosen) >= rule.succeeded_count:
+            return f"Matched rules at index {index}"
+    return None
+
+
+def finish_time(pod: Pod) -> datetime | None:
+    """Return when a pod ended: its last container, else when it became unready, else its deletion."""
+    ended = [
+        status.state.terminated.finished_at
+        for status in pod.status.container_statuses
+        if status.state.terminated is not None and status.state.terminated.finished_at
+    ]
+    if ended:
+        return max(map(times.parse, ended))
+    ready = find_condition(pod.status.conditions, "Ready")
+    if ready is not None and ready.status == "False" and ready.last_transition_time:
+        return times.parse(ready.last_transition_time)
+    stamp = pod.metadata.deletion_timestamp or pod.metadata.creation_timestamp
+    return times.parse(stamp) if stamp else None
+
+
+def backoff_after(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datetime) -> float:
+    """Return for how many seconds no pod is created, by the failures since the last success."""
+    last_success = max(filter(None, map(finish_time, succeeded)), default=None)
+    failures = [
+        time for time in map(finish_time, failed) if time is not None and (last_success is None or time > last_success)
+    ]
+    if not failures:
+        return 0.0
+    until = times.add_seconds(max(failures), POD_BACKOFF.delay(len(failures)))
+    return max(0.0, (until - now).total_seconds())
+
+
+def exceeds_restart_limit(job: Job, active: Iterable[Pod]) -> bool:
+    """Return whether container restarts have used up the backoff limit."""
+    if job.spec.template.spec.restart_policy != "OnFailure" or job.spec.backoff_limit is None:
+        return False
+    restarts = sum(
+        status.restart_count
+        for pod in active
+        if pod.status.phase in ("Pending", "Running")
+        for status in _statuses(pod)
+    )
+    return restarts > 0 if job.spec.backoff_limit == 0 else restarts >= job.spec.backoff_limit
+
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -121,7 +356,7 @@ def _count(job: Job, pod: Pod, tally: Tally) -> None:
 
 
 def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
-    decision = job_policies.failure_action(job, pod)
+    decision = failure_action(job, pod)
     if decision.action == "Ignore":
         tally.to_release.append(pod)
         return

@@ -1,4 +1,4 @@
-"""Determine which objects a workload controls, by adopting and releasing.
+"""Determine which objects a workload controls, by adopting and releasing; track writes that caches do not show yet.
 
 An object without a controller that the selector matches is adopted; one that it no longer matches is released. Both
 patches name the uid, so that a stale cache is harmless; before adopting, the workload is read from the server, because
@@ -8,11 +8,15 @@ a terminating one must not adopt.
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from mooring.api import errors
+import msgspec
+
+from mooring.api import errors, resource_version
 from mooring.api.label_selector import Selector
 from mooring.api.meta_v1 import OwnerReference, Resource
+from mooring.api.resource_version import ResourceVersionError
 from mooring.api.states import controller_of
-from mooring.client import Change, Client, Informers
+from mooring.base.clock import Clock
+from mooring.client import Change, Client, Informer, Informers, key_of
 
 T = TypeVar("T", bound=Resource)
 
@@ -151,3 +155,81 @@ def _is_news(old: Resource | None, new: Resource) -> bool:
         return True
     before, after = old.metadata, new.metadata
     return before.labels != after.labels or before.owner_references != after.owner_references
+
+
+GIVE_UP_SECONDS = 300.0
+"""After this time a cache counts as current: the server may have lost the write."""
+
+
+class _Awaited(msgspec.Struct):
+    since: float
+    versions: dict[Informer[Any], str] = msgspec.field(default_factory=dict)
+    deleted: dict[str, tuple[Informer[Any], str]] = msgspec.field(default_factory=dict)
+    """Informer and key, by uid."""
+
+
+class Expectations:
+    """Track writes that the caches of one controller do not show yet: decisions by a stale cache do things twice.
+
+    Kubernetes counts expected creates and deletes. Here the newest resourceVersion written is enough: wait until the
+    informer has reached it, or for deletes until the cache shows the object as terminating. The same events enqueue
+    the workload again.
+
+        expectations.wrote("default/web", pods, created)
+        expectations.settled("default/web")     # False until the informer has seen it
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._awaited: dict[str, _Awaited] = {}
+
+    def wrote(self, key: str, informer: Informer[Any], obj: Resource) -> None:
+        """Record an object that the server returned for a create or update."""
+        awaited = self._of(key)
+        version = obj.metadata.resource_version
+        if _reached(version, awaited.versions.get(informer, "")):
+            awaited.versions[informer] = version
+
+    def deleted(self, key: str, informer: Informer[Any], obj: Resource) -> None:
+        """Record the deletion of a cached object."""
+        self._of(key).deleted[obj.metadata.uid] = (informer, key_of(obj))
+
+    def settled(self, key: str) -> bool:
+        """Return whether all caches show what was written for a workload."""
+        awaited = self._awaited.get(key)
+        if awaited is None:
+            return True
+        for informer, version in list(awaited.versions.items()):
+            if _reached(informer.resource_version, version):
+                del awaited.versions[informer]
+        for uid, (informer, child) in list(awaited.deleted.items()):
+            obj = informer.by_key(child)
+            if obj is None or obj.metadata.uid != uid or obj.metadata.deletion_timestamp is not None:
+                del awaited.deleted[uid]
+        late = self._clock.monotonic() - awaited.since > GIVE_UP_SECONDS
+        if late or not (awaited.versions or awaited.deleted):
+            del self._awaited[key]
+            return True
+        return False
+
+    def forget(self, key: str) -> None:
+        """Drop a deleted workload."""
+        self._awaited.pop(key, None)
+
+    def _of(self, key: str) -> _Awaited:
+        awaited = self._awaited.get(key)
+        if awaited is None:
+            awaited = self._awaited[key] = _Awaited(self._clock.monotonic())
+        awaited.since = self._clock.monotonic()
+        return awaited
+
+
+def _reached(version: str, wanted: str) -> bool:
+    if not wanted:
+        return True
+    if not version:
+        return False
+    try:
+        return resource_version.compare(version, wanted) >= 0
+    except ResourceVersionError:  # unordered versions can only be compared for equality
+        return version == wanted

@@ -18,8 +18,7 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import controller_of
 from mooring.client import Client, Informers
 from mooring.controllers.workloads.deployment_replica_sets import collision_suffix, fnv1a, safe_encode
-from mooring.controllers.workloads.expectations import Expectations
-from mooring.controllers.workloads.ownership import Children, controller_reference
+from mooring.controllers.workloads.ownership import Children, Expectations, controller_reference
 
 POD_LABEL = "controller-revision-hash"
 HASH_LABEL = "controller.kubernetes.io/hash"

@@ -105,8 +105,6 @@ class StatefulSetController(Workload[StatefulSet]):
             now=self.clock.now(),
         )
 
-    # -- reconciling
-
     async def _act(self, look: _Pass) -> float | None:
         """Create, remove and replace pods as far as possible now; return when to retry rejected ones."""
         await self._settle_claims(look)
@@ -187,8 +185,6 @@ class StatefulSetController(Workload[StatefulSet]):
             look.owner, look.pods, is_old=look.is_old, works=look.is_available, at_once=self._at_once
         )
         await self.pod_control.delete(look.key, look.owner, doomed)
-
-    # -- claims
 
     async def _create_claims(self, look: _Pass, ordinals: Sequence[int]) -> None:
         if not look.owner.spec.volume_claim_templates:

@@ -14,8 +14,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import LabelSelector, Resource
 from mooring.client import key_of
 from mooring.controllers.controller import Context, Controller, index_by_namespace
-from mooring.controllers.workloads.expectations import Expectations
-from mooring.controllers.workloads.ownership import Children, OwnerFeed
+from mooring.controllers.workloads.ownership import Children, Expectations, OwnerFeed
 from mooring.controllers.workloads.pod_control import PodControl
 
 W = TypeVar("W", bound=Resource)

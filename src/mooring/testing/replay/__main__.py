@@ -9,7 +9,7 @@ import importlib
 import sys
 from typing import Protocol, cast
 
-from mooring.testing.checkout import load
+from mooring.testing.differential import load
 from mooring.testing.replay.result import Result, UnreadableFileError
 
 KINDS = {

@@ -19,7 +19,7 @@ from mooring.base.clock import Clock, SystemClock
 from mooring.controllers.programs import container as containers
 from mooring.controllers.programs.container import ProgramContainer
 from mooring.controllers.programs.file import Program
-from mooring.controllers.programs.pod import ProgramPod
+from mooring.controllers.programs.pods import ProgramPod
 from mooring.controllers.programs.sandbox import Mount
 from running_up import is_alive
 

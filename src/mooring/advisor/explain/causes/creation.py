@@ -23,7 +23,7 @@ from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import LimitRange, Pod, ReplicationController
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import controller_of, has_ended
-from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
+from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, zone_of
 
 _REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
 
