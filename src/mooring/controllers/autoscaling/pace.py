@@ -4,7 +4,6 @@ Past recommendations and changes are kept in memory, as in kube-controller-manag
 """
 
 import math
-from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -92,7 +91,7 @@ def _window(rules: HPAScalingRules, default: HPAScalingRules) -> int:
 def _limited(history: History, request: Request, up: HPAScalingRules, down: HPAScalingRules) -> tuple[int, str, str]:
     current, wanted = request.current, request.wanted
     if wanted > current:
-        limit = max(current, _up_limit(history, current, up, request.now))
+        limit = max(current, _limit(history, current, up, request.now, is_up=True))
         if request.most > limit:
             text = "the desired replica count is increasing faster than the maximum scale rate"
             limit_reason = ("ScaleUpLimit", text)
@@ -101,7 +100,7 @@ def _limited(history: History, request: Request, up: HPAScalingRules, down: HPAS
         if wanted > min(request.most, limit):
             return min(request.most, limit), *limit_reason
     elif wanted < current:
-        limit = min(current, _down_limit(history, current, down, request.now))
+        limit = min(current, _limit(history, current, down, request.now, is_up=False))
         if request.least < limit:
             text = "the desired replica count is decreasing faster than the maximum scale rate"
             limit_reason = ("ScaleDownLimit", text)
@@ -112,27 +111,14 @@ def _limited(history: History, request: Request, up: HPAScalingRules, down: HPAS
     return wanted, "DesiredWithinRange", "the desired count is within the acceptable range"
 
 
-def _up_limit(history: History, current: int, rules: HPAScalingRules, now: float) -> int:
+def _limit(history: History, current: int, rules: HPAScalingRules, now: float, *, is_up: bool) -> int:
+    """Return the number of pods to which the policies allow to scale; `Min` selects the smallest change."""
     if rules.select_policy == "Disabled":
         return current
-    proposed = [
-        before + policy.value if policy.type == "Pods" else math.ceil(before * (1 + policy.value / 100))
-        for policy, before in _beginnings(history, current, rules.policies or _UP_POLICIES, now)
-    ]
-    return min(proposed) if rules.select_policy == "Min" else max(proposed)
-
-
-def _down_limit(history: History, current: int, rules: HPAScalingRules, now: float) -> int:
-    if rules.select_policy == "Disabled":
-        return current
-    proposed = [
-        before - policy.value if policy.type == "Pods" else int(before * (1 - policy.value / 100))
-        for policy, before in _beginnings(history, current, rules.policies or _DOWN_POLICIES, now)
-    ]
-    return max(proposed) if rules.select_policy == "Min" else min(proposed)
-
-
-def _beginnings(
-    history: History, current: int, policies: Sequence[HPAScalingPolicy], now: float
-) -> list[tuple[HPAScalingPolicy, int]]:
-    return [(policy, current - history.within(policy.period_seconds, now)) for policy in policies]
+    proposed = []
+    for policy in rules.policies or (_UP_POLICIES if is_up else _DOWN_POLICIES):
+        before = current - history.within(policy.period_seconds, now)
+        value = policy.value if is_up else -policy.value
+        after = before + value if policy.type == "Pods" else before * (1 + value / 100)
+        proposed.append(math.ceil(after) if is_up else int(after))
+    return max(proposed) if is_up is (rules.select_policy != "Min") else min(proposed)

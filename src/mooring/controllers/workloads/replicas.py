@@ -8,10 +8,10 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mooring.api import label_selector, states, times
 from mooring.api.apps_v1 import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
@@ -48,21 +48,27 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Pods by state."""
+    """Pods by state, under the names that they have in a status."""
 
     replicas: int
-    fully_labeled: int
-    ready: int
-    available: int
-    terminating: int
+    fully_labeled_replicas: int
+    ready_replicas: int
+    available_replicas: int
+    terminating_replicas: int
 
 
 class Replicas(Workload[R], Generic[R]):
     """Reconcile ReplicaSets or ReplicationControllers."""
 
-    @abstractmethod
+    status_type: ClassVar[type[Struct]]
+    condition_type: ClassVar[type[Any]]
+
     def new_status(self, owner: R, counts: Counts, failure: Failure | None, now: datetime) -> Struct:
         """Return the workload's status; an equal one if nothing changed."""
+        fields: dict[str, Any] = structs.asdict(counts)
+        known = {name: fields[name] for name in fields if name in self.status_type.__struct_fields__}
+        found = conditions(self.condition_type, owner.status.conditions, failure, now)
+        return self.status_type(**known, observed_generation=owner.metadata.generation, conditions=found)
 
     @abstractmethod
     def related(self, owner: R) -> Sequence[R]:
@@ -134,10 +140,10 @@ def count(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int
         available = sum(pod_states.is_available(pod, min_ready_seconds, now) for pod in ready)
     return Counts(
         replicas=len(active),
-        fully_labeled=fully_labeled,
-        ready=len(ready),
-        available=available,
-        terminating=sum(pod_states.is_terminating(pod) for pod in pods) if len(active) < len(pods) else 0,
+        fully_labeled_replicas=fully_labeled,
+        ready_replicas=len(ready),
+        available_replicas=available,
+        terminating_replicas=sum(pod_states.is_terminating(pod) for pod in pods) if len(active) < len(pods) else 0,
     )
 
 
@@ -166,6 +172,7 @@ class ReplicaSetController(Replicas[ReplicaSet]):
 
     name = "replicaset"
     component = "replicaset-controller"
+    status_type, condition_type = ReplicaSetStatus, ReplicaSetCondition
 
     def __init__(self, context: Context) -> None:
         super().__init__(context, ReplicaSet)
@@ -177,23 +184,13 @@ class ReplicaSetController(Replicas[ReplicaSet]):
         parent = controller_of(owner.metadata)
         return [owner] if parent is None else self._siblings.of_uid(parent.uid)
 
-    def new_status(self, owner: ReplicaSet, counts: Counts, failure: Failure | None, now: datetime) -> ReplicaSetStatus:
-        return ReplicaSetStatus(
-            replicas=counts.replicas,
-            fully_labeled_replicas=counts.fully_labeled,
-            ready_replicas=counts.ready,
-            available_replicas=counts.available,
-            terminating_replicas=counts.terminating,
-            observed_generation=owner.metadata.generation,
-            conditions=conditions(ReplicaSetCondition, owner.status.conditions, failure, now),
-        )
-
 
 class ReplicationControllers(Replicas[ReplicationController]):
     """Reconcile ReplicationControllers."""
 
     name = "replicationcontroller"
     component = "replication-controller"
+    status_type, condition_type = ReplicationControllerStatus, ReplicationControllerCondition
 
     def __init__(self, context: Context) -> None:
         super().__init__(context, ReplicationController)
@@ -204,15 +201,3 @@ class ReplicationControllers(Replicas[ReplicationController]):
 
     def related(self, owner: ReplicationController) -> Sequence[ReplicationController]:
         return [owner]
-
-    def new_status(
-        self, owner: ReplicationController, counts: Counts, failure: Failure | None, now: datetime
-    ) -> ReplicationControllerStatus:
-        return ReplicationControllerStatus(
-            replicas=counts.replicas,
-            fully_labeled_replicas=counts.fully_labeled,
-            ready_replicas=counts.ready,
-            available_replicas=counts.available,
-            observed_generation=owner.metadata.generation,
-            conditions=conditions(ReplicationControllerCondition, owner.status.conditions, failure, now),
-        )
