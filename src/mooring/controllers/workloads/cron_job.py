@@ -3,7 +3,7 @@
 The Job's name contains the time, so that no time is served twice, also after a crash. The latest missed time is served
 once, within `startingDeadlineSeconds`. The concurrency policy decides what happens while a Job still runs. A time that
 daylight saving skips is not served; one that it repeats is served once. Admission has validated the syntax
-(``mooring.admission.cron_schedule``).
+(``mooring.admission.cron_job``).
 """
 
 import re
