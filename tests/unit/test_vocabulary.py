@@ -46,6 +46,11 @@ EXCEPTIONS = {
     r"behind (?:it|them) (?:in the queue|in line)": "a queue has a place behind",
 }
 
+PAGES_NOT_CHECKED = {
+    "glossary.md": "lists the refused words",
+    "ARCHITECTURE.md": "has the old words of the scheduler still",
+}
+
 # File names in examples, which are no files of the tree.
 EXAMPLE_FILES = {"webhook.py": "a user's program in an image map (controllers/programs)"}
 
@@ -128,6 +133,18 @@ def test_names_docstrings_and_comments_use_the_words_of_the_glossary() -> None:
             found += [f"{path.relative_to(ROOT)}:{line}: {word!r} in {text[:60]!r}" for word in refused_words(text)]
         for line, name in defined_names(tree):
             found += [f"{path.relative_to(ROOT)}:{line}: {word!r} in {name}" for word in refused_parts(name)]
+    assert found == [], "docs/glossary.md has the words to use instead"
+
+
+@pytest.mark.req("L.1")
+def test_pages_use_the_words_of_the_glossary() -> None:
+    found = []
+    for path in _tracked("*.md"):
+        if path.name in PAGES_NOT_CHECKED:
+            continue
+        prose = re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), path.read_text(), flags=re.DOTALL)
+        for number, line in enumerate(prose.splitlines(), 1):
+            found += [f"{path.relative_to(ROOT)}:{number}: {word!r}" for word in refused_words(line)]
     assert found == [], "docs/glossary.md has the words to use instead"
 
 

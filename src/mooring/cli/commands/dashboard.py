@@ -38,7 +38,7 @@ _READING_SECONDS = 120.0
 @click.command()
 @cluster_source
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="any free one", help="Where to listen.")
-@click.option("--browser/--no-browser", default=None, help="Open a browser.  [default: where somebody sits]")
+@click.option("--browser/--no-browser", default=None, help="Open a browser.  [default: if there is a display]")
 @click.option(
     "--allow-changes",
     is_flag=True,

@@ -92,7 +92,7 @@ def test(
             print_table(("OBJECT", "RESULT", "POLICY", "BINDING", "MESSAGE"), rows)
         untouched = sum(not each.rows for each in results)
         click.echo(
-            f"{len(results)} objects: {denied} denied, {len(results) - denied - untouched} judged and not denied,"
+            f"{len(results)} objects: {denied} denied, {len(results) - denied - untouched} evaluated and not denied,"
             f" {untouched} that no policy concerns",
             err=True,
         )

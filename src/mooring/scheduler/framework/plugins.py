@@ -343,6 +343,6 @@ class GroupBindPlugin(Protocol):
 
 @runtime_checkable
 class PostBindPlugin(Protocol):
-    """Told about every pod that was bound."""
+    """Called after every bound pod."""
 
     def post_bind(self, cycle: CycleState, pod: Pod, node_name: str) -> None: ...
