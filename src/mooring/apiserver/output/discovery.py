@@ -1,7 +1,7 @@
-"""Tells clients what is served: `/api`, `/apis` and what lies below them, one by one and all in one document.
+"""Discovery: the documents at `/api`, `/apis` and below them that list what is served, one by one and aggregated.
 
-The documents are made from the scheme, so that what is shown is what is served. Each is made when it is first asked
-for, and again after custom kinds have come or gone. Clients that have one already (`If-None-Match`) are told `304`.
+Documents are made from the scheme when they are first requested, and again after custom kinds have changed. Clients
+that send the tag of a current document (`If-None-Match`) get `304`.
 """
 
 import base64
@@ -46,7 +46,7 @@ class Discovery:
         self._changes = scheme.changes
 
     def handle(self, request: Request) -> Response | None:
-        """The answer; None if the path is no document of discovery."""
+        """Return the response; None if the path is no discovery document."""
         if self._changes != self._scheme.changes:
             self._documents.clear()
             self._changes = self._scheme.changes
@@ -86,8 +86,6 @@ class Discovery:
             body, content_type = formatted(body, request.accepted(), request)
         return Response(200, body, content_type, headers)
 
-    # -- one by one
-
     def _core(self) -> APIVersions:
         return APIVersions(kind="APIVersions", versions=[*self._scheme.versions("")])
 
@@ -113,8 +111,6 @@ class Discovery:
         return APIResourceList(
             kind="APIResourceList", api_version="v1", group_version=where.api_version, resources=resources
         )
-
-    # -- all in one
 
     def _aggregated(self, request: Request, accepted: Accepted, *, core: bool) -> Response:
         version = accepted.version

@@ -1,8 +1,8 @@
-"""Answers in Kubernetes' protobuf encoding, for clients that ask for it: Go components do.
+"""Responses in Kubernetes' protobuf encoding, which Go components request.
 
-Everything is made as JSON first and then written anew, so that there is one way to show an object. What was written is
-kept by its JSON: events that many watch, and objects that many list, are written once. ``registry/views.py`` and
-``registry/watching.py`` call it. What Kubernetes has no messages for (tables, custom resources) stays JSON.
+Objects are made as JSON and then transcoded, so that there is one way to show them. Transcoded objects are cached by
+their JSON, because many clients list and watch the same ones. Kinds without messages in Kubernetes (tables, custom
+resources) stay JSON. Called by ``registry/views.py``.
 """
 
 import asyncio
@@ -23,57 +23,57 @@ from mooring.api.protobuf_table import Unsupported, is_supported
 from mooring.base.bounded_cache import BoundedCache
 
 WATCH_TYPE = f"{MEDIA_TYPE};stream=watch"
-_KEPT = 4096
+_MAX_CACHED = 4096
 _TURN_SECONDS = 0.01
-"""For how long a list is written without letting others have their turn."""
-_KNOWN: BoundedCache[bytes, tuple[str, str, bytes]] = BoundedCache(_KEPT)
+"""How long to encode a list before other requests run."""
+_CACHE: BoundedCache[bytes, tuple[str, str, bytes]] = BoundedCache(_MAX_CACHED)
 
 
 def supports(cls: type[msgspec.Struct], shown_as: str) -> bool:
-    """Whether objects of a type can be shown in protobuf."""
+    """Return whether a type has a protobuf message."""
     return shown_as.startswith("PartialObjectMetadata") or is_supported(cls)
 
 
 def document(body: bytes) -> bytes:
-    """A JSON object in protobuf, in its envelope; raises Unsupported."""
-    return encode(*_written(body))
+    """Transcode a JSON object, with its envelope; raise Unsupported."""
+    return encode(*_transcode(body))
 
 
 def watch_frame(kind: str, body: bytes) -> bytes:
-    """An event of a watch: its length, and a message with the document inside."""
+    """Encode an event of a watch: its length, and a message that contains the object."""
     event = field(1, kind.encode()) + field(2, field(1, document(body)))
     return len(event).to_bytes(4, "big") + event
 
 
 async def list_document(kind: str, api_version: str, metadata: ListMeta, items: Iterable[Callable[[], bytes]]) -> bytes:
-    """A list; `items` make the JSON of its objects."""
+    """Encode a list; each of `items` returns the JSON of an object."""
     parts = [field(1, message(codec.to_tree(metadata), ListMeta))]
     began = monotonic()
     for make in items:
-        parts.append(field(2, _written(make())[2]))
+        parts.append(field(2, _transcode(make())[2]))
         if monotonic() - began > _TURN_SECONDS:
             await asyncio.sleep(0)
             began = monotonic()
     return encode(api_version, kind, b"".join(parts))
 
 
-def _written(body: bytes) -> tuple[str, str, bytes]:
-    """The apiVersion, the kind and the message of a JSON object."""
-    known = _KNOWN.get(body)
-    if known is None:
+def _transcode(body: bytes) -> tuple[str, str, bytes]:
+    """Return the apiVersion, kind and message of a JSON object."""
+    cached = _CACHE.get(body)
+    if cached is None:
         tree = msgspec.json.decode(body)
         api_version, kind = tree.get("apiVersion", ""), tree.get("kind", "")
         cls = _types().get((api_version, kind))
         if cls is None:
             raise Unsupported(kind)
-        known = (api_version, kind, message(tree, cls))
-        _KNOWN.put(body, known)
-    return known
+        cached = (api_version, kind, message(tree, cls))
+        _CACHE.put(body, cached)
+    return cached
 
 
 @cache
 def _types() -> Mapping[tuple[str, str], type[Any]]:
-    """What answers can be, by apiVersion and kind."""
+    """Return the types of responses by apiVersion and kind."""
     found: dict[tuple[str, str], type[Any]] = {(kind.api_version, kind.kind): kind.type for kind in KINDS}
     found |= {(kind.api_version, kind.list_kind): kind.list_type for kind in KINDS if kind.list_type}
     for cls in (meta_v1.Status, meta_v1.APIResourceList, meta_v1.APIGroupList, meta_v1.APIGroup, meta_v1.APIVersions):

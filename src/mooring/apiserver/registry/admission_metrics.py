@@ -1,7 +1,7 @@
-"""Metrics about policies and webhooks, with the names, labels and buckets of kube-apiserver.
+"""Metrics of policies and webhooks, with the names, labels and buckets of kube-apiserver.
 
-`PolicyStep` and the webhooks tell `AdmissionMetrics` what they have done; a server that has neither counts nothing. As
-in Kubernetes, what a ValidatingAdmissionPolicy has nothing against is not counted.
+`PolicyStep` and the webhooks report to `AdmissionMetrics`. As in Kubernetes, a ValidatingAdmissionPolicy that admits a
+request is not counted.
 """
 
 from collections.abc import Iterable
@@ -19,9 +19,9 @@ _CALLS = (*_STEPS, 10, 25)
 _CHECKS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
 _WEBHOOK = ("name", "type", "operation")
 _CHECKED = ("policy", "policy_binding", "error_type")
-_MOST_CODE = 600  # so that webhooks do not make up labels
+_MOST_CODE = 600  # webhooks may return any number
 ADMIT, VALIDATING = "admit", "validating"
-"""What kube-apiserver calls the two types of webhooks."""
+"""kube-apiserver's names of the two types of webhooks."""
 
 
 class AdmissionMetrics:
@@ -75,17 +75,17 @@ class AdmissionMetrics:
         registry.register(CountsCollector(*self._counted, *self._checked))
 
     def step(self, name: str, type_: str, operation: str, seconds: float, *, rejected: bool) -> None:
-        """All policies, or all webhooks, have been asked about a request."""
+        """Observe how long all policies, or all webhooks, took for a request."""
         self._controllers.observe((name, type_, operation, _flag(rejected)), seconds)
 
     def called(self, name: str, type_: str, operation: str, seconds: float, code: int, *, rejected: bool) -> None:
-        """A webhook was called; the code is 200 where it had nothing to object."""
+        """Count a call of a webhook; the code is 200 if it admitted the request."""
         where = (name, type_, operation)
         self._requests.add((*where, str(min(code, _MOST_CODE)), _flag(rejected)))
         self._durations.observe((*where, _flag(rejected)), seconds)
 
     def refused(self, name: str, type_: str, operation: str, error_type: str, code: int) -> None:
-        """A request was refused by a webhook, or because of one."""
+        """Count a request that was refused by a webhook, or because a call failed."""
         self._rejections.add((name, type_, operation, error_type, str(min(code, _MOST_CODE))))
 
     def failed_open(self, name: str, type_: str) -> None:

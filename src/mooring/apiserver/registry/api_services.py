@@ -1,7 +1,8 @@
-"""The APIServices of what this server serves itself: written when somebody looks, and anew when kinds come or go.
+"""Keeps the APIServices of this server's group-versions: writes them on the first request for APIServices, and after
+changes.
 
-A server that nobody asks about APIServices stores none. Those of other servers can be written and read, and say that
-they are not available: requests are not passed on. Called by the edge before any request about APIServices.
+APIServices of other servers can be written and read; their status says that they are not available, because this server
+does not proxy requests. ``requests/app.py`` calls it before requests for APIServices.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ _GROUPS = {
     "flowcontrol.apiserver.k8s.io": 16100,
     "storagemigration.k8s.io": 15800,
 }
-"""Kubernetes' own numbers; clients prefer the highest."""
+"""Kubernetes' priorities; clients prefer the highest."""
 _OF_CUSTOM, _CUSTOM_VERSION = 1000, 100
 _VERSIONS = {
     GroupVersion("", "v1"): 1,
@@ -60,18 +61,18 @@ _STABLE, _OTHER = 15, 9
 
 
 class ApiServices:
-    """Keeps what is stored about this server's own groups and versions true."""
+    """Writes and deletes the APIServices of this server's own group-versions."""
 
     def __init__(self, calls: LoopbackClient, scheme: Scheme, clock: Clock) -> None:
         self._calls = calls
         self._scheme = scheme
         self._clock = clock
         self._kept = -1
-        """The state of the scheme (`changes`) for which they were last written."""
+        """The state of the scheme (`changes`) that was written last."""
         self._writing = asyncio.Lock()
 
     async def keep(self) -> None:
-        """Write those that are missing and delete those of kinds that are gone, together: somebody waits for it."""
+        """Write missing APIServices and delete those of group-versions that are no longer served, all at once."""
         if self._kept == self._scheme.changes:
             return
         async with self._writing:
@@ -85,15 +86,15 @@ class ApiServices:
             )
             self._kept = now
 
-    async def judge(self) -> None:
-        """Say of the others that this server passes nothing on to them."""
+    async def mark_unavailable(self) -> None:
+        """Set the condition `Available` of other servers' APIServices to False."""
         for each in await self._calls.list(APIService):
             if each.spec.service is not None and not each.status.conditions:
                 each.status = APIServiceStatus(conditions=[self._unavailable()])
                 try:
                     await self._calls.update_status(each)
                 except (errors.Conflict, errors.NotFound):
-                    continue  # somebody has changed it: the next one who looks says it
+                    continue  # it has changed: the next request sets it
 
     def _wanted(self) -> list[APIService]:
         custom = {kind.group_version for kind in self._scheme.served if kind.custom}
@@ -106,7 +107,7 @@ class ApiServices:
         try:
             await self._calls.create(service)
         except errors.AlreadyExists:
-            return  # another server was faster
+            return  # another server has created it
 
     async def _delete(self, service: APIService) -> None:
         try:
@@ -125,7 +126,7 @@ class ApiServices:
 
 
 def _local(where: GroupVersion, *, is_custom: bool) -> APIService:
-    """What is said about a version that this server serves."""
+    """Return the APIService of a group-version of this server."""
     usual = _CUSTOM_VERSION if is_custom else _STABLE if where.version == "v1" else _OTHER
     return APIService(
         metadata=ObjectMeta(

@@ -1,7 +1,6 @@
-"""Typed calls that the server makes to itself, as `system:apiserver`, without passing the edge.
+"""A typed client of the server for itself, as the user `system:apiserver`, without authorization.
 
-What the server keeps in the cluster (roles, the Service `kubernetes`) is read and written with it when it starts and
-while it runs. Admission and `managedFields` hold as for every other client.
+The server writes its own objects with it, such as roles and the Service `kubernetes`, through admission.
 """
 
 from typing import TypeVar
@@ -18,7 +17,7 @@ R = TypeVar("R", bound=Resource)
 
 
 class LoopbackClient:
-    """Reads and writes objects of the newest versions; writes raise what a client would be told."""
+    """Reads and writes objects of the newest versions; writes raise the errors that a client would get."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources

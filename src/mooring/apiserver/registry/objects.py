@@ -1,4 +1,4 @@
-"""Objects as the server's own parts need them: read one by one, or followed as they change."""
+"""Reads objects for parts of the server: one by one, or all of a kind, kept up to date by a watch."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,13 +26,13 @@ class Objects:
         self._known: dict[type[Resource], Stored] = {}
 
     async def get(self, object_type: type[R], name: str, namespace: str = "") -> R | None:
-        """The object of that name; None if there is none."""
+        """Return an object by its name; None if it does not exist."""
         stored = self._stored(object_type)
         kv = await self._store.get(stored.key(namespace, name))
         return cast("R", stored.decode(kv.value, kv.mod_revision)) if kv else None
 
     async def list(self, object_type: type[R], namespace: str = "") -> list[R]:
-        """All objects of a kind, of one namespace or of all."""
+        """Return all objects of a kind, of one namespace or of all."""
         stored = self._stored(object_type)
         page = await self._store.range(stored.prefix_of(namespace))
         return [cast("R", stored.decode(kv.value, kv.mod_revision)) for kv in page.items]
@@ -61,7 +61,7 @@ class Follower(Generic[R]):
         self._progress = asyncio.Event()
 
     async def run(self) -> None:
-        """List, then watch; list again when the store has forgotten how to go on. Ends when the store is closed."""
+        """List, then watch; list again after a compaction. Return when the store is closed."""
         while True:
             try:
                 page = await self._store.range(self._prefix)
@@ -96,7 +96,7 @@ class Follower(Generic[R]):
         self._progress = asyncio.Event()
 
     async def catch_up(self) -> None:
-        """Wait until all that is in the store now has been taken in; for whoever has just written something."""
+        """Wait until `objects` has everything that is in the store now."""
         page = await self._store.range(self._prefix)
         present = {self._name(kv.key): str(kv.mod_revision) for kv in page.items}
         while self._revision < page.revision and present != self._versions():

@@ -1,6 +1,6 @@
-"""The options of writes, from the query or, for deletions, from the body; and the objects in request bodies.
+"""Reads the options of writes, from the query or the body of a deletion, and the objects in request bodies.
 
-Called by ``writing.py`` and ``deleting.py``. What is wrong with an option is told in Kubernetes' words.
+Called by ``writing.py`` and ``deleting.py``. Errors are worded as in Kubernetes.
 """
 
 from functools import lru_cache
@@ -30,17 +30,17 @@ T = TypeVar("T", bound=TypeMeta)
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """What the query of a create, update or patch says."""
+    """The options of a create, update or patch."""
 
     dry_run: bool = False
     manager: str = ""
-    """Who owns what is written: `fieldManager`, else the first word of the User-Agent."""
+    """The field manager: `fieldManager`, else the first word of the User-Agent."""
     validation: FieldValidation = FieldValidation.WARN
     force: bool = False
 
 
 def write_options(request: Request, options_kind: str, *, is_apply: bool = False) -> WriteOptions:
-    """The options in a query; raises Invalid."""
+    """Read the options in a query; raise Invalid."""
     if not request.query and not is_apply:
         return _without_query(request.user_agent)
     wrong = _dry_run_errors(list(request.query.get("dryRun", ())))
@@ -62,7 +62,7 @@ def write_options(request: Request, options_kind: str, *, is_apply: bool = False
 
 
 def options_tree(request: Request, options_kind: str) -> dict[str, Any]:
-    """The options in a query as policies and webhooks are told of them. They are shared: do not change them."""
+    """Return the options in a query as policies and webhooks see them; shared, so callers must not change them."""
     if not request.query:
         return _options_without_query(options_kind)
     tree: dict[str, Any] = {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
@@ -85,14 +85,14 @@ def _without_query(user_agent: str) -> WriteOptions:
 
 
 def manager_of(user_agent: str) -> str:
-    """The program that a User-Agent names: `kubectl` of `kubectl/v1.32.4 (linux/amd64)`."""
+    """Return the program in a User-Agent: `kubectl` of `kubectl/v1.32.4 (linux/amd64)`."""
     name = user_agent.partition("/")[0]
     printable = "".join(char for char in name if char.isprintable())
     return printable.encode()[:MAX_MANAGER].decode(errors="ignore") or "unknown"
 
 
 def delete_options(request: Request) -> DeleteOptions:
-    """How something is to be deleted: as the body says, else as the query says. Raises Invalid and BadRequest."""
+    """Read the options of a deletion, from the body or else the query; raise Invalid or BadRequest."""
     options = _delete_options_of_body(request) if request.body.strip() else _delete_options_of_query(request)
     if request.row is not None and request.row.uid:
         options.preconditions = Preconditions(uid=request.row.uid)
@@ -132,7 +132,7 @@ def _delete_options_of_query(request: Request) -> DeleteOptions:
 def read_body(
     request: Request, cls: type[T], kind: str, api_version: str, validation: FieldValidation
 ) -> codec.Decoded[T]:
-    """The body as an object of a type, JSON or YAML by its Content-Type; raises BadRequest and the like."""
+    """Decode the body as a type: JSON, YAML or protobuf by its Content-Type; raise BadRequest and the like."""
     media_type = request.content_type
     try:
         if media_type in _YAML_TYPES:
@@ -151,7 +151,7 @@ def read_body(
 
 
 def read_object(request: Request, kind: Kind, validation: FieldValidation) -> codec.Decoded[Resource]:
-    """The object that is written, in the version of the path; raises BadRequest when it is another kind's."""
+    """Decode the object in the body, in the version of the path; raise BadRequest for another kind."""
     decoded = read_body(request, kind.type, kind.kind, kind.api_version, validation)
     if request.row is not None:
         rows.put(decoded.object, request.row)
@@ -160,7 +160,7 @@ def read_object(request: Request, kind: Kind, validation: FieldValidation) -> co
 
 
 def check_object(obj: Resource, kind: Kind) -> None:
-    """Put type and times as the server writes them; raises BadRequest when they are wrong."""
+    """Normalize type and times of an object; raise BadRequest if they are wrong."""
     check_type(obj, kind)
     try:
         normalize_times(obj)
@@ -170,7 +170,7 @@ def check_object(obj: Resource, kind: Kind) -> None:
 
 
 def check_type(obj: TypeMeta, kind: Kind) -> None:
-    """Fill in apiVersion and kind where they are missing; raises BadRequest when they are not those of the path."""
+    """Fill in missing apiVersion and kind; raise BadRequest if they differ from the path."""
     obj.kind = obj.kind or kind.kind
     obj.api_version = obj.api_version or kind.api_version
     if obj.api_version != kind.api_version:
@@ -188,7 +188,7 @@ def check_type(obj: TypeMeta, kind: Kind) -> None:
 
 
 def _wrong_body(request: Request, kind: str, api_version: str, error: DecodeError) -> errors.BadRequest:
-    """An object of another kind is called that, rather than a list of fields that this kind does not have."""
+    """Return the error for a body that cannot be decoded, which names the kind that the body claims to be."""
     given = kind
     try:
         meta = _TYPE_META.decode(request.body)

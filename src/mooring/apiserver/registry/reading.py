@@ -18,10 +18,9 @@ from mooring.apiserver.registry.views import in_turns, respond, view_for
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import KeyValue
 
-_MOST = 2**31
-"""More than there can be; etcd's own arithmetic ends at 2^63."""
+_MAX_LIMIT = 2**31
 _SCAN = 500
-"""How many keys are looked at in one go while a page is filled by a selector."""
+"""How many keys are matched against a selector before other requests run."""
 
 _CONTINUE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -33,7 +32,7 @@ _LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
 
 
 class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv", "start": "start"}):
-    """A continue token: the key behind which to go on, and the revision to read at (-1: the newest)."""
+    """A continue token: the key to continue after, and the revision to read at (-1: the newest)."""
 
     revision: int
     start: str
@@ -44,7 +43,7 @@ class _Page(msgspec.Struct):
     items: list[KeyValue]
     revision: int
     last_key: str = ""
-    """Where to go on; empty when nothing follows."""
+    """The key to continue after; empty for the last page."""
     remaining: int | None = None
 
 
@@ -82,7 +81,7 @@ class Reading:
         return respond(call, view.list(page.items, metadata))
 
     async def selected(self, call: Call, selection: Selection) -> Sequence[KeyValue]:
-        """Every object that a collection request selects, now: for deletecollection."""
+        """Return every object that a deletecollection selects."""
         page = await self._scan(call, selection, after_key="", limit=0, revision=None)
         return page.items
 
@@ -116,7 +115,7 @@ class Reading:
     async def _scan(
         self, call: Call, selection: Selection, *, after_key: str, limit: int, revision: int | None
     ) -> _Page:
-        """The first `limit` matching objects behind a key (0: all)."""
+        """Return the first `limit` matching objects after a key (0: all)."""
         store, stored = self._context.store, call.stored
         namespace = call.namespace or (selection.one_namespace() or "" if stored.hub.namespaced else "")
         prefix = stored.prefix_of(namespace)
@@ -138,7 +137,7 @@ class Reading:
                 await stored.prepare([kv.value for kv in page.items], call.kind)
             for index, kv in enumerate(page.items):
                 if index % _SCAN == _SCAN - 1:
-                    await asyncio.sleep(0)  # others have their turn, and the deadline of the request counts
+                    await asyncio.sleep(0)  # other requests run, and the deadline of this one is checked
                 if selection.matches(kv):
                     found.append(kv)
                     remaining = page.remaining + len(page.items) - index - 1
@@ -156,7 +155,7 @@ class Reading:
 
 
 def list_version(call: Call) -> ListVersion:
-    """What the parameters of a list ask for; raises Invalid and BadRequest."""
+    """Read the version parameters of a list; raise Invalid or BadRequest."""
     request = call.request
     version, match = request.parameter("resourceVersion"), request.parameter("resourceVersionMatch")
     token = request.parameter("continue")
@@ -173,7 +172,7 @@ def list_version(call: Call) -> ListVersion:
 
 
 def parse_version(text: str) -> int:
-    """A resource version from a query; raises BadRequest."""
+    """Parse a resource version from a query; raise BadRequest."""
     try:
         return resource_version.parse(text)
     except ResourceVersionError as error:
@@ -181,7 +180,7 @@ def parse_version(text: str) -> int:
 
 
 def too_large_version(wanted: int, current: int) -> errors.Timeout:
-    """The server has not got there yet: the client should come back."""
+    """Return the error for a resource version that this server has not reached yet."""
     error = errors.timeout(f"Too large resource version: {wanted}, current: {current}", retry_after_seconds=1)
     if error.status.details is not None:
         error.status.details.causes = [
@@ -195,7 +194,7 @@ def _limit(call: Call) -> int:
     if not text:
         return 0
     try:
-        return min(max(int(text), 0), _MOST)
+        return min(max(int(text), 0), _MAX_LIMIT)
     except ValueError:
         raise errors.bad_request(f'limit: "{text[:40]}" is not a number') from None
 

@@ -1,4 +1,4 @@
-"""The `scale` subresource: how many replicas something has, in the same words for every kind that has any."""
+"""The `scale` subresource: the replicas of an object in one form for all kinds."""
 
 from typing import Any, Protocol, cast
 
@@ -25,7 +25,7 @@ _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
 
 
 class _Scalable(Protocol):
-    """What all kinds with a scale have."""
+    """An object with a scale."""
 
     metadata: ObjectMeta
     spec: Any
@@ -77,7 +77,7 @@ class Scaling:
         return await self._change(call, options, _scaled_by(patched, _paths(call.kind)))
 
     def _applied(self, call: Call, options: WriteOptions) -> Change:
-        """What an applied scale means for the object: a configuration of it that names nothing but its replicas."""
+        """Turn an applied scale into a configuration of the object that has only its replicas."""
         scale = self._writing.read_config(call, self._kind)
         replicas = {name: count for name, count in scale.get("spec", {}).items() if name == "replicas"}
         _check_replicas(call.name, replicas.get("replicas", 0))
@@ -91,7 +91,7 @@ class Scaling:
 
         def applied(old: Resource) -> Resource:
             new = applier.change(old)
-            _set_replicas(new, _replicas(new, paths), paths)  # one that is not said is 0, whatever the default
+            _set_replicas(new, _replicas(new, paths), paths)  # a missing number is 0, whatever the default
             return new
 
         return applied
@@ -120,7 +120,7 @@ class Scaling:
 
 
 def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None) -> Scale:
-    """The scale of an object; `paths` say where a custom one keeps it."""
+    """Return the scale of an object; `paths` are the JSONPaths of a custom kind."""
     metadata = ObjectMeta(
         name=obj.metadata.name,
         namespace=obj.metadata.namespace,
@@ -156,7 +156,7 @@ def _number_at(obj: Dynamic, path: str) -> int:
 
 
 def _paths(kind: Kind) -> CustomResourceSubresourceScale | None:
-    """Where a custom kind keeps what its scale shows."""
+    """Return the JSONPaths of a custom kind's scale."""
     subresources = kind.custom.version.subresources if kind.custom else None
     return subresources.scale if subresources else None
 
@@ -169,11 +169,11 @@ def _selector(obj: Resource) -> str:
 
 
 def _scaled_by(change: Any, paths: CustomResourceSubresourceScale | None) -> Change:
-    """The change of an object that a change of its scale means."""
+    """Turn a change of the scale into a change of the object."""
 
     def scaled(old: Resource) -> Resource:
         scale: Scale = change(scale_of(old, paths))
-        if paths is None:  # the schema of a custom kind says what it allows
+        if paths is None:  # a custom kind has a schema for it
             _check_replicas(old.metadata.name, scale.spec.replicas)
         new = copy_of(old)
         _set_replicas(new, scale.spec.replicas, paths)

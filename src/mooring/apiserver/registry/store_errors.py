@@ -1,4 +1,4 @@
-"""What clients are told when the store fails."""
+"""Turns errors of the store into responses."""
 
 from mooring.api import errors
 from mooring.api.errors import StatusError
@@ -6,7 +6,7 @@ from mooring.store.errors import StoreError, TooLarge, Unreachable
 
 
 def status_of(error: StoreError) -> StatusError:
-    """504 says that nobody knows whether a write is done, 413 that it never can be, 503 that it is not done now."""
+    """Return 504 if a write may have been done, 413 if it is too large, and 503 if the store refuses it now."""
     if isinstance(error, TooLarge):
         return errors.request_entity_too_large(str(error))
     if isinstance(error, Unreachable):

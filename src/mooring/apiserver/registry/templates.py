@@ -22,13 +22,13 @@ from mooring.apiserver.registry.stored import Stored
 from mooring.store.kv import KeyValue
 
 _MAX_KEPT = 16
-"""Stored objects of one template differ in when they were written, to the second."""
+"""Stored objects of one template may differ in the second of their writes."""
 
 _MAX_MISSES = 32
 
 
 class Reused(msgspec.Struct, frozen=True):
-    """What a row is stored as."""
+    """The stored form of a row, and the uid of its object."""
 
     value: bytes
     is_gone: bool
@@ -71,7 +71,7 @@ class Template:
         self._misses = 0
 
     def reuse(self, stored: Stored, kv: KeyValue, given: Row | None) -> Reused | None:
-        """The outcome for a stored object; `given` are the values that an update of a status writes."""
+        """Return the outcome for a stored object; `given` are the row's values if the update writes them."""
         if self._admitted:
             self._compare(stored)
         if not self._kept or (given is not None and not rows.is_valid(given)):
@@ -89,7 +89,7 @@ class Template:
         return None
 
     def keep(self, kv: KeyValue, value: bytes, given: Row | None, *, is_gone: bool) -> None:
-        """Remember an outcome that was admitted in full, in case that another row follows."""
+        """Keep an outcome that was admitted in full for the rows that follow."""
         if self._is_usable and len(self._kept) < _MAX_KEPT:
             self._admitted = [_Admitted(kv, value, given, is_gone)]
 
@@ -100,7 +100,7 @@ class Template:
         own, written = rows.take(before), rows.take(after)
         has_other_spec = isinstance(before, LeanPod) and isinstance(after, LeanPod) and before.spec != after.spec
         if written != _merged(own, last.given) or has_other_spec:
-            self._is_usable, self._kept = False, []  # it does more than put the row's values in
+            self._is_usable, self._kept = False, []  # the write changes more than the row's values
             return
         self._kept.append(_Kept(before, _read(before), after, last.is_gone, _pattern(own, last.given)))
 
@@ -119,7 +119,7 @@ def _is_equal(before: Resource | LeanPod, old: Resource | LeanPod) -> bool:
 
 
 def _filled(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> bytes:
-    """The stored bytes of an admitted change with the values of a row."""
+    """Return the stored form of an admitted change with the values of a row."""
     after = kept.after
     rows.put(after, row)
     if isinstance(after, LeanPod) and isinstance(old, LeanPod):
@@ -132,7 +132,7 @@ def _filled(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> b
 
 
 def _merged(own: Row, given: Row | None) -> Row:
-    """The row of an object after a write: the values that the client has given, the rest as it was."""
+    """Return the values of a row after a write: those of the client, and otherwise those before it."""
     if given is None:
         return own
     return Row(
@@ -152,7 +152,7 @@ def _merged(own: Row, given: Row | None) -> Row:
 
 
 def _pattern(own: Row, given: Row | None) -> tuple[bool, ...]:
-    """Which values an update leaves as they are: only those that change get another field manager."""
+    """Return which values an update leaves as they are: changed ones get another field manager."""
     if given is None:
         return ()
     return (

@@ -23,7 +23,7 @@ from mooring.apiserver.registry.views import view_for
 from mooring.store.kv import Conflict, Delete, Event, Put
 
 _ATTEMPTS = 10
-"""How often a write is drafted again after a conflict. Each conflict means that another writer made progress."""
+"""How often a write is drafted. Each conflict means that another writer made progress."""
 
 
 class Followed(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Followed(msgspec.Struct, frozen=True):
 
 Outcome: TypeAlias = Response | Followed | Exception
 Result: TypeAlias = list[int] | Exception | None
-"""The revisions of a draft, None for a conflict, or why it could not be stored."""
+"""The revisions of a stored draft, None for a conflict, or the error."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class Write(Protocol):
 
     @property
     def is_extended(self) -> bool:
-        """Whether policies or webhooks take part, so that other writes need not wait for them."""
+        """Whether policies or webhooks match, so that writes are drafted concurrently."""
         ...
 
     @property
@@ -96,7 +96,7 @@ class Write(Protocol):
         ...
 
     def give_up(self) -> Exception:
-        """The error after too many conflicts."""
+        """Return the error after too many conflicts."""
         ...
 
 
@@ -119,7 +119,7 @@ class Writer:
         open_: Sequence[int] = range(len(writes))
         for _ in range(_ATTEMPTS):
             if any(write.reads_stored for write in writes):
-                await self._context.store.revision()  # once for all of them: this server may be stale
+                await self._context.store.revision()  # once for all writes: this server may be stale
             drafts = await self._drafts(writes, open_, outcomes)
             open_ = await self._commit(writes, drafts, outcomes) if drafts else []
             if not open_:
@@ -203,7 +203,7 @@ class Writer:
         return [outcome.revision] if isinstance(outcome, Event) else None
 
     async def respond(self, call: Call, written: Written) -> Response:
-        """The response to a create or an update: the object as it is stored."""
+        """Return the response to a create or an update: the stored object."""
         if call.request.omit_body:
             return Response(201 if written.created else 200, written.identity, warnings=call.warnings)
         if call.stored.asks:

@@ -416,7 +416,7 @@ class Application:
             await self.policies.catch_up()
             await self.webhooks.catch_up()
         elif route.group == API_SERVICES:
-            await self.api_services.judge()
+            await self.api_services.mark_unavailable()
 
     async def _page(self, request: Request) -> Response:
         """Respond to paths other than resources."""

@@ -1,8 +1,8 @@
-"""OpenAPI, version 2 and 3, made from the API types: what `kubectl explain` shows and what client generators read.
+"""OpenAPI, versions 2 and 3, made from the API types: for `kubectl explain` and client generators.
 
-`/openapi/v3` lists a document for each group-version, with a hash in its address so that clients can keep it;
-`/openapi/v2` is one document for everything, as JSON or, for kubectl, as protobuf. Documents are made beside the event
-loop when they are first asked for, and kept. Read next: ``schemas.py``, ``operations.py``, ``protobuf.py``.
+`/openapi/v3` lists a document for each group-version, with a hash in its URL so that clients can cache it;
+`/openapi/v2` is one document for everything, as JSON or, for kubectl, as protobuf. Documents are made in a thread when
+they are first requested, and cached. Read next: ``schemas.py``, ``operations.py``, ``protobuf.py``.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class OpenApi:
         }
 
     async def handle(self, request: Request) -> Response | None:
-        """The answer; None if the path is another's."""
+        """Return the response; None if the path is no OpenAPI document."""
         path = request.path.rstrip("/")
         if self._changes != self._scheme.changes:
             self._documents.clear()
@@ -68,7 +68,7 @@ class OpenApi:
         return response
 
     def v2(self) -> dict[str, Any]:
-        """The one document of version 2."""
+        """Return the document of version 2."""
         schemas = Schemas(Dialect.V2, self._scheme.served)
         operations = Operations(self._scheme, schemas, Dialect.V2)
         paths: dict[str, Any] = {}
@@ -84,7 +84,7 @@ class OpenApi:
         }
 
     def v3(self, where: GroupVersion) -> dict[str, Any]:
-        """The document of a group-version."""
+        """Return the document of a group-version in version 3."""
         schemas = Schemas(Dialect.V3, self._scheme.served)
         paths = Operations(self._scheme, schemas, Dialect.V3).paths(where)
         return {
@@ -104,7 +104,7 @@ class OpenApi:
         }
 
     def _hash(self, where: GroupVersion) -> str:
-        """Changes when the document may have: with the program, and with what is served."""
+        """Return a hash that changes with the version of Mooring and with the served kinds."""
         kinds = [_mark(kind) for kind in self._scheme.resources(*where)]
         text = "\n".join([mooring.__version__, self._info["version"], where.api_version, *kinds])
         return hashlib.sha256(text.encode()).hexdigest().upper()
@@ -124,7 +124,7 @@ class OpenApi:
 
 
 def _mark(kind: Kind) -> str:
-    """Something that is another when the kind is another."""
+    """Return a text that changes with the definition of a kind."""
     facts = kind.custom
     definition = f" {facts.definition.metadata.uid} {facts.definition.metadata.generation}" if facts else ""
     return f"{kind.kind}/{kind.plural}{definition}"
@@ -135,6 +135,6 @@ def _place(where: GroupVersion) -> str:
 
 
 def _check_json(request: Request) -> None:
-    """Raises NotAcceptable for clients that take nothing but protobuf."""
+    """Raise NotAcceptable for clients that accept protobuf only."""
     if request.accepted(protobuf=False).format != "json":
         raise errors.not_acceptable([JSON])

@@ -1,7 +1,7 @@
-"""The schemas of custom kinds in OpenAPI: what their definitions say, with the type and metadata that all objects have.
+"""OpenAPI schemas of custom kinds: those of their definitions, with the type and metadata that all objects have.
 
-Version 2 cannot say everything, and kubectl takes what it says too literally; what it would trip over is left out
-there, as Kubernetes does. Called by ``schemas.py``.
+Version 2 cannot express everything, and kubectl takes some of it too literally; as in Kubernetes, that is left out
+there. Called by ``schemas.py``.
 """
 
 from typing import Any
@@ -17,13 +17,13 @@ _CONDITIONS = ("allOf", "anyOf", "oneOf", "not")
 
 
 def name_of(kind: Kind, *, is_list: bool = False) -> str:
-    """What the definition of a kind is called: `com.example.stable.v1.CronTab`."""
+    """Return the name of a kind's schema, such as `com.example.stable.v1.CronTab`."""
     group = ".".join(reversed(kind.group.split(".")))
     return f"{group}.{kind.version}.{kind.list_kind if is_list else kind.kind}"
 
 
 def definition_of(kind: Kind, metadata: Schema, *, v2: bool) -> Schema:
-    """The schema of an object; `metadata` refers to that of its metadata."""
+    """Return the schema of an object; `metadata` is a reference to the schema of its metadata."""
     props = kind.custom.version.schema.open_api_v3_schema if kind.custom and kind.custom.version.schema else None
     if props is None or (v2 and props.preserve_unknown_fields):
         return {"type": "object", **_gvk(kind, kind.kind)}
@@ -34,7 +34,7 @@ def definition_of(kind: Kind, metadata: Schema, *, v2: bool) -> Schema:
 
 
 def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
-    """The schema of a list of objects."""
+    """Return the schema of a list of objects."""
     return {
         "description": f"{kind.list_kind} is a list of {kind.kind}",
         "type": "object",
@@ -69,7 +69,7 @@ def _selectable(kind: Kind, *, v2: bool) -> Schema:
 
 
 def _plain(schema: Schema, *, v2: bool) -> Schema:
-    """A schema as the dialect can say it, everything below included."""
+    """Return a schema without what the dialect cannot express, at all levels."""
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
             schema[name] = _plain(schema[name], v2=v2)
@@ -96,7 +96,7 @@ def _plain(schema: Schema, *, v2: bool) -> Schema:
 
 
 def _embed(schema: Schema, metadata: Schema, *, v2: bool) -> None:
-    """Give embedded objects the fields that every object has."""
+    """Add the fields that every object has to embedded objects."""
     for child in [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]:
         if isinstance(child, dict):
             _embed(child, metadata, v2=v2)

@@ -1,4 +1,4 @@
-"""The paths of resources in OpenAPI: what can be done where, with which parameters.
+"""OpenAPI paths of resources, with their operations and parameters.
 
 `Operations` goes through the served kinds of a group-version. kubectl looks here for the kind behind a resource
 (`explain`), and for the parameters `dryRun` and `fieldValidation` of PATCH before it uses them.
@@ -164,7 +164,7 @@ class Operations:
         return self._schemas.of(kind.list_type if verb == "list" and kind.list_type else shown, where)
 
     def _shown(self, kind: Kind, subresource: Subresource | None) -> tuple[type[Object], GroupVersion]:
-        """What is read and written at a place."""
+        """Return the type that is read and written at a path, and its group-version."""
         if subresource and subresource.kind:
             where = subresource.group_version or kind.group_version
             other = self._scheme.kind(where.api_version, subresource.kind)

@@ -1,8 +1,8 @@
-"""The OpenAPI document of version 2 as a protobuf message, the only form in which kubectl asks for it.
+"""The OpenAPI document of version 2 as a protobuf message, the only form that kubectl requests.
 
-kubectl falls back to it for kinds that no document of version 3 has: without an answer it could not say that there is
-no such kind. `kubectl explain --output=plaintext-openapiv2` reads it too. Both look at definitions and nothing else, so
-paths are not in the message; whoever wants them takes JSON. Field numbers are those of gnostic's `OpenAPIv2.proto`.
+kubectl falls back to it for kinds that no document of version 3 has, and `kubectl explain
+--output=plaintext-openapiv2` reads it. Both read definitions only, so the message has no paths; JSON has them. Field
+numbers are those of gnostic's `OpenAPIv2.proto`.
 """
 
 import json
@@ -18,7 +18,7 @@ _VARINT, _BYTES = 0, 2
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """A whole document."""
+    """Encode a document."""
     info = document["info"]
     return b"".join(
         (
@@ -66,7 +66,7 @@ def _parts(schema: Mapping[str, Any]) -> Iterable[bytes]:
 
 
 def _any(value: Any) -> bytes:
-    """Any value, as YAML, which JSON is."""
+    """Encode any value as YAML, of which JSON is a part."""
     return _text(2, json.dumps(value, separators=(",", ":")))
 
 

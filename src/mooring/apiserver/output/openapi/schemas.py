@@ -63,7 +63,7 @@ class Schemas:
                     self._kinds.setdefault((self.name(shown, kind.group_version), shown), []).append(kind)
 
     def name(self, cls: type[Object], where: GroupVersion) -> str:
-        """What the definition of a struct is called when it is reached from a group-version."""
+        """Return the name of a struct's definition in the document of a group-version."""
         package, _, version = cls.__module__.removeprefix("mooring.api.").partition(".")[0].rpartition("_")
         if package == "meta":
             return f"{_META}.{cls.__name__}"
@@ -72,7 +72,7 @@ class Schemas:
         return f"io.k8s.api.{package}.{version}.{cls.__name__}"
 
     def of(self, cls: type[Object], where: GroupVersion, description: str = "", *, default: bool = False) -> Schema:
-        """A reference to a struct, whose definition is made unless it is there already."""
+        """Return a reference to a struct, and make its definition unless it exists."""
         name = self.name(cls, where)
         if name not in self.definitions and name not in self._pending:
             self._pending.add(name)
@@ -81,7 +81,7 @@ class Schemas:
         return self._dialect.reference(name, description, default=default)
 
     def of_custom(self, kind: Kind, *, is_list: bool = False) -> Schema:
-        """A reference to a custom kind, or to a list of its objects."""
+        """Return a reference to a custom kind, or to a list of its objects."""
         name, v2 = custom.name_of(kind, is_list=is_list), self._dialect is Dialect.V2
         if name not in self.definitions:
             about = descriptions(ResourceList if is_list else Resource)["metadata"]
@@ -94,7 +94,7 @@ class Schemas:
         return self._dialect.reference(name)
 
     def patch(self) -> Schema:
-        """A reference to what can be sent in a PATCH."""
+        """Return a reference to the body of a PATCH."""
         about = "Patch is provided to give a concrete name and type to the Kubernetes PATCH request body."
         self.definitions.setdefault(PATCH, {"description": about, "type": "object"})
         return self._dialect.reference(PATCH)

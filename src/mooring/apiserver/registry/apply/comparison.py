@@ -1,4 +1,4 @@
-"""Which fields two trees differ in, and which fields a tree names, by the schema of their type.
+"""Compares trees field by field, and lists the fields of a tree, by the schema of their type.
 
 `compare` is what decides who owns a field after a write; `named` is what an applied configuration claims. Both go down
 to the fields of structs, the keys of maps, the items of keyed lists and the values of sets; everything else is one
@@ -15,7 +15,7 @@ from mooring.apiserver.registry.apply.field_set import SELF, Fields
 from mooring.apiserver.registry.patch.schema import Node
 
 Sinks = tuple[Fields, Fields, Fields]
-"""Where to put what was added, modified and removed."""
+"""The sets that collect added, modified and removed fields."""
 
 _ABSENT: Any = object()
 _HOLDERS = (dict, list)
@@ -31,7 +31,7 @@ class Comparison(msgspec.Struct, frozen=True):
     """What was added or modified."""
 
     def touches(self, fields: Fields) -> bool:
-        """Whether something in a set may have changed: what has no part of the object in common with it has not."""
+        """Return whether fields of a set may have changed, by the top level alone."""
         return not (fields.keys().isdisjoint(self.changed) and fields.keys().isdisjoint(self.removed))
 
 
@@ -40,7 +40,7 @@ class MissingKeyError(ValueError):
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], node: Node) -> Comparison:
-    """What has changed between two objects."""
+    """Return the fields in which two objects differ."""
     added, modified, removed = sinks = _nothing()
     _compare_maps(old, new, node, sinks)
     return Comparison(added, modified, removed, field_set.union(added, modified))
@@ -97,7 +97,7 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: S
 
 
 def _empty_like(value: Any) -> Any:
-    """What null stands for beside a value: a field that is there, with nothing in it."""
+    """Return the empty value that null means beside a value of this type."""
     return type(value)() if isinstance(value, dict | list) else _ABSENT
 
 
@@ -109,7 +109,7 @@ def _compare_lists(old: list[Any], new: list[Any], node: Node, sinks: Sinks) -> 
             left = ours[0] if ours else _ABSENT
             right = theirs[0] if theirs else _ABSENT
             _compare(element, left, right, node.item, sinks)
-        elif ours != theirs:  # keys that occur twice cannot be told apart: they count as one field
+        elif ours != theirs:  # items with equal keys count as one field
             sinks[1][element] = {}
 
 
@@ -137,7 +137,7 @@ def element_of(each: Any, node: Node) -> str:
 
 
 def whole(value: Any, node: Node | None) -> Fields:
-    """All of a value that has come or gone: every field in it, and everything that holds fields."""
+    """Return all fields of an added or removed value, and everything that holds fields."""
     if node is None or node.is_atomic or not value or value.__class__ not in _HOLDERS:
         return {}
     result: Fields = {SELF: {}}
@@ -153,7 +153,7 @@ def whole(value: Any, node: Node | None) -> Fields:
 
 
 def named(value: Any, node: Node | None) -> Fields:
-    """The fields that a configuration names: leaves, items of lists and keys of maps. Raises MissingKeyError."""
+    """Return the fields in a configuration: leaves, items of lists, keys of maps; raise MissingKeyError."""
     if node is None or node.is_atomic or not isinstance(value, dict | list) or not value:
         return {}
     result: Fields = {}

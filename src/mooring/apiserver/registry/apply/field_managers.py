@@ -1,8 +1,9 @@
 """Keeps `metadata.managedFields`: which manager owns which fields, after every create, update, patch and apply.
 
-A manager owns what it last wrote. Whoever changes a field by an update or a patch takes it from the others; whoever
-*applies* gets a conflict instead, unless it forces, and loses (and removes) what it no longer names. Entries are told
-apart by manager, operation, version and subresource. Called by ``registry/writing.py``.
+A manager owns the fields that it wrote last. An update or patch takes the fields that it changes from other managers.
+An apply that changes a field of another manager is a conflict, unless it is forced; it removes fields that its manager
+applied before and no longer names. Entries are distinguished by manager, operation, version and subresource. Called by
+``registry/writing.py``.
 """
 
 import re
@@ -37,21 +38,21 @@ _FIELDS_TYPE = "FieldsV1"
 _OWNED_BY_SERVER = frozenset(
     {"name", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"}
 )
-_REMEMBERED, _REMEMBERED_BYTES = 512, 16 * 1024
+_MAX_CACHED, _MAX_CACHED_BYTES = 512, 16 * 1024
 _NO_METADATA = ObjectMeta()
-_NOBODY = ManagedFieldsEntry()
+_EMPTY_ENTRY = ManagedFieldsEntry()
 _SERVERS_OWN = {
     name: getattr(_NO_METADATA, name)
-    for name, told in zip(ObjectMeta.__struct_fields__, ObjectMeta.__struct_encode_fields__, strict=True)
-    if told in _OWNED_BY_SERVER
+    for name, encoded in zip(ObjectMeta.__struct_fields__, ObjectMeta.__struct_encode_fields__, strict=True)
+    if encoded in _OWNED_BY_SERVER
 }
-"""What is left of those fields in a tree: nothing, for they have their defaults."""
+"""The defaults of these fields, which trees leave out."""
 Tree = dict[str, Any]
 _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
 
 class Manager(msgspec.Struct, frozen=True):
-    """Who writes, through which subresource, and when."""
+    """The manager of a write, with its subresource and time."""
 
     name: str
     subresource: str
@@ -63,7 +64,7 @@ class FieldManagers:
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
-        self._empty: BoundedCache[Kind, Tree] = BoundedCache(_REMEMBERED)
+        self._empty: BoundedCache[Kind, Tree] = BoundedCache(_MAX_CACHED)
 
     def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
         """Record that the creator owns the object's fields (still without those that admission adds).
@@ -84,7 +85,7 @@ class FieldManagers:
     @staticmethod
     def forgets(new: Resource) -> bool:
         """Whether a client asks, with one empty entry, to forget who owns what; then there are no entries left."""
-        if len(new.metadata.managed_fields) != 1 or new.metadata.managed_fields[0] != _NOBODY:
+        if len(new.metadata.managed_fields) != 1 or new.metadata.managed_fields[0] != _EMPTY_ENTRY:
             return False
         new.metadata.managed_fields = []
         return True
@@ -117,7 +118,7 @@ class FieldManagers:
     def read_config(
         self, body: bytes, kind: Kind, namespace: str, name: str, validation: FieldValidation = FieldValidation.IGNORE
     ) -> Tree:
-        """The configuration in the body of an apply, with values as the server writes them; raises BadRequest."""
+        """Return the configuration in the body of an apply, with values as the server writes them; raise BadRequest."""
         try:
             documents = codec.read_yaml(body, most=codec.max_elements(kind.type))
             if len(documents) != 1 or not isinstance(documents[0].tree, dict):
@@ -144,14 +145,14 @@ class FieldManagers:
         return Applier(self, kind, config, manager, force=force)
 
     def tree(self, obj: Resource, kind: Kind, subresource: str) -> Tree:
-        """The fields of an object that can have an owner, in a version."""
+        """Return the fields of an object that can have a manager, in a version."""
         found = self._scheme.convert(obj, kind)
         if kind.custom:
             return relevant(codec.to_tree(found), kind, subresource)
         return _tree_of(found, _own_metadata(found), kind, subresource)
 
     def trees(self, old: Resource, new: Resource, kind: Kind, subresource: str) -> tuple[Tree, Tree]:
-        """As `tree`, of an object before and after a change; without metadata where that is the same."""
+        """Return `tree` before and after a change; without metadata if that is the same."""
         if kind.custom:
             return self.tree(old, kind, subresource), self.tree(new, kind, subresource)
         before, after = self._scheme.convert(old, kind), self._scheme.convert(new, kind)
@@ -161,7 +162,7 @@ class FieldManagers:
         return _tree_of(before, was, kind, subresource), _tree_of(after, now, kind, subresource)
 
     def object_of(self, tree: Tree, kind: Kind) -> Resource:
-        """The object in the newest version that a tree in another says; raises BadRequest for a wrong time."""
+        """Decode a tree of a version into the newest version; raise BadRequest for a malformed time."""
         typed = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
         try:
             normalize_times(typed)
@@ -174,7 +175,7 @@ class FieldManagers:
         return tree
 
     def version_of(self, entry: ManagedFieldsEntry, kind: Kind) -> Kind | None:
-        """The kind in the version of an entry; None for one that is unknown here."""
+        """Return the kind in the version of an entry; None for an unknown version."""
         if entry.api_version == kind.api_version:
             return kind
         return self._scheme.kind(entry.api_version, kind.kind)
@@ -188,7 +189,7 @@ class FieldManagers:
         return ordered(compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
 
     def _empty_tree(self, kind: Kind) -> Tree:
-        """What an object has before anybody has written anything: the fields that are always there."""
+        """Return the fields that every object of a kind has."""
         empty = self._empty.get(kind)
         if empty is None:
             empty = relevant(codec.to_tree(kind.type()), kind, "")
@@ -197,7 +198,7 @@ class FieldManagers:
 
 
 class Applier:
-    """One configuration on its way into one object."""
+    """Applies one configuration to one object."""
 
     def __init__(self, managers: FieldManagers, kind: Kind, config: Tree, manager: Manager, *, force: bool) -> None:
         self._managers = managers
@@ -212,7 +213,7 @@ class Applier:
             raise errors.bad_request(f"failed to create typed patch object: {error}") from None
 
     def create(self) -> Resource:
-        """The object that the configuration alone makes."""
+        """Return a new object from the configuration."""
         obj = self._managers.object_of(self._config, self._kind)
         obj.metadata.managed_fields = [self._entry()] if self._claimed else []
         return obj
@@ -251,7 +252,7 @@ class Applier:
         return new
 
     def _pruned(self, result: Tree, before: ManagedFieldsEntry, owners: Iterable[ManagedFieldsEntry]) -> Tree:
-        """Without what this manager applied last time, no longer names, and nobody else owns."""
+        """Remove the fields that this manager applied before, no longer names, and no other manager owns."""
         version = self._managers.version_of(before, self._kind) or self._kind
         same = version.type is self._kind.type
         tree = result if same else self._managers.whole_tree(self._managers.object_of(result, self._kind), version)
@@ -276,7 +277,7 @@ class Applier:
 
 
 class _Trees:
-    """What has changed between two objects, in each version that somebody asks for."""
+    """The differences between two objects, in each version that is asked for."""
 
     def __init__(self, managers: FieldManagers, kind: Kind, old: Resource, new: Resource, subresource: str) -> None:
         self._managers = managers
@@ -299,19 +300,19 @@ class _Trees:
 
 
 def _own_metadata(obj: Resource) -> ObjectMeta:
-    """What of an object's metadata can have an owner."""
+    """Return the part of an object's metadata that can have a manager."""
     return structs.replace(obj.metadata, **_SERVERS_OWN)
 
 
 def _tree_of(obj: Resource, metadata: ObjectMeta, kind: Kind, subresource: str) -> Tree:
-    """The part of a typed object that a write can own: what it cannot own need not become a tree first."""
+    """Return the part of a typed object that a write can own, as a tree."""
     if subresource == "status" and (status := getattr(obj, "status", None)) is not None:
         return {"metadata": codec.to_tree(metadata), "status": codec.to_tree(status)}
     return relevant(codec.to_tree(structs.replace(obj, metadata=metadata)), kind, subresource)
 
 
 def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
-    """The part of an object that a write can own: not its type and identity, not what the write cannot change."""
+    """Return the part of an object that a write can own: without type, identity, and what it cannot change."""
     metadata = _ownable(tree.get("metadata", {}))
     left_out = {"apiVersion", "kind", "metadata"}
     if subresource == "status":
@@ -329,7 +330,7 @@ def _ownable(metadata: Tree) -> Tree:
 def _without_losses(
     entries: Iterable[ManagedFieldsEntry], trees: _Trees, except_for: tuple[str, ...] | None = None
 ) -> list[ManagedFieldsEntry]:
-    """The entries without what somebody else has changed or removed. An entry that owns nothing more goes."""
+    """Return the entries without changed and removed fields, and without entries that then own nothing."""
     kept = []
     for entry in entries:
         if except_for is not None and _identity(entry) == except_for:
@@ -378,7 +379,7 @@ def _shown(entry: ManagedFieldsEntry) -> str:
 
 
 def _without_empty_metadata(tree: Tree) -> Tree:
-    """Everybody names the object's metadata, if only to say which object it is: that alone claims nothing."""
+    """Leave out empty metadata, which only identifies the object and claims no field."""
     return tree if tree["metadata"] else {name: value for name, value in tree.items() if name != "metadata"}
 
 
@@ -401,7 +402,7 @@ def _check_config(config: Resource, kind: Kind, namespace: str, name: str) -> No
 
 
 def _typed(error: DecodeError) -> str:
-    """Unknown fields in the words of those who own fields; other mistakes as they are."""
+    """Return the text of an error; that of unknown fields is worded as in Kubernetes."""
     text = str(error)
     unknown = [f".{path}: field not declared in schema" for path in _UNKNOWN.findall(text)]
     if not unknown or not text.startswith("strict decoding error: "):
@@ -410,7 +411,7 @@ def _typed(error: DecodeError) -> str:
 
 
 def _has_repeated(value: Any) -> bool:
-    """Whether an object somewhere in a tree was written with a field twice."""
+    """Return whether a tree has an object with a repeated field."""
     if isinstance(value, dict):
         return isinstance(value, Members) or any(map(_has_repeated, value.values()))
     return isinstance(value, list) and any(map(_has_repeated, value))
@@ -423,7 +424,7 @@ def _without_nulls(tree: Any) -> Any:
 
 
 def _canonical(config: Any, typed: Any) -> Any:
-    """The configuration with its values as the server writes them (`1000m` becomes `1`), and no more fields."""
+    """Return the configuration with values as the server writes them (`1000m` becomes `1`)."""
     if isinstance(config, dict) and isinstance(typed, dict):
         return {name: _canonical(value, typed[name]) if name in typed else value for name, value in config.items()}
     if isinstance(config, list) and isinstance(typed, list):
@@ -432,7 +433,7 @@ def _canonical(config: Any, typed: Any) -> Any:
 
 
 def _identity(entry: ManagedFieldsEntry) -> tuple[str, ...]:
-    """What tells entries apart. Those who apply keep one entry whatever version they use."""
+    """Return what distinguishes entries; a manager that applies has one entry for all versions."""
     version = "" if entry.operation == APPLY else entry.api_version
     return entry.manager, entry.operation, entry.subresource, version
 
@@ -458,7 +459,7 @@ def _entry(manager: Manager, operation: str, kind: Kind, fields: Fields) -> Mana
 
 
 def _renewed(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned: Fields) -> ManagedFieldsEntry:
-    """The entry with what it owns now; its time stays as long as that does not change."""
+    """Return the entry with the fields that it owns now; its time changes with them only."""
     if before is not None and before.fields_v1 == owned and before.api_version == mine.api_version:
         return before
     return _with_fields(mine, owned)
@@ -477,7 +478,7 @@ def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntr
 
 
 def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
-    """At most so many managers that update: the oldest ones of a version become one."""
+    """Merge the oldest entries of updates where there are more than MAX_UPDATE_MANAGERS."""
     if len(entries) <= MAX_UPDATE_MANAGERS:
         return entries
     updates = sorted((entry for entry in entries if entry.operation == UPDATE), key=lambda entry: entry.time or "")
@@ -497,7 +498,7 @@ def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
 
 
 def _in_order(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
-    """Those who apply first, then by age, as Kubernetes lists them."""
+    """Sort entries as Kubernetes does: applied ones first, then by time."""
     return sorted(entries, key=_place)
 
 

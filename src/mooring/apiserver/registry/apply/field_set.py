@@ -1,9 +1,9 @@
-"""Sets of field paths in Kubernetes' FieldsV1 form, a tree of dicts in which "." says that a path itself is a member.
+"""Sets of field paths in Kubernetes' FieldsV1 form: a tree of dicts in which "." marks that a path itself is a member.
 
     {"f:spec": {"f:replicas": {}, "f:containers": {'k:{"name":"c"}': {".": {}, "f:image": {}}}}}
 
-has the members .spec.replicas, .spec.containers[name="c"] and .spec.containers[name="c"].image. A node without anything
-below it is a member as well; the root alone stands for the empty set when it is empty. Sets are never changed in place.
+has the members .spec.replicas, .spec.containers[name="c"] and .spec.containers[name="c"].image. A node without children
+is a member too; an empty root is the empty set. Sets are never changed in place.
 """
 
 import json
@@ -20,42 +20,42 @@ _DECODER = msgspec.json.Decoder()
 
 
 def field(name: str) -> str:
-    """The element of a named field or of a map's key."""
+    """Return the element of a named field or of a map's key."""
     return f"f:{name}"
 
 
 @lru_cache(maxsize=4096)
 def item(names: tuple[str, ...], keys: tuple[Any, ...]) -> str:
-    """The element of an item in a list of objects, by the names (in order) and values of its keys."""
+    """Return the element of an item in a keyed list, by the names (in order) and values of its keys."""
     return f"k:{msgspec.json.encode(dict(zip(names, keys, strict=True))).decode()}"
 
 
 def value(scalar: Any) -> str:
-    """The element of a value in a list that is a set."""
+    """Return the element of a value in a set."""
     return f"v:{msgspec.json.encode(scalar).decode()}"
 
 
 def is_member(node: Fields) -> bool:
-    """Whether a node below the root is itself in the set, not only something below it."""
+    """Return whether a node itself is in the set, not only its children."""
     return not node or SELF in node
 
 
 def below(node: Fields | None) -> Fields:
-    """What is below a node."""
+    """Return the children of a node."""
     if not node or SELF not in node:
         return node or {}
     return {element: child for element, child in node.items() if element != SELF}
 
 
 def node_of(children: Fields, *, member: bool) -> Fields | None:
-    """The node with these children; None when nothing is left of it."""
+    """Return the node with these children; None for a node without any that is no member."""
     if not children:
         return {} if member else None
     return {SELF: {}, **children} if member else children
 
 
 def union(a: Fields, b: Fields) -> Fields:
-    """What is in either set."""
+    """Return the members of either set."""
     if not a or a == b:
         return b
     if not b:
@@ -73,7 +73,7 @@ def _union_node(a: Fields, b: Fields) -> Fields:
 
 
 def difference(a: Fields, b: Fields) -> Fields:
-    """What is in `a` and not in `b`."""
+    """Return the members of `a` that are not in `b`."""
     if not b:
         return a
     result: Fields = {}
@@ -90,7 +90,7 @@ def difference(a: Fields, b: Fields) -> Fields:
 
 
 def intersection(a: Fields, b: Fields) -> Fields:
-    """What is in both sets."""
+    """Return the members of both sets."""
     result: Fields = {}
     for element, ours in a.items():
         theirs = b.get(element)
@@ -103,13 +103,13 @@ def intersection(a: Fields, b: Fields) -> Fields:
 
 
 def ordered(fields: Fields) -> Fields:
-    """The same set with its elements in order, as Kubernetes writes it: Go programs compare the bytes."""
+    """Sort the elements of a set as Kubernetes does: Go programs compare the bytes."""
     in_order: Fields = _DECODER.decode(_IN_ORDER.encode(fields))
     return in_order
 
 
 def paths(fields: Fields, above: str = "") -> Iterator[str]:
-    """The members as people read them: `.spec.containers[name="c"].image`."""
+    """Yield the members in readable form: `.spec.containers[name="c"].image`."""
     for element, node in fields.items():
         here = above + _shown(element)
         if is_member(node):

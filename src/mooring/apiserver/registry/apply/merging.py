@@ -1,4 +1,4 @@
-"""What an applied configuration makes of an object: `merge` puts it over, `prune` takes away what it lacks by now."""
+"""Merges an applied configuration into an object, and prunes fields that it no longer has."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from mooring.apiserver.registry.patch.schema import Node
 
 
 def merge(live: Any, config: Any, node: Node | None) -> Any:
-    """The live value with the configuration put over it. Neither is changed; parts are shared."""
+    """Return the live value with a configuration merged into it; neither is changed, parts are shared."""
     if node is None or node.is_atomic:
         return config
     if isinstance(live, dict) and isinstance(config, dict):
@@ -22,7 +22,7 @@ def merge(live: Any, config: Any, node: Node | None) -> Any:
 
 
 def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
-    """Items in the order of the configuration; the others stay in front of what they stood in front of."""
+    """Return items in the order of the configuration; other items stay before the items that they were before."""
     wanted = {element_of(each, node): each for each in config}
     there = {element_of(each, node) for each in live}
     if not node.keys:
@@ -44,19 +44,19 @@ def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
 
 
 def prune(value: Any, node: Node | None, last: Fields, kept: Fields) -> Any:
-    """The value without the fields in `last` that are not in `kept`, nor hold anything that is."""
+    """Remove the fields in `last` that are neither in `kept` nor hold a field in `kept`."""
     if node is None or node.is_atomic or not last:
         return value
     if isinstance(value, dict):
         pruned = ((name, _prune(field(name), child, node.child(name), last, kept)) for name, child in value.items())
-        return {name: child for name, child in pruned if child is not _GONE}
+        return {name: child for name, child in pruned if child is not _REMOVED}
     if isinstance(value, list):
         items = (_prune(element_of(each, node), each, node.item, last, kept) for each in value)
-        return [each for each in items if each is not _GONE]
+        return [each for each in items if each is not _REMOVED]
     return value
 
 
-_GONE: Any = object()
+_REMOVED: Any = object()
 
 
 def _prune(element: str, value: Any, node: Node | None, last: Fields, kept: Fields) -> Any:
@@ -64,7 +64,7 @@ def _prune(element: str, value: Any, node: Node | None, last: Fields, kept: Fiel
     if owned is None:
         return value
     if is_member(owned) and needed is None:
-        return _GONE
+        return _REMOVED
     result = prune(value, node, below(owned), below(needed))
     emptied = not result and bool(value) and isinstance(value, dict | list)
-    return _GONE if emptied and needed is None else result
+    return _REMOVED if emptied and needed is None else result

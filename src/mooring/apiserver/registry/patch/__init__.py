@@ -1,8 +1,8 @@
-"""Patches: from a request body to a function that changes the JSON tree of an object.
+"""Patches: turns a request body into a function that changes the JSON tree of an object.
 
 - `json_patch`: operations on paths (`application/json-patch+json`).
 - `merge_patch`: an object put over another (`application/merge-patch+json`).
-- `strategic`: the same with lists merged by keys (`application/strategic-merge-patch+json`), which `schema` tells.
+- `strategic`: the same with lists merged by keys (`application/strategic-merge-patch+json`), by `schema`.
 
 Server-side apply is in ``mooring.apiserver.registry.apply``. Called by ``registry/writing.py``.
 """
@@ -44,11 +44,11 @@ class Patcher(msgspec.Struct, frozen=True):
     apply: Callable[[Any], Any]
     """Takes the tree of an object, which it may change, and returns that of the patched one; raises PatchError."""
     is_plain: bool
-    """Whether it has no field twice, and leaves objects that nest no deeper than input may."""
+    """Whether it repeats no field, and its results nest no deeper than requests may."""
 
 
 def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
-    """The patch in a request; raises BadRequest and UnsupportedMediaType."""
+    """Read the patch in a request; raise BadRequest or UnsupportedMediaType."""
     if kind.custom and media_type not in CUSTOM_MEDIA_TYPES[:2]:
         raise api_errors.unsupported_media_type(CUSTOM_MEDIA_TYPES)
     if media_type not in MEDIA_TYPES[:3]:
@@ -63,8 +63,8 @@ def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
         raise api_errors.request_entity_too_large(str(error)) from None
     except (DecodeError, PatchError) as error:
         raise api_errors.bad_request(f"error decoding patch: {error}") from None
-    # Values of a patch become part of what they are put into: when somebody else was faster and it is made anew, the
-    # body is read anew, which costs less than a copy every time.
+    # Values of a patch become part of the patched object. For another attempt after a conflict, the body is decoded
+    # again, which costs less than a copy for every attempt.
     fresh = chain((patch,), (read_json(again, max_elements(kind.type))[0] for again in repeat(body)))
     if media_type == "application/json-patch+json":
         return Patcher(lambda tree: apply(next(fresh), tree), is_plain and is_shallow(patch))

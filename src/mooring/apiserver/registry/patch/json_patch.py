@@ -7,14 +7,14 @@ from mooring.apiserver.registry.patch.errors import Inapplicable, PatchError
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 * 1024 * 1024
-"""How many values may be copied by `copy` altogether, lest a short patch make a huge object."""
+"""How much `copy` may copy in one patch, so that a short patch cannot make a huge object."""
 MAX_MOVED = 100_000_000
-"""How many items of lists may be moved by inserting before and removing them altogether: a fraction of a second."""
+"""How many items of lists one patch may move by inserting and removing before them: a fraction of a second."""
 _SHALLOW = 20
 
 
 def check_operations(operations: Any) -> None:
-    """Raises PatchError for what is not a JSON patch."""
+    """Raise PatchError for a malformed JSON patch."""
     if not isinstance(operations, list):
         raise PatchError("a JSON patch is an array of operations")
     if len(operations) > MAX_OPERATIONS:
@@ -24,12 +24,12 @@ def check_operations(operations: Any) -> None:
 
 
 def is_shallow(operations: list[dict[str, Any]]) -> bool:
-    """Whether checked operations leave what nests hardly deeper than it did: only these may put depth upon depth."""
+    """Return whether checked operations cannot make a tree much deeper."""
     return all(each["op"] not in {"move", "copy"} and each["path"].count("/") <= _SHALLOW for each in operations)
 
 
 def apply(operations: list[dict[str, Any]], tree: Any) -> Any:
-    """The tree with checked operations applied. It is changed, and values of the operations become part of it."""
+    """Apply checked operations to a tree, which changes it; their values become part of it."""
     document = _Document(tree)
     for operation in operations:
         document.apply(operation)
@@ -93,7 +93,7 @@ class _Document:
         return value
 
     def _parent(self, path: list[str], missing: str) -> tuple[Any, str]:
-        """What stands above a path, and the last part of the path; `missing` is said where nothing does."""
+        """Return the value that holds a path, and the last part of the path; `missing` is the error without one."""
         try:
             return self._find(path[:-1]), path[-1]
         except Inapplicable:
@@ -165,7 +165,7 @@ def _pointer(path: list[str]) -> str:
 
 
 def _index(text: str, highest: int, path: list[str]) -> int:
-    """A place in a list; as Kubernetes' library has it, negative numbers count from the end."""
+    """Return an index in a list; negative numbers count from the end, as in Kubernetes' library."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 9 or (len(digits) > 1 and digits[0] == "0"):
         raise Inapplicable(f"{_pointer(path)}: {text!r} is not the index of an array")

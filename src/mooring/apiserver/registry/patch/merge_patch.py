@@ -4,7 +4,7 @@ from typing import Any
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """The target with a patch put over it. The target may be changed."""
+    """Merge a patch into a target, which may be changed; return the result."""
     if not isinstance(patch, dict):
         return patch
     result = target if isinstance(target, dict) else {}

@@ -1,7 +1,7 @@
 """How the fields of a type merge, as a tree of nodes: read by strategic merge patch and by server-side apply.
 
 `schema_of(Pod)` is the node of a type. Nodes are made from the structs in ``mooring.api`` on first use. A list without
-an annotation is atomic: whoever writes it writes all of it.
+an annotation is atomic: a write replaces all of it.
 """
 
 from collections.abc import Mapping
@@ -41,19 +41,19 @@ class Node:
 
     @cached_property
     def item(self) -> "Node":
-        """What a list or a map consists of."""
+        """The node of the items of a list or the values of a map."""
         inner = get_args(self._type)[-1]
         bare = _bare(inner)
         own = bare.__merge__ if isinstance(bare, type) and issubclass(bare, Object) else None
         return Node(inner, own)
 
     def child(self, name: str) -> "Node | None":
-        """The node of a field or of a map's value; None for a field that the type does not have."""
+        """Return the node of a field or of a map's values; None for an unknown field."""
         return self.item if self.shape == "map" else self.fields.get(name)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The fields that tell the items of a list apart, by name; empty for other lists."""
+        """The names of the key fields of a keyed list; empty for other lists."""
         return tuple(sorted(self.merge.keys)) if self.merge is not None and self.merge.kind == "map" else ()
 
     @cached_property
@@ -90,7 +90,7 @@ class CustomNode(Node):
         return CustomNode((schema.items if self.shape == "list" else schema.additional) if schema else None)
 
     def child(self, name: str) -> Node | None:
-        """Fields without a schema are there where the schema keeps them: objects merge, lists are whole."""
+        """Return the node of a field; fields without a schema merge as objects, and lists in them are replaced."""
         return self.item if self.shape == "map" else self.fields.get(name) or _DEDUCED
 
 
@@ -135,7 +135,7 @@ _CUSTOM: WeakKeyDictionary[type[Object], Node] = WeakKeyDictionary()
 
 
 def schema_of(object_type: type[Object]) -> Node:
-    """The schema of a type."""
+    """Return the schema of a type."""
     if not issubclass(object_type, Dynamic):
         return _built_in(object_type)
     node = _CUSTOM.get(object_type)
@@ -150,7 +150,7 @@ def _built_in(object_type: type[Object]) -> Node:
 
 
 def _bare(annotation: Any) -> Any:
-    """A type without annotations and without None."""
+    """Return a type without annotations and without None."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if get_origin(annotation) in {Union, UnionType}:

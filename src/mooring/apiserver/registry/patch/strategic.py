@@ -26,7 +26,7 @@ _ORDER = "$setElementOrder/"
 
 
 def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:
-    """The target, which may be changed, with a patch put over it."""
+    """Merge a patch into a target, which may be changed; return the result."""
     if _MARK not in "".join(patch):
         return _merge_fields(target, patch, node)
     directive = patch.get(_PATCH)
@@ -56,7 +56,7 @@ def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | Non
 
 
 def _merge_fields(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:
-    """As `merge_object`, with a patch that has no directives of its own, as most have none."""
+    """Merge a patch whose top level has no directives."""
     for key, value in patch.items():
         if value is None:
             target.pop(key, None)
@@ -131,7 +131,7 @@ def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None
 
 
 def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[list[dict[str, Any]], bool]:
-    """The items to be merged, and whether they replace the whole list. What is to be deleted leaves `found`."""
+    """Return the items to merge, and whether they replace the whole list; delete items from `found`."""
     items, replace = [], False
     gone = set()
     for item in patch:

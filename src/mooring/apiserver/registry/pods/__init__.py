@@ -1,1 +1,1 @@
-"""What only pods have: bindings, evictions, and the caches for pods from the same template."""
+"""Subresources of pods: bindings and evictions."""

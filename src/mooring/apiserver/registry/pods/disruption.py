@@ -1,7 +1,7 @@
-"""Eviction: the deletion of a pod, as far as the PodDisruptionBudgets that count it allow.
+"""Eviction: deletes a pod if its PodDisruptionBudget allows it.
 
-The disruption controller writes into a budget's status how many pods may go. An eviction takes one of them, with a
-compare-and-swap on the budget, so that two evictions never share the last one, and then deletes the pod.
+The disruption controller writes into a budget's status how many disruptions it allows. An eviction takes one of them,
+with a compare-and-swap on the budget, so that two evictions never share the last one, and then deletes the pod.
 """
 
 from mooring.api import errors, times
@@ -50,7 +50,7 @@ class Disruption:
         await self._writer.one(self._deleting.delete_admitted(call, options))
 
     async def _admit(self, call: Call, eviction: Eviction) -> None:
-        """Ask policies and webhooks, which see the Eviction, and not the deletion that it leads to."""
+        """Call policies and webhooks, which see the Eviction and not the deletion that follows."""
         kind = self._context.scheme.kind("policy/v1", "Eviction")
         eviction.metadata.name, eviction.metadata.namespace = call.name, call.namespace
         attributes = self._context.attributes_of(call, CREATE, eviction, None, kind=kind)
@@ -103,7 +103,7 @@ class Disruption:
         return found[0] if found else None
 
     def _taken(self, budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
-        """The budget with one disruption less; raises when there is none."""
+        """Return the budget with one disruption less; raise an error if none is left."""
         status, name = budget.status, budget.metadata.name
         if status.observed_generation < budget.metadata.generation:
             raise _refused(f"The disruption budget {name} is still being processed by the server.", 10)
@@ -119,7 +119,7 @@ class Disruption:
         return taken
 
     async def _mark(self, call: Call) -> None:
-        """Write into the pod why it goes; whoever looks at it while it ends can tell."""
+        """Set the condition `DisruptionTarget` of the pod, which explains its deletion."""
         for _ in range(_ATTEMPTS):
             kv = await self._context.find(call)
             pod = self._pod(call, kv)
@@ -152,7 +152,7 @@ def _check_preconditions(call: Call, pod: Pod, options: DeleteOptions) -> None:
 
 
 def _needs_no_budget(pod: Pod) -> bool:
-    """Pods that have ended, have not begun or are going already disrupt nothing."""
+    """Return whether a pod has ended, has not started or is terminating: evicting it disrupts nothing."""
     return has_ended(pod) or pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None
 
 

@@ -1,4 +1,4 @@
-"""What only pods have: binding them to nodes, and evicting them within disruption budgets.
+"""Bindings and evictions of pods.
 
 A `Bind` is a write for the executor (``writes.py``). Mooring's scheduler posts a `BindingList` to `/api/v1/bindings`,
 where upstream Kubernetes has nothing: all bindings are executed as one list, and each has a Status in the response.
@@ -36,7 +36,7 @@ class BindingList(ResourceList):
 
 
 class StatusList(ResourceList):
-    """The outcome of each, in the order of the request."""
+    """The outcomes of several writes, in the order of the request."""
 
     items: list[Status] = []  # noqa: RUF012 - as above
 
@@ -73,7 +73,7 @@ class Bind(msgspec.Struct, eq=False):
         return Draft(() if self.dry_run else (Put(kv.key, value, expect=kv.mod_revision),), _respond)
 
     async def retry(self) -> None:
-        """Read the pod again."""
+        """Try again: `draft` reads the pod."""
 
     def give_up(self) -> Exception:
         return errors.conflict("pods", self.binding.metadata.name)
@@ -128,13 +128,13 @@ class Pods:
         return respond(call, codec.encode(_SUCCESS), 201)
 
     async def admit(self, call: Call, binding: Binding) -> None:
-        """Ask policies and webhooks about a binding."""
+        """Let policies and webhooks admit or refuse a binding."""
         attributes = self.context.attributes_of(call, CREATE, binding, None, kind=self._kind)
         if attributes is not None:
             await self.context.extensions.admit(attributes)
 
     def labels(self, binding: Binding) -> Mapping[str, str]:
-        """The labels that binding adds to the pod (`PodTopologyLabels`)."""
+        """Return the labels that binding adds to the pod (`PodTopologyLabels`)."""
         if not self.context.options.pod_topology_labels:
             return {}
         return {**binding.metadata.labels, **self.context.facts.topology_labels(binding.target.name)}
@@ -154,7 +154,7 @@ async def _respond(_: Sequence[int]) -> Response:
 
 
 def _call_of(request: Request, stored: Stored, binding: Binding, accepted: Accepted) -> Call:
-    """The call that would send a binding alone."""
+    """Return the call for a single binding."""
     place = binding.metadata
     return Call(request, stored.hub, stored, place.namespace, place.name, "binding", accepted)
 

@@ -1,13 +1,12 @@
-"""Write objects in namespaces that have ResourceQuotas, and their usage into the quotas: both or neither.
+"""Writes objects in namespaces with ResourceQuotas together with the usage of the quotas, in one transaction.
 
-`change` says whether a write changes the usage of a quota; nearly all do not, and are plain writes. One that does waits
-for its namespace's turn: all waiting writes are checked in order, each as if those before it were done,
-and are committed together with the quotas, at the revisions by which they were checked. So usage is exact, whichever
-server writes and whenever one is killed. A refused write is checked once more against the store's current state, in
-case this server's memory is stale.
+`change` returns whether a write changes the usage of a quota. Nearly all writes do not and are plain writes. The others
+queue by namespace: all waiting writes are checked in order, each with the usage after the writes before it, and are
+committed together with the quotas at the revisions of the check. So usage is exact, whichever server writes and
+whenever one is killed. A refused write is checked once more against the store, in case this server's memory is stale.
 
-A quota that was created or changed just now holds for what has been counted (``recount.py``). Until then writes leave
-it as it is, but write it nevertheless, so that nobody who counts meanwhile overlooks them.
+Usage of a new or changed quota is unknown until it was counted (``recount.py``). Until then writes leave its usage as
+it is, but write the quota, so that a count that runs at the same time conflicts and starts again.
 """
 
 import asyncio
@@ -30,14 +29,14 @@ from mooring.base.bounded_cache import BoundedCache
 from mooring.store.errors import DiskFull
 from mooring.store.kv import Delete, Event, KeyValue, Outcome, Put, Store, Write
 
-_QUOTAS_KNOWN = 4096
+_MAX_LOCKS = 4096
 _ATTEMPTS = 50
-"""How often writes are judged anew because another server was faster."""
-_AT_ONCE = 80
-"""How many preconditions the writes of a transaction may have: in etcd a deletion has two, and all may be 128."""
-_MOST_QUOTAS = 40
-"""How many quotas of a namespace may count the same object: what one transaction takes beside its objects."""
-_BYTES_AT_ONCE = 512 * 1024
+"""How often writes are checked again after a conflict with another server."""
+_MAX_PRECONDITIONS = 80
+"""The preconditions of the writes in a transaction, of at most 128 in etcd; a deletion has two."""
+_MAX_QUOTAS = 40
+"""How many quotas may count the same object: what else fits into a transaction."""
+_MAX_BYTES = 512 * 1024
 
 
 class _Entry(msgspec.Struct, eq=False):
@@ -61,7 +60,7 @@ class _Entry(msgspec.Struct, eq=False):
 
 
 class Quota(msgspec.Struct):
-    """A quota as it is stored, and what is used of it once the writes are done that are being judged."""
+    """A stored quota, and its usage after the writes that were checked so far."""
 
     kv: KeyValue
     object: ResourceQuota
@@ -69,7 +68,7 @@ class Quota(msgspec.Struct):
     is_touched: bool = False
 
     def charge(self, change: Change) -> "tuple[Quota, Usage] | None":
-        """What is used after a change, if it concerns this quota; raises Forbidden."""
+        """Return the usage after a change, if this quota counts it; raise Forbidden."""
         difference = difference_of(self.object, self.used, change)
         if difference:
             return self, used_with(self.object, self.used, difference, change)
@@ -79,21 +78,21 @@ class Quota(msgspec.Struct):
 
 
 class _Turn(asyncio.Lock):
-    """Whose turn it is in a namespace."""
+    """The lock of a namespace."""
 
     is_crowded = False
-    """Whether several writes came at once the last time, so that it is worth a moment to wait for others."""
+    """Whether several writes were committed together the last time, so that a write waits for others."""
 
 
 class _Update(NamedTuple):
-    """A write of a quota, and the quota as it is then."""
+    """A write of a quota, and the quota after it."""
 
     write: Put
     quota: ResourceQuota
 
 
 class QuotaAccounting:
-    """The quotas of all namespaces, as far as writes concern them."""
+    """Commits writes together with the quotas that count them."""
 
     def __init__(self, store: Store, stored: Stored, evaluators: Evaluators, decoded: DecodedCache) -> None:
         self._store = store
@@ -102,7 +101,7 @@ class QuotaAccounting:
         self._cache = decoded
         self._waiting: dict[str, list[_Entry]] = {}
         self._turns: dict[str, asyncio.Task[None]] = {}
-        self._known_turns: BoundedCache[str, _Turn] = BoundedCache(_QUOTAS_KNOWN)
+        self._locks: BoundedCache[str, _Turn] = BoundedCache(_MAX_LOCKS)
         self.doubtful: set[str] = set()
         """Namespaces whose quotas ``recount.py`` has to count again; "" for all of them."""
         self.has_doubts = asyncio.Event()
@@ -118,34 +117,34 @@ class QuotaAccounting:
         turn = self.turn(namespace)
         if namespace in self._turns or turn.locked() or turn.is_crowded:
             self._waiting.setdefault(namespace, []).append(entry)
-            self._go_on(namespace)
+            self._start_turns(namespace)
             return await entry.done
-        try:  # nobody else is there: then no task is needed
+        try:  # no other write waits, so no task is needed
             async with turn:
                 await self._commit(namespace, [entry])
         finally:
-            self._go_on(namespace)
+            self._start_turns(namespace)
         return await entry.done
 
-    def _go_on(self, namespace: str) -> None:
-        """See to it that those who wait get their turn, in a task that begins when all who are ready now wait too."""
+    def _start_turns(self, namespace: str) -> None:
+        """Start a task that commits the waiting writes, unless it runs; writes of this turn of the loop join them."""
         if namespace in self._waiting and namespace not in self._turns:
             task = asyncio.create_task(self._take_turns(namespace), name=f"quotas of {namespace}")
             self._turns[namespace] = task
 
     async def check(self, kind: Kind, new: Resource, old: Resource | None, subresource: str = "") -> None:
-        """Raises Forbidden if a write, which is not going to be done, would be refused."""
+        """Raise Forbidden if a dry-run write would be refused."""
         change = self.change(kind, new, old, subresource)
         if change is not None:
             await self._store.revision()
             _charge_all(self.quotas(new.metadata.namespace), change)
 
     def is_idle(self, namespace: str) -> bool:
-        """Whether a namespace has no quotas, as far as this server knows."""
+        """Return whether a namespace has no quotas in this server's memory."""
         return not self._store.peek_all(self._stored.prefix_of(namespace))
 
     def change(self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str) -> Change | None:
-        """What a write may change in quotas; None for nearly all writes, which concern none."""
+        """Return the change of usage by a write; None for nearly all writes, which change none."""
         obj = new or old
         if obj is None or not kind.namespaced:
             return None
@@ -156,11 +155,11 @@ class QuotaAccounting:
         if not any(concerns(self._decoded(kv), evaluator) for kv in items):
             return None
         if new is None and isinstance(old, Pod) and self._evaluators.pods.is_overdue(old):
-            self.recount(old.metadata.namespace)  # whether it was still paid for depends on when that was looked at
+            self.recount(old.metadata.namespace)  # whether its usage counted depends on the time
         return Change(evaluator, new, old, subresource)
 
     def quotas(self, namespace: str) -> list[Quota]:
-        """The quotas of a namespace that this server knows of, by name."""
+        """Return the quotas of a namespace in this server's memory, by name."""
         items = self._store.peek_all(self._stored.prefix_of(namespace))
         return [Quota(kv, found := self._decoded(kv), found.status.used) for kv in items]
 
@@ -173,18 +172,18 @@ class QuotaAccounting:
     # -- taking turns
 
     def turn(self, namespace: str) -> "_Turn":
-        """Held by those who write to the quotas of a namespace through this server, so that they seldom conflict."""
-        turn = self._known_turns.get(namespace)
+        """Return the lock for writes to the quotas of a namespace, with which this server avoids conflicts."""
+        turn = self._locks.get(namespace)
         if turn is None:
             turn = _Turn()
-            self._known_turns.put(namespace, turn)
+            self._locks.put(namespace, turn)
         return turn
 
     async def _take_turns(self, namespace: str) -> None:
-        """Write what waits, as much as fits at a time, until nothing waits any more."""
+        """Commit the waiting writes, one transaction after the other, until none waits."""
         try:
             while waiting := [entry for entry in self._waiting.get(namespace, ()) if entry.is_open]:
-                batch = _as_much_as_fits(waiting)
+                batch = _first_batch(waiting)
                 taken = set(map(id, batch))
                 self._waiting[namespace] = [entry for entry in waiting if id(entry) not in taken]
                 turn = self.turn(namespace)
@@ -201,15 +200,15 @@ class QuotaAccounting:
                 entry.done.cancel()
 
     async def _commit(self, namespace: str, batch: Sequence[_Entry]) -> None:
-        looked_again = False
+        has_retried = False
         for _ in range(_ATTEMPTS):
             batch = [entry for entry in batch if entry.is_open]
             if not batch:
                 return
             quotas = self.quotas(namespace)
-            refused = _judge(quotas, batch)
-            if refused and not looked_again:
-                looked_again = True
+            refused = _check(quotas, batch)
+            if refused and not has_retried:
+                has_retried = True
                 await self._store.revision()
                 continue
             for entry, error in refused.items():
@@ -227,17 +226,17 @@ class QuotaAccounting:
                 await self._relieve(namespace, batch, error)
                 return
             by_key: dict[str, Outcome] = {outcome.key: outcome for outcome in outcomes}
-            self._remember(updates, by_key)
+            self._cache_written(updates, by_key)
             for entry in batch:
                 if entry.write.key in by_key:
                     entry.settle(by_key[entry.write.key])
-            looked_again = False
+            has_retried = False
         for entry in batch:
             evaluator, obj = entry.change.evaluator, entry.change.new or entry.change.old or Resource()
             entry.refuse(errors.conflict(evaluator.resource, obj.metadata.name, group=evaluator.group))
 
     async def _relieve(self, namespace: str, batch: Sequence[_Entry], error: DiskFull) -> None:
-        """The store is full: what deletes something is done without the quotas, which are counted again later."""
+        """Commit only deletions, without the quotas, which are counted again later: the store is full."""
         self.recount(namespace)
         for entry in batch:
             if isinstance(entry.write, Delete):
@@ -246,13 +245,13 @@ class QuotaAccounting:
                 entry.refuse(error)
 
     def _update(self, quota: Quota, hard: Usage, used: Usage) -> "_Update":
-        """The write that puts numbers into a quota's status, if it is as it was."""
+        """Return the write that sets limits and usage in a quota's status, at its revision."""
         status = replace(quota.object.status, hard=hard, used=used)
         shown = replace(quota.object, metadata=replace(quota.object.metadata), status=status)
         return _Update(Put(quota.kv.key, self._stored.encode(shown), expect=quota.kv.mod_revision), shown)
 
-    def _remember(self, updates: Sequence["_Update"], outcomes: Mapping[str, Outcome]) -> None:
-        """Spare decoding what this server has written itself."""
+    def _cache_written(self, updates: Sequence["_Update"], outcomes: Mapping[str, Outcome]) -> None:
+        """Cache the quotas that this server has written."""
         for update in updates:
             outcome = outcomes.get(update.write.key)
             if isinstance(outcome, Event):
@@ -260,15 +259,15 @@ class QuotaAccounting:
                 self._cache.put(outcome.key, outcome.revision, self._decode, update.quota)
 
     async def replace(self, quota: Quota, hard: Usage, used: Usage) -> bool:
-        """Put numbers into a quota's status; False if somebody has changed it meanwhile."""
+        """Set limits and usage in a quota's status; return False on a conflict."""
         update = self._update(quota, hard, used)
         outcome = await self._store.write(update.write)
-        self._remember([update], {outcome.key: outcome})
+        self._cache_written([update], {outcome.key: outcome})
         return isinstance(outcome, Event)
 
 
-def _as_much_as_fits(waiting: Sequence[_Entry]) -> list[_Entry]:
-    """The first of those that wait, as many as one transaction takes; a write of a quota has it to itself."""
+def _first_batch(waiting: Sequence[_Entry]) -> list[_Entry]:
+    """Return the first waiting writes that fit into one transaction; a write of a quota is alone in its own."""
     batch: list[_Entry] = []
     keys: set[str] = set()
     size = preconditions = 0
@@ -276,7 +275,7 @@ def _as_much_as_fits(waiting: Sequence[_Entry]) -> list[_Entry]:
         alone = isinstance(entry.change.new or entry.change.old, ResourceQuota)
         size += len(entry.write.value) if isinstance(entry.write, Put) else 0
         preconditions += 1 if isinstance(entry.write, Put) else 2
-        if batch and (alone or preconditions > _AT_ONCE or size > _BYTES_AT_ONCE):
+        if batch and (alone or preconditions > _MAX_PRECONDITIONS or size > _MAX_BYTES):
             break
         if entry.write.key not in keys:
             batch.append(entry)
@@ -286,8 +285,8 @@ def _as_much_as_fits(waiting: Sequence[_Entry]) -> list[_Entry]:
     return batch
 
 
-def _judge(quotas: Sequence[Quota], batch: Sequence[_Entry]) -> dict[_Entry, errors.StatusError]:
-    """Charge one after the other; returns those that are refused, and why."""
+def _check(quotas: Sequence[Quota], batch: Sequence[_Entry]) -> dict[_Entry, errors.StatusError]:
+    """Charge writes in order; return the refused ones with their errors."""
     refused: dict[_Entry, errors.StatusError] = {}
     for entry in batch:
         others = [quota for quota in quotas if quota.kv.key != entry.write.key]
@@ -299,9 +298,9 @@ def _judge(quotas: Sequence[Quota], batch: Sequence[_Entry]) -> dict[_Entry, err
 
 
 def _charge_all(quotas: Sequence[Quota], change: Change) -> None:
-    """Charge a change to all quotas that it concerns, or to none; raises Forbidden."""
+    """Charge a change to all quotas that count it, or to none; raise Forbidden."""
     charges = [charge for quota in quotas if (charge := quota.charge(change))]
-    if len(charges) > _MOST_QUOTAS and change.may_be_rejected:
-        raise change.forbidden(f"more than {_MOST_QUOTAS} quotas of its namespace count it; delete some")
+    if len(charges) > _MAX_QUOTAS and change.may_be_rejected:
+        raise change.forbidden(f"more than {_MAX_QUOTAS} quotas of its namespace count it; delete some")
     for quota, after in charges:
         quota.used, quota.is_touched = after, True

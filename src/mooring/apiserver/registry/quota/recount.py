@@ -1,9 +1,8 @@
-"""Counts what is used of ResourceQuotas: when one is created or its limits change, when in doubt, and now and then.
+"""Counts the usage of ResourceQuotas: of new and changed ones, where the usage is in doubt, and every five minutes.
 
-Kubernetes has a controller for it. Here the server does it, which has all objects in memory: they and the quota are
-looked at in the same moment, and the result is written only if the quota is still the same then. Since every write that
-matters writes the quota as well (``accounting.py``), the numbers are exact. Where a writer was faster, only
-what has changed is read again.
+Upstream Kubernetes has a controller for it. Here the server counts, which has all objects in memory, and writes the
+usage only if the quota has not changed meanwhile. Since every counted write changes the quota as well
+(``accounting.py``), the usage is exact. After a conflict only changed objects are decoded again.
 
 `Recount.run` is a task of ``server.py``. Several servers on one store all count; the first one writes.
 """
@@ -27,10 +26,10 @@ log = logs.get(__name__)
 
 _RESYNC_SECONDS = 300.0
 _SETTLING_SECONDS = 3.0
-"""When a quota is counted again that is new: writes were on their way to etcd that knew nothing of it yet."""
+"""When a new quota is counted again: writes on their way to etcd did not know it yet."""
 _RETRY_SECONDS = 1.0
 _PAUSE_SECONDS = 0.02
-"""Every write that quotas count changes one: so they are looked at many at a time."""
+"""How long to collect changes of quotas: every counted write changes one."""
 _ATTEMPTS = 20
 _AT_ONCE = 200
 
@@ -40,14 +39,14 @@ class _Amounts(msgspec.Struct):
 
 
 class _Limits(msgspec.Struct):
-    """As much of a quota as says whether it has been counted."""
+    """The limits in spec and status of a quota: they are equal once it was counted."""
 
     spec: _Amounts
     status: _Amounts
 
 
 class Recount:
-    """Keeps the status of all quotas true."""
+    """Keeps the usage in the status of all quotas correct."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
@@ -56,7 +55,7 @@ class Recount:
         self._evaluators = context.evaluators
         self._clock = context.clock
         self._due: dict[str, float] = {}
-        """The keys of quotas that are to be counted, and when."""
+        """When to count which quotas, by key."""
         self._news = context.accounting.has_doubts
 
     def _schedule_doubtful(self) -> None:
@@ -64,16 +63,16 @@ class Recount:
         while self._context.accounting.doubtful:
             namespace = self._context.accounting.doubtful.pop()
             for kv in self._store.peek_all(self._stored.prefix_of(namespace)):
-                self._put_on_list(kv.key, _SETTLING_SECONDS if namespace else 0.0)
+                self._schedule(kv.key, _SETTLING_SECONDS if namespace else 0.0)
 
-    def _put_on_list(self, key: str, seconds: float) -> None:
+    def _schedule(self, key: str, seconds: float) -> None:
         due = self._clock.monotonic() + seconds
         self._due[key] = min(due, self._due.get(key, due))
         self._news.set()
 
     async def run(self) -> None:
         """Count until the store is closed."""
-        counting = asyncio.create_task(self._count_what_is_due(), name="counting of quotas")
+        counting = asyncio.create_task(self._count_due(), name="counting of quotas")
         try:
             while True:
                 try:
@@ -89,20 +88,20 @@ class Recount:
             counting.cancel()
 
     async def _follow(self) -> None:
-        """Put quotas on the list that are new, or whose limits have changed; all of them in the beginning."""
+        """Schedule all quotas, then those that are new or whose limits have changed."""
         page = await self._store.range(self._stored.prefix)
         for kv in page.items:
-            self._put_on_list(kv.key, 0.0)
+            self._schedule(kv.key, 0.0)
         with self._store.watch(self._stored.prefix, after=page.revision) as watcher:
             while True:
                 batch = await watcher.next()
                 latest = {event.key: event.current for event in batch.events}
                 for quota in latest.values():
                     if quota is not None and not _is_counted(quota):
-                        self._put_on_list(quota.key, 0.0)
+                        self._schedule(quota.key, 0.0)
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _count_what_is_due(self) -> None:
+    async def _count_due(self) -> None:
         while True:
             self._news.clear()
             self._schedule_doubtful()
@@ -113,11 +112,11 @@ class Recount:
                     await self._count(key)
                 except StoreError as error:
                     log.warning("A quota could not be counted", extra={"fields": {"quota": key, "why": str(error)}})
-                    self._put_on_list(key, _RETRY_SECONDS)
+                    self._schedule(key, _RETRY_SECONDS)
             await self._wait()
 
     async def _wait(self) -> None:
-        """Until something is due or put on the list."""
+        """Wait until a quota is due or scheduled."""
         waiting: list[asyncio.Task[object]] = [asyncio.create_task(self._news.wait())]
         if self._due:
             seconds = max(min(self._due.values()) - self._clock.monotonic(), 0.0)
@@ -129,41 +128,41 @@ class Recount:
                 task.cancel()
 
     async def _count(self, key: str) -> None:
-        """Write what is used of a quota into its status, unless it says so already."""
+        """Write the usage of a quota into its status, unless that is up to date."""
         namespace = key.removeprefix(self._stored.prefix).partition("/")[0]
         known: dict[str, tuple[int, Usage]] = {}
-        await self._store.write_all(())  # behind what was on its way before there was a quota
+        await self._store.write_all(())  # after the writes that began before the quota existed
         quota = self._quota(namespace, key)
         if quota is not None:
-            await self._usage(quota.object, known)  # most of the work, while others may write
+            await self._usage(quota.object, known)  # most of the work, without the lock
         async with self._context.accounting.turn(namespace):
             for _ in range(_ATTEMPTS):
                 await self._store.revision()
                 quota = self._quota(namespace, key)
-                if quota is None or await self._is_true(quota, known):
+                if quota is None or await self._update(quota, known):
                     break
             else:
-                self._put_on_list(key, _RETRY_SECONDS)
+                self._schedule(key, _RETRY_SECONDS)
         if quota is not None:
             self._due.setdefault(key, self._clock.monotonic() + _RESYNC_SECONDS)
 
-    async def _is_true(self, quota: Quota, known: dict[str, tuple[int, Usage]]) -> bool:
-        """Whether a quota's status says what is used, now at the latest; False if another server was faster."""
+    async def _update(self, quota: Quota, known: dict[str, tuple[int, Usage]]) -> bool:
+        """Bring a quota's status up to date; return False on a conflict."""
         used = await self._usage(quota.object, known)
         was, hard = quota.object.status, quota.object.spec.hard
         if was.hard == hard and was.used == used:
             return True
         if was.hard != hard:
-            self._put_on_list(quota.kv.key, _SETTLING_SECONDS)
+            self._schedule(quota.kv.key, _SETTLING_SECONDS)
         return await self._context.accounting.replace(quota, hard, used)
 
     def _quota(self, namespace: str, key: str) -> Quota | None:
         return next((each for each in self._context.accounting.quotas(namespace) if each.kv.key == key), None)
 
     async def _usage(self, quota: ResourceQuota, known: dict[str, tuple[int, Usage]]) -> Usage:
-        """What the objects of a namespace use of a quota now, in the order of its limits.
+        """Return the usage of a quota by the objects of its namespace, in the order of its limits.
 
-        Everything is looked up before anybody else gets a turn. `known` keeps what single objects use.
+        Objects are looked up without waiting. `known` caches the usage of single objects by revision.
         """
         found = list(self._measured(quota))
         objects = [
@@ -184,11 +183,11 @@ class Recount:
                         await asyncio.sleep(0)
                 usage = known[kv.key][1]
                 add_usage(used, {name: usage[name] for name in names if name in usage})
-        kept = quota.status.used  # of what nothing here measures
+        kept = quota.status.used  # of resources that no evaluator measures
         return {name: used.get(name, kept.get(name, ZERO)) for name in quota.spec.hard if name in used or name in kept}
 
     def _measured(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator, Stored]]:
-        """The kinds whose objects use anything that a quota limits."""
+        """Yield the kinds whose objects use resources that a quota limits."""
         for stored in self._context.every_stored():
             evaluator = self._evaluators.of(stored.hub)
             if evaluator is not None and any(map(evaluator.measures, quota.spec.hard)):
@@ -196,7 +195,7 @@ class Recount:
 
     @staticmethod
     def _counted(quota: ResourceQuota, evaluator: Evaluator, names: Iterable[str], number: int) -> Usage:
-        """What objects use that are only counted; in no scope is any of them."""
+        """Return the usage of objects that are only counted; they are in no scope."""
         if not is_in_scope(quota.spec, evaluator, quota):
             return {}
         one = evaluator.usage(quota)

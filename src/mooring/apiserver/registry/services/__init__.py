@@ -1,4 +1,4 @@
-"""Addresses and node ports of Services: each is given out once, whichever of several servers gives it.
+"""Cluster IPs and node ports of Services: each is allocated once, also where several servers share a store.
 
 `ServiceAllocation` is what the handlers call when a Service is written (``allocation.py``). A cluster IP is taken by
 creating its IPAddress object, which only one can do (``addresses.py``); node ports are bits of one object that is

@@ -1,7 +1,7 @@
-"""Cluster IPs: which networks there are, and which addresses of them are taken.
+"""Allocates cluster IPs.
 
-ServiceCIDR objects name the networks. An address is taken by whoever creates the IPAddress of that name; creating what
-is there fails, so that no two servers take the same one.
+ServiceCIDR objects name the networks. A server allocates an address by creating the IPAddress of that name; only one
+create succeeds, so that no two servers allocate the same address.
 """
 
 import random
@@ -22,16 +22,16 @@ Network = IPv4Network | IPv6Network
 FAMILY_LABEL, MANAGED_BY = "ipaddress.kubernetes.io/ip-family", "ipaddress.kubernetes.io/managed-by"
 MANAGER = "ipallocator.k8s.io"
 _LARGEST = 2**32
-"""Of larger networks only so many addresses are given out."""
+"""How many addresses of a network are allocated at most."""
 _GUESSES = 16
 
 
 class TakenError(Exception):
-    """An address cannot be had; the message says why, in Kubernetes' words."""
+    """An address cannot be allocated; the message is Kubernetes'."""
 
 
 class FullError(Exception):
-    """There is no address left."""
+    """No address is left."""
 
 
 class ClusterAddresses:
@@ -48,11 +48,11 @@ class ClusterAddresses:
         self._networks = Collection(context.store, networks.prefix, ServiceCIDR, _networks)
 
     def networks(self, family: str) -> list[Network]:
-        """The networks of a family that addresses may come from, the oldest first."""
+        """Return the networks of a family, the oldest first."""
         return [network for network in self._networks.summary() if family_of(network) == family]
 
     async def take(self, text: str, service: Service, *, dry_run: bool) -> None:
-        """Take a certain address; raises TakenError."""
+        """Allocate a certain address; raise TakenError."""
         address = ip_address(text)
         networks = self.networks(family_of(address))
         if not any(address in network and _is_given(address, network) for network in networks):
@@ -61,7 +61,7 @@ class ClusterAddresses:
             raise TakenError("provided IP is already allocated")
 
     async def take_any(self, family: str, service: Service, *, dry_run: bool) -> str:
-        """Take an address of a family; raises FullError."""
+        """Allocate any address of a family; raise FullError."""
         for network in self.networks(family):
             for address in _candidates(network):
                 if self._context.store.peek(self._key(address)) is None and await self._claim(
@@ -71,7 +71,7 @@ class ClusterAddresses:
         raise FullError("range is full")
 
     async def release(self, text: str, service: Service) -> None:
-        """Let an address go that a Service had."""
+        """Release an address of a Service."""
         kv = await self._context.store.get(self._key(ip_address(text)))
         if kv is None:
             return
@@ -106,7 +106,7 @@ def family_of(place: Address | Network) -> str:
 
 
 def parent_of(service: Service) -> ParentReference:
-    """How an address names its Service."""
+    """Return the reference from an address to its Service."""
     return ParentReference(resource="services", namespace=service.metadata.namespace, name=service.metadata.name)
 
 
@@ -122,7 +122,7 @@ def _networks(cidrs: list[ServiceCIDR]) -> list[Network]:
 
 
 def _span(network: Network) -> tuple[int, int]:
-    """The first address that is given, and how many: not the network's own, nor the broadcast address."""
+    """Return the first address to allocate and how many there are, without network and broadcast address."""
     count = network.num_addresses - (2 if network.version == 4 else 1)
     return int(network.network_address) + 1, max(min(count, _LARGEST), 0)
 
@@ -134,7 +134,7 @@ def _is_given(address: Address, network: Network) -> bool:
 
 
 def _candidates(network: Network) -> Iterator[Address]:
-    """Addresses to try: by chance from the upper part, then all; the lower part, which people choose from, last."""
+    """Yield addresses to try: random ones of the upper part, then all; the lower part, where users choose, last."""
     first, count = _span(network)
     if not count:
         return

@@ -1,6 +1,6 @@
-"""What a Service gets when it is written: cluster IPs for its families, node ports, a port for health checks.
+"""Allocates what a Service needs when it is written: cluster IPs, node ports, a port for health checks.
 
-    reservation = await allocation.reserve(new, old, dry_run=False)   # fills in what `new` lacks; raises Invalid
+    reservation = await allocation.reserve(new, old, dry_run=False)   # sets the fields of `new`; raises Invalid
     ...                                                                # the Service is written
     await reservation.commit()                                         # or `undo`, if it was not
 
@@ -22,7 +22,7 @@ _SPEC = Path("spec")
 
 
 class Reservation(msgspec.Struct):
-    """What was taken for a Service, and what it has no use for any more."""
+    """What was allocated for a Service, and what it no longer uses."""
 
     allocation: "ServiceAllocation"
     service: Service
@@ -32,11 +32,11 @@ class Reservation(msgspec.Struct):
     left_ports: list[int] = msgspec.field(default_factory=list)
 
     async def commit(self) -> None:
-        """The Service was written: let go what it does not have any more."""
+        """Release what the written Service no longer uses."""
         await self._release(self.left, self.left_ports)
 
     async def undo(self) -> None:
-        """The Service was not written: let go what was taken for it."""
+        """Release what was allocated, because the Service was not written."""
         await self._release(self.taken, self.taken_ports)
 
     async def _release(self, addresses: list[str], ports: list[int]) -> None:
@@ -46,14 +46,14 @@ class Reservation(msgspec.Struct):
 
 
 class ServiceAllocation:
-    """Gives Services what they need, of this cluster's networks and ports."""
+    """Allocates and releases the addresses and ports of Services."""
 
     def __init__(self, context: HandlerContext, ports: range) -> None:
         self.addresses = ClusterAddresses(context)
         self.ports = NodePorts(context, ports)
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reservation:
-        """Take what a Service lacks, and write it into its spec; raises a `StatusError` if that is not to be had."""
+        """Allocate what a Service lacks and set its fields; raise a `StatusError` if that is not possible."""
         made = Reservation(self, new)
         try:
             await self._reserve_addresses(made, new, old, dry_run=dry_run)
@@ -115,7 +115,7 @@ class ServiceAllocation:
 
 
 def _missing(service: Service) -> list[int]:
-    """The ports that still need a node port. Those of one number share one, whatever their protocols."""
+    """Return the ports that need a node port. Equal ports of several protocols share one."""
     spec = service.spec
     allocates = spec.type == "NodePort" or (
         spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is not False
@@ -130,7 +130,7 @@ def _missing(service: Service) -> list[int]:
 
 
 def addresses_of(service: Service) -> list[str]:
-    """The addresses that a Service holds."""
+    """Return the cluster IPs of a Service."""
     spec = service.spec
     if spec.type == "ExternalName" or is_headless(spec):
         return []
@@ -138,7 +138,7 @@ def addresses_of(service: Service) -> list[str]:
 
 
 def ports_of(service: Service) -> set[int]:
-    """The node ports that a Service holds."""
+    """Return the node ports of a Service."""
     spec = service.spec
     ports = {port.node_port for port in spec.ports if port.node_port}
     return ports | ({spec.health_check_node_port} if spec.health_check_node_port else set())

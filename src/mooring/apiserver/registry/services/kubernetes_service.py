@@ -42,7 +42,7 @@ _IDENTITY = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
 _ADDRESS = "mooring.dev/advertise-address"
 """On a Lease: where its server can be reached."""
 _SOMEWHERE = "192.0.2.1"
-"""An address that nobody has: asking which way leads there sends nothing."""
+"""An address for documentation: choosing a route to it sends nothing."""
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -70,7 +70,7 @@ class KubernetesService:
         self._has_left = False
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Reconcile every ten seconds, until cancelled."""
         while True:
             async with self._turn:
                 try:
@@ -81,7 +81,7 @@ class KubernetesService:
             await self._clock.sleep(INTERVAL_SECONDS)
 
     async def reconcile(self) -> None:
-        """Bring Service, Endpoints and EndpointSlice to where they should be."""
+        """Bring Service, Endpoints and EndpointSlice up to date."""
         await self._keep_lease()
         if self._own is None:
             await self._keep_service(0)
@@ -95,9 +95,9 @@ class KubernetesService:
         await self._keep(_slice(addresses, first.port))
 
     async def leave(self) -> None:
-        """Say that this server can no longer be reached, where there are others who can.
+        """Remove this server from the endpoints, if there are other servers.
 
-        What it is at work on is done first: given up half-way, the address of the Service would be taken by nobody.
+        A reconciliation that runs is finished first; interrupted, it could leave the Service without an address.
         """
         self._has_left = True
         with suppress(TimeoutError):
@@ -108,7 +108,7 @@ class KubernetesService:
                 await self._calls.delete(_lease(self._own, self._clock.now(), _SHARED_LEASE_SECONDS))
 
     async def _keep_service(self, target: int) -> None:
-        """Only the first server decides; what somebody has changed stays, as in Kubernetes."""
+        """Only the first server creates it; changes by users stay, as in Kubernetes."""
         if await self._calls.get(Service, NAME, NAMESPACE) is None:
             with suppress(errors.AlreadyExists):
                 await self._calls.create(_service(self._cluster_ip, target))
@@ -159,7 +159,7 @@ def advertised(address: str, bound: str, port: int) -> Place | None:
 
 
 def _outgoing_address() -> str:
-    """The address of this machine on the way out; empty if there is none."""
+    """Return the address of this machine for outgoing connections; empty if there is none."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.connect((_SOMEWHERE, 9))
         found: str = asking.getsockname()[0]
@@ -230,7 +230,7 @@ def _lease(own: Place | None, now: datetime, seconds: int) -> Lease:
 
 
 def _place(lease: Lease) -> Place | None:
-    """Where a server says that it is; None for Leases of others."""
+    """Return the address in a server's Lease; None for other Leases."""
     address, _, port = lease.metadata.annotations.get(_ADDRESS, "").partition(" ")
     return Place(int(port), address) if port.isdecimal() and len(port) < 6 else None
 
@@ -244,7 +244,7 @@ def _is_fresh(lease: Lease, now: datetime) -> bool:
 
 
 def _completed(found: Resource, wanted: Resource) -> Resource | None:
-    """What is stored, with the content that is wanted; None if it has it."""
+    """Return the stored object with the wanted content; None if it has that already."""
     same_labels = wanted.metadata.labels.items() <= found.metadata.labels.items()
     match found, wanted:
         case Endpoints() as old, Endpoints() as new:

@@ -1,4 +1,4 @@
-"""Node ports: a bit for each of them in one object, which every change replaces by compare-and-swap."""
+"""Allocates node ports: bits of one object, which every change replaces by compare-and-swap."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ _ATTEMPTS = 100
 
 
 class PortError(Exception):
-    """A port cannot be had; the message says why, in Kubernetes' words."""
+    """A port cannot be allocated; the message is Kubernetes'."""
 
     def __init__(self, port: int, why: str) -> None:
         super().__init__(why)
@@ -24,7 +24,7 @@ class PortError(Exception):
 
 
 class NodePorts:
-    """The ports of all nodes that lead to Services."""
+    """Allocates and releases node ports."""
 
     def __init__(self, context: HandlerContext, ports: range) -> None:
         self._context = context
@@ -37,7 +37,7 @@ class NodePorts:
         """Held while this server changes the object, so that only other servers can be in the way."""
 
     async def take(self, wanted: Collection[int], number: int, *, dry_run: bool) -> list[int]:
-        """Take certain ports, and as many others as are asked for; returns the others. Raises PortError."""
+        """Allocate certain ports and a number of others; return the others. Raise PortError."""
         for port in wanted:
             if port not in self.ports:
                 last = self.ports[-1]
@@ -56,7 +56,7 @@ class NodePorts:
         raise errors.too_many_requests("other servers change node ports all the time: try again", 1)
 
     async def release(self, ports: Iterable[int]) -> None:
-        """Let ports go."""
+        """Release ports."""
         gone = set(ports)
         if not gone:
             return
@@ -68,7 +68,7 @@ class NodePorts:
                     return
 
     async def replace(self, used: Collection[int]) -> None:
-        """Write which ports are used, whatever was written before; for repair."""
+        """Set the allocated ports; for repair."""
         kv = await self._context.store.get(self._key)
         wanted = {port for port in used if port in self.ports}
         if kv is None or self.used(kv) != wanted or self._decoded(kv).range != self._range:
@@ -78,7 +78,7 @@ class NodePorts:
         return self.used(await self._context.store.get(self._key))
 
     def used(self, kv: KeyValue | None) -> set[int]:
-        """The ports that are taken."""
+        """Return the allocated ports."""
         if kv is None:
             return set()
         found = self._decoded(kv)
@@ -113,7 +113,7 @@ class NodePorts:
         return ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
 
     def _choose(self, used: Collection[int], number: int) -> list[int]:
-        """Ports by chance, from the upper part while there are some: people choose from the lower one."""
+        """Choose random free ports, of the upper part if possible: users choose from the lower one."""
         if not number:
             return []
         count = len(self.ports)

@@ -1,8 +1,8 @@
-"""Puts right what does not fit together: addresses and ports without a Service, Services whose address nobody holds.
+"""Repairs the allocation of addresses and node ports, which a server that died may have left inconsistent.
 
-A server that died between taking an address and writing its Service leaves the address behind. `prepare` makes the
-networks of a new cluster and repairs once; `run` does so every three minutes. Where several servers share a store, what
-another one may be about to use is left alone for a minute.
+Addresses and ports without a Service are released; Services get the IPAddress that they lack. `prepare` creates the
+ServiceCIDR of a new cluster and repairs once; `run` repairs every three minutes. Where several servers share a store,
+new addresses are left alone for a minute, because another server may be about to use them.
 """
 
 from datetime import timedelta
@@ -44,15 +44,15 @@ class Repair:
         self._network = network
         self._is_shared = is_shared
         self._idle_ports: set[int] = set()
-        """Ports that nobody used at the last look."""
+        """Allocated ports that no Service used at the last repair."""
 
     async def prepare(self) -> None:
-        """Make the networks of a new cluster, and repair what the last run left."""
+        """Create the ServiceCIDR of a new cluster, and repair."""
         await self._keep_networks()
         await self.repair(at_start=not self._is_shared)
 
     async def run(self) -> None:
-        """Repair again and again, until cancelled."""
+        """Repair every three minutes, until cancelled."""
         while True:
             await self._clock.sleep(INTERVAL_SECONDS)
             try:
@@ -61,7 +61,7 @@ class Repair:
                 log.warning("The addresses of Services cannot be looked at", extra={"fields": {"why": str(error)}})
 
     async def repair(self, *, at_start: bool = False) -> None:
-        """Compare Services with what is taken. At the start of an only server, nobody else is about to use anything."""
+        """Compare Services with the allocation; at the start of an only server, new addresses are released too."""
         services = await self._calls.list(Service)
         await self._repair_addresses(services, at_start=at_start)
         await self._repair_ports(services, at_start=at_start)
@@ -109,7 +109,7 @@ class Repair:
         await self._allocation.ports.replace(used | kept)
 
     async def _keep_networks(self) -> None:
-        """The ServiceCIDR of the flags; one that is there is added to, and never changed."""
+        """Create the ServiceCIDR of the flags, or add a second network to it; it is never changed otherwise."""
         wanted = list(self._network.cluster_ips)
         found = await self._calls.get(ServiceCIDR, NAME)
         if found is None:
