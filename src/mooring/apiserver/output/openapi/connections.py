@@ -1,4 +1,4 @@
-"""The paths of OpenAPI that lead through to nodes and containers: `log`, `exec`, `proxy` and the like.
+"""OpenAPI paths of subresources that stream from nodes and containers, such as `log`, `exec` and `proxy`.
 
 ``operations.py`` asks for them beside the other subresources; ``streams/`` answers the requests.
 """
@@ -41,7 +41,7 @@ _QUERY: dict[str, dict[str, tuple[dict[str, str], str]]] = {
 def connections(
     kind: Kind, subresource: Subresource, path: str, dialect: Dialect, parameter: Parameter
 ) -> Iterator[tuple[str, Schema]]:
-    """The paths of a subresource that streams."""
+    """Yield the paths of a subresource that streams."""
     shared = [parameter("name", "path", _TEXT, f"The name of the {kind.kind}.")]
     if kind.namespaced:
         shared.append(parameter("namespace", "path", _TEXT, "The namespace of the object."))

@@ -13,7 +13,7 @@ from mooring.api.meta_v1 import DeleteOptions, StatusCause
 from mooring.api.policy_v1 import Eviction, PodDisruptionBudget
 from mooring.api.states import has_ended, is_ready
 from mooring.apiserver.registry.context import Call, HandlerContext
-from mooring.apiserver.registry.deleting import Deleting
+from mooring.apiserver.registry.deleting import Deleting, check_preconditions
 from mooring.apiserver.registry.parameters import check_type, read_body, write_options
 from mooring.apiserver.registry.stored import Stored
 from mooring.apiserver.registry.writes import Writer
@@ -42,7 +42,9 @@ class Disruption:
         kv = await self._context.find(call)
         pod = self._pod(call, kv)
         self._context.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
-        _check_preconditions(call, pod, options)
+        check_preconditions(call, pod, options)
+        if options.preconditions is not None:
+            options.preconditions.resource_version = None  # the condition below changes it
         if not _needs_no_budget(pod):
             await self._take_from_budget(call, pod, dry_run=dry_run)
         if not dry_run and pod.metadata.deletion_timestamp is None:
@@ -135,20 +137,6 @@ class Disruption:
             put = Put(kv.key, call.stored.encode(pod), expect=kv.mod_revision)
             if isinstance(await self._context.store.write(put), Event):
                 return
-
-
-def _check_preconditions(call: Call, pod: Pod, options: DeleteOptions) -> None:
-    """Judged before the pod is marked, whose resourceVersion that changes."""
-    wanted = options.preconditions
-    if wanted is None:
-        return
-    if wanted.uid is not None and wanted.uid != pod.metadata.uid:
-        raise errors.conflict("pods", call.name, f"the UID in the precondition ({wanted.uid}) does not match")
-    if wanted.resource_version is not None:
-        if wanted.resource_version != pod.metadata.resource_version:
-            why = f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match"
-            raise errors.conflict("pods", call.name, why)
-        wanted.resource_version = None
 
 
 def _needs_no_budget(pod: Pod) -> bool:
