@@ -119,6 +119,16 @@ EXPLAINED: tuple[Explained, ...] = (
         r"^code N \(Job\.batch .* ours N \(\)$",
         "choice: of a Job's status only ranges are validated; Kubernetes has rules for Job controllers outside of it",
     ),
+    Explained(
+        "^ReplicationController strategic-patch$",
+        r"^code N \(no answer",
+        "upstream defect: kube-apiserver panics where the merge key of a new item is a list",
+    ),
+    Explained(
+        "^DaemonSet update$",
+        r"^code N \(.*strconv\.ParseInt",
+        "choice: the deprecated annotation for the generation of a DaemonSet's template has no meaning",
+    ),
     Explained("^CSINode ", r"^at status: \{\}, ours null$", "choice: an empty status is not written"),
     Explained(
         "DeviceTaintRule|ResourceSlice",
@@ -126,10 +136,10 @@ EXPLAINED: tuple[Explained, ...] = (
         "choice: a time that the server sets has no manager, as for taints of nodes",
     ),
     Explained(
-        "^(Namespace|Node) (update|merge-patch|json-patch|strategic-patch|apply)$",
+        "^(Namespace|Node|ServiceAccount|PersistentVolume|Service) (update|status|.*-patch|apply)$",
         r"^at metadata\.managedFields",
-        "upstream defect: managed fields name what a client sent though the server does not store it, such as "
-        "spec.finalizers of a Namespace and spec.configSource of a Node",
+        "choice: managed fields describe what is stored; Kubernetes records what a client sent, also where the server "
+        "drops or restores it: spec.finalizers of a Namespace, spec.configSource of a Node, clusterIP of a Service",
     ),
     Explained(
         "^FlowSchema ",
@@ -144,7 +154,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "",
-        r"managedFields.*(f:requests: \{\}, ours null|f:(endpoints|selector): null, ours \{\})$",
+        r"managedFields.*(f:requests: \{\}, ours null|f:\w+: null, ours \{\})$",
         "choice: null and an empty list are the same value; Kubernetes records a new manager for an explicit one",
     ),
     Explained(

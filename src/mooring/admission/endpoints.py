@@ -103,7 +103,7 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
     def warnings(
         self, new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request
     ) -> list[str]:
-        if new.address_type != "FQDN":
+        if new.address_type != "FQDN" or old is not None:
             return []
         return ["spec.addressType: FQDN endpoints are deprecated"]
 

@@ -86,6 +86,19 @@ async def test_fractions_of_bytes_are_warned_about(api: ApiCaller) -> None:
     assert what in (await api.post(PODS, tree)).warnings
 
 
+async def test_names_in_an_endpoint_slice_are_warned_about_when_it_is_created(api: ApiCaller) -> None:
+    slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    tree = {"metadata": {"name": "s"}, "addressType": "FQDN", "endpoints": [{"addresses": ["a.example.com"]}]}
+    assert len((await api.post(slices, tree)).warnings) == 1
+    assert (await api.patch(f"{slices}/s", {}, MERGE_PATCH)).warnings == []
+
+
+async def test_the_name_of_the_default_runtime_handler_is_written(api: ApiCaller) -> None:
+    node = (await api.post(NODES, {"metadata": {"name": "n"}})).body
+    node["status"] = {"runtimeHandlers": [{"features": {"userNamespaces": False}}]}
+    assert (await api.put(f"{NODES}/n/status", node)).body["status"]["runtimeHandlers"][0]["name"] == ""
+
+
 async def test_a_field_that_is_written_as_null_is_owned(api: ApiCaller) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = (await api.post(CLAIMS, {"metadata": {"name": "c"}, "spec": spec})).body

@@ -169,7 +169,7 @@ class NodeRuntimeHandlerFeatures(Object):
 class NodeRuntimeHandler(Object):
     """A handler of the container runtime."""
 
-    name: str = ""
+    name: str = always(str)
     """The name of the handler; empty for the default."""
     features: NodeRuntimeHandlerFeatures | None = None
     """What it can do."""
