@@ -1,8 +1,8 @@
-"""Count the modules of apiserver/ that a `kubectl apply` of a Deployment passes: python tools/write_spine.py
+"""Measure how far a reader of a write has to jump: python tools/write_spine.py
 
-A server in this process creates a Deployment by server-side apply. Printed are the modules of `apiserver/` on the
-stack from the application to the store, in the order of their first call, and how often control returns to a module
-that was left before: both say how far a reader has to jump.
+A server in this process creates a Deployment by server-side apply. Printed are the modules of `apiserver/` that the
+request passes, in the order of their first call, and the returns: direct calls of a module into an earlier one. Methods
+of requests, routes and users (`messages/`) are values, and no returns.
 """
 
 import asyncio
@@ -19,20 +19,21 @@ from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
 
 _ROOT = "/mooring/apiserver/"
+_VALUES = "messages/"
 
 
-async def _spine() -> list[str]:
-    """Return the modules of all calls, one entry for each change of module."""
+async def _spine() -> list[tuple[str, str]]:
+    """Return the modules of caller and callee of each call; the caller is empty outside of the server."""
     pod = {"containers": [{"name": "c", "image": "app:1"}]}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": pod}
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
     body["spec"] = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
-    entered: list[str] = []
+    calls: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        _, found, module = frame.f_code.co_filename.partition(_ROOT)
-        if event == "call" and found and (not entered or entered[-1] != module):
-            entered.append(module)
+        module = _module_of(frame)
+        if event == "call" and module:
+            calls.append((_module_of(frame.f_back), module))
 
     with tempfile.TemporaryDirectory() as directory:
         server = await ApiServer.open(ServerConfig(data_dir=Path(directory), port=0, ephemeral=True))
@@ -52,14 +53,26 @@ async def _spine() -> list[str]:
                 raise SystemExit(f"the apply was refused: {response.body!r}")
         finally:
             await server.close()
-    return entered
+    return calls
+
+
+def _module_of(frame: FrameType | None) -> str:
+    return frame.f_code.co_filename.partition(_ROOT)[2] if frame is not None else ""
 
 
 def main() -> None:
-    entered = asyncio.run(_spine())
-    modules = list(dict.fromkeys(entered))
+    calls = asyncio.run(_spine())
+    modules = list(dict.fromkeys(module for _, module in calls))
+    place = {module: index for index, module in enumerate(modules)}
+    returns = {
+        (caller, callee)
+        for caller, callee in calls
+        if caller and place[callee] < place[caller] and not callee.startswith(_VALUES)
+    }
     print("\n".join(modules))
-    print(f"{len(modules)} modules, {len(entered) - len(modules)} returns")
+    print(f"{len(modules)} modules, {len(returns)} returns")
+    for caller, callee in sorted(returns):
+        print(f"  {caller} calls {callee}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from copy import copy
 from typing import Generic, NamedTuple, TypeVar
 
 from mooring.api.meta_v1 import ObjectMeta, Resource
@@ -80,8 +79,6 @@ class Cache(Generic[T]):
 
     def __init__(self) -> None:
         self.objects: dict[str, T] = {}
-        self.must_relist = False
-        """Whether an event was based on an object that is missing here, so that all objects must be listed again."""
         self._indexes: dict[str, Index[T]] = {}
 
     def index(self, name: str, values_of: ValuesOf[T]) -> Index[T]:
@@ -95,7 +92,6 @@ class Cache(Generic[T]):
 
     def replace(self, objects: Iterable[T]) -> list[Change[T]]:
         """Hold exactly the objects of a list; return the changes."""
-        self.must_relist = False
         current = {key_of(obj): obj for obj in objects}
         changes: list[Change[T]] = []
         for key in self.objects.keys() - current.keys():
@@ -105,27 +101,12 @@ class Cache(Generic[T]):
         return changes
 
     def apply(self, events: Iterable[WatchEvent[T]]) -> list[Change[T]]:
-        """Apply watch events, bookmarks aside, up to one whose base version is missing here; return the changes."""
+        """Apply watch events, bookmarks aside; return the changes."""
         changes: list[Change[T]] = []
         for event in events:
-            if event.type == "BOOKMARK":
-                continue
-            key = key_of(event.object)
-            new = self._with_metadata(key, event.object, event.since) if event.since else event.object
-            if new is None:
-                self.must_relist = True
-                break
-            self._put(key, None if event.type == "DELETED" else new, changes)
+            if event.type != "BOOKMARK":
+                self._put(key_of(event.object), None if event.type == "DELETED" else event.object, changes)
         return changes
-
-    def _with_metadata(self, key: str, changed: T, since: str) -> T | None:
-        """Return an object with new metadata; None if its base version is not the one in the cache."""
-        old = self.objects.get(key)
-        if old is None or old.metadata.resource_version != since:
-            return None
-        new = copy(old)
-        new.metadata = changed.metadata
-        return new
 
     def _put(self, key: str, new: T | None, changes: list[Change[T]]) -> None:
         """Add the changes that a new object causes: none if it is known, two if another object took over the name."""

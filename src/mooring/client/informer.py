@@ -274,8 +274,6 @@ class Informer(Generic[T]):
         self._version = events[-1].object.metadata.resource_version or self._version
         if changes:
             self._deliver(changes, self._handlers)
-        if self._cache.must_relist:
-            raise errors.expired(f"the watch of {self._kind.plural} told of a change to what is not known here")
 
     async def _resync(self) -> None:
         """Pass every object to the handlers from time to time, as if it had been updated."""

@@ -37,8 +37,6 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
     type: EventType
     object: T
-    since: str = ""
-    """The version whose spec and status still hold, where the object has metadata only."""
 
 
 class _Frame(msgspec.Struct):
@@ -46,7 +44,6 @@ class _Frame(msgspec.Struct):
 
     type: str
     object: msgspec.Raw
-    since: str = ""
 
 
 class _PodFrame(msgspec.Struct, gc=False):
@@ -54,7 +51,6 @@ class _PodFrame(msgspec.Struct, gc=False):
 
     type: EventType
     object: lean_pods.RawPod
-    since: str = ""
 
 
 _FRAMES = msgspec.json.Decoder(_Frame)
@@ -139,8 +135,6 @@ class Watch(Generic[T]):
         seen = frame.object
         if frame.type == "DELETED" and not self._last_states:
             return WatchEvent(frame.type, self._metadata_alone(lean_pods.identity_of(seen)))
-        if frame.since:
-            return WatchEvent(frame.type, self._metadata_alone(lean_pods.build_metadata(seen, parts)), frame.since)
         return WatchEvent(frame.type, lean_pods.build_pod(seen, parts))
 
     def _decode_event(self, frame: _Frame) -> WatchEvent[T]:
@@ -149,9 +143,6 @@ class Watch(Generic[T]):
             raise _error_of(frame)
         if change == "DELETED" and not self._last_states:
             return WatchEvent(change, self._metadata_alone(identity_of(frame.object)))
-        if frame.since and self._parts is not None:
-            metadata = lean_pods.build_metadata(lean_pods.decode_raw(frame.object), self._parts)
-            return WatchEvent(change, self._metadata_alone(metadata), frame.since)
         obj = decode_item(frame.object, self._kind, self._cls, self._conversion, self._parts)
         return WatchEvent(change, obj)
 

@@ -1,6 +1,5 @@
 """The cache of an informer agrees with the server whatever it is sent, and indexes and changes agree with the cache."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,31 +45,6 @@ def test_cache_indexes_and_changes_agree(history: list[tuple[str, str, str, bool
             _replay(replayed, change)
     assert cache.objects == server == replayed
     assert {node: sorted(map(key_of, by_node.get(node))) for node in by_node.values()} == _by_node(server)
-
-
-def test_an_object_whose_metadata_alone_were_sent_keeps_the_rest() -> None:
-    cache: Cache[Pod] = Cache()
-    before = Pod(metadata=ObjectMeta(name="a", uid="1", resource_version="1"), spec=PodSpec(node_name="n"))
-    cache.replace([before])
-    newer = Pod(metadata=ObjectMeta(name="a", uid="1", resource_version="2", finalizers=["x"]))
-    [change] = cache.apply([WatchEvent("MODIFIED", newer, since="1")])
-    assert change.old is before
-    assert change.new == Pod(metadata=newer.metadata, spec=before.spec)
-    assert change.new is not None
-    assert (change.new.spec is before.spec, before.metadata.resource_version) == (True, "1")
-
-
-@pytest.mark.parametrize(("name", "since"), [("a", "0"), ("b", "1")], ids=["another version", "another object"])
-def test_what_builds_on_something_unknown_is_not_taken_in(name: str, since: str) -> None:
-    cache: Cache[Pod] = Cache()
-    known = Pod(metadata=ObjectMeta(name="a", uid="1", resource_version="1"))
-    cache.replace([known])
-    newer = Pod(metadata=ObjectMeta(name=name, uid="1", resource_version="2"))
-    other = Pod(metadata=ObjectMeta(name="c", resource_version="3"))
-    assert cache.apply([WatchEvent("MODIFIED", newer, since), WatchEvent("ADDED", other)]) == []
-    assert (cache.must_relist, cache.objects) == (True, {"a": known})
-    cache.replace([other])
-    assert not cache.must_relist
 
 
 def _replay(objects: dict[str, Pod], change: Change[Pod]) -> None:

@@ -201,22 +201,6 @@ async def test_which_state_is_listed(allow_stale: bool, versions: list[str]) -> 
         assert asked == versions
 
 
-async def test_an_event_that_builds_on_a_version_that_was_never_sent_makes_it_list_again() -> None:
-    lab = Lab()
-    lab.listed = [pod("a", 1), pod("b", 2)]
-    async with lab.running():
-        lab.reported.clear()
-        metadata = {"name": "a", "namespace": "prod", "uid": "a"}
-        reported = [{"metadata": {**metadata, "resourceVersion": version}} for version in ("11", "13")]
-        lab.stream.send(event("MODIFIED", reported[0]) | {"since": "1"})
-        await settle()
-        assert (lab.reported, lab.watched_from) == (["a:1>11"], ["10"])
-        lab.listed, lab.version = [pod("a", 13), pod("b", 2)], 13
-        lab.stream.send(event("MODIFIED", reported[1]) | {"since": "12"})
-        await settle()
-        assert (lab.reported, lab.watched_from) == (["a:1>11", "a:11>13"], ["10", "13"])
-
-
 def too_large() -> errors.StatusError:
     error = errors.timeout("Too large resource version: 10, current: 5", 1)
     assert error.status.details is not None
