@@ -53,6 +53,7 @@ EXAMPLE_FILES = {"webhook.py": "a user's program in an image map (controllers/pr
 
 _WORDS = re.compile(rf"\b({'|'.join(REFUSED)})\b", re.IGNORECASE)
 _NAMES = re.compile(rf"(?:^|_)({REFUSED_IN_NAMES})(?:_|$)")
+_MAYBE = re.compile(f"{_WORDS.pattern}|{REFUSED_IN_NAMES}", re.IGNORECASE)
 _EXCEPTED = re.compile("|".join(EXCEPTIONS), re.IGNORECASE)
 _QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"]*\"", re.DOTALL)
 
@@ -125,6 +126,8 @@ def test_names_docstrings_and_comments_use_the_words_of_the_glossary() -> None:
         if path == Path(__file__):
             continue
         source = path.read_text()
+        if not _MAYBE.search(" ".join(source.replace("#", " ").split())):
+            continue  # most files need no parsing
         tree = ast.parse(source)
         for line, text in [*docstrings(tree), *comments(source)]:
             found += [f"{path.relative_to(ROOT)}:{line}: {word!r} in {text[:60]!r}" for word in refused_words(text)]
