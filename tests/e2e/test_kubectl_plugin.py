@@ -53,6 +53,12 @@ def test_a_wrong_command_names_the_help_of_the_plugin() -> None:
     assert "`kubectl mooring --help` lists them" in done.stderr
 
 
+def test_errors_name_other_commands_as_the_plugin_does(tmp_path: Path) -> None:
+    done = kubectl("mooring", "join-config", "n1", KUBECONFIG=str(tmp_path / "none"), HOME=str(tmp_path))
+    assert done.returncode == 1
+    assert "start a server with kubectl mooring up" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "expected", "directive"),
     [
@@ -117,6 +123,7 @@ def test_everything_that_does_not_run_is_explained_in_the_namespaces_that_kubect
     assert [text for text in shown if text not in done.stdout] == []
     assert [text for text in hidden if text in done.stdout] == []
     assert "$ kubectl " in done.stdout  # a remedy
+    assert "`kubectl mooring explain KIND NAMESPACE/NAME` says more" in done.stdout
 
 
 def test_no_single_node_is_large_enough_is_said_in_that_many_words(kubeconfig: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 import mooring as package
+from mooring.cli import PLUGIN
 
 COMMANDS = {
     "up": "Run a whole control plane with simulated nodes.",
@@ -47,7 +48,6 @@ COMMANDS = {
 newcomer tries first comes first. A command is a function in a module of its own name in `mooring.cli.commands`."""
 
 
-PLUGIN = "kubectl mooring"
 _CALL = re.compile(rf"(?<!kubectl )\bmooring(?= (?:{'|'.join(COMMANDS)})\b)")
 """Matches a call of the command in a help text."""
 
@@ -130,6 +130,8 @@ def main() -> None:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
     except click.ClickException as error:
+        if prog_name and not isinstance(error, click.UsageError):  # those name the program themselves
+            error = click.ClickException(_CALL.sub(PLUGIN, error.message))
         error.show()
         sys.exit(error.exit_code)
     except _ReaderGoneError:

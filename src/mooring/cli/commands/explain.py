@@ -25,7 +25,7 @@ from mooring.cli.support.cluster_source import (
     show_notes,
     snapshot_component,
 )
-from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.output import name_as_called, output_option, print_data
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.simulation_settings import pool_facts, pool_option, read_pools, settings_of
 
@@ -277,7 +277,7 @@ def _style(text: str, style: str) -> str:
 
 def _echo(lines: Iterator[str]) -> None:
     for line in lines:
-        click.echo(line)
+        click.echo(name_as_called(line))
 
 
 def _parse_names(names: tuple[str, ...], namespace: str | None) -> tuple[str, str, str]:

@@ -22,6 +22,7 @@ import msgspec
 
 from mooring.base.component import Component
 from mooring.cli.support.flags import Command, DataDir, component_flags, group_flags, kubeconfig_flags
+from mooring.cli.support.output import name_as_called
 from mooring.cli.support.process_settings import cores
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def show_left_out(snapshot: "Snapshot") -> None:
 def show_notes(notes: Sequence[object]) -> None:
     """Print the first notes on standard error, and how many more there are."""
     for note in notes[:_NOTES_SHOWN]:
-        click.echo(f"Note: {note}", err=True)
+        click.echo(name_as_called(f"Note: {note}"), err=True)
     if len(notes) > _NOTES_SHOWN:
         click.echo(f"Note: {len(notes) - _NOTES_SHOWN} more notes", err=True)
 

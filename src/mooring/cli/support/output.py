@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import click
 import yaml
 
+from mooring.cli import PLUGIN
+
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -23,6 +25,13 @@ def output_option(*formats: str) -> Callable[[Command], Command]:
     return click.option(
         "-o", "--output", type=_Format(formats), default=formats[0], show_default=True, help="How to print it."
     )
+
+
+def name_as_called(text: str) -> str:
+    """Name the commands in a text (`mooring explain …` in backquotes) as this program was called: by kubectl or not."""
+    context = click.get_current_context(silent=True)
+    is_plugin = context is not None and context.find_root().info_name == PLUGIN
+    return text.replace("`mooring ", f"`{PLUGIN} ") if is_plugin else text
 
 
 def print_data(data: Any, output: str) -> None:
