@@ -18,7 +18,7 @@ from mooring.api.core_v1 import (
 from mooring.api.label_selector import Operator, Requirement
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.columns import NO_NODE, TOLERATED, LabelColumns, TaintColumns
-from mooring.constraints.columns.column import Column, JudgedRows
+from mooring.constraints.columns.column import Column, RowVerdicts
 from mooring.constraints.node_selector import NameRequirement, PreferredAffinity, RequiredAffinity
 from mooring.constraints.options import ConstraintOptions
 
@@ -204,7 +204,7 @@ class TestEvaluatedRows:
             return value == "a"
 
         column = self._column("abcab" * 100)
-        verdict = JudgedRows(column, evaluate, np.bool_)
+        verdict = RowVerdicts(column, evaluate, np.bool_)
         assert verdict.rows().sum() == 200
         column.set(1, 1)
         column.set(2, column.add("d", "d"))
@@ -212,13 +212,13 @@ class TestEvaluatedRows:
         assert evaluated == ["a", "b", "c", "d"]
 
     def test_an_unchanged_column_gives_the_same_array(self) -> None:
-        verdict = JudgedRows(self._column("ab"), lambda value: value == "a", np.bool_)
+        verdict = RowVerdicts(self._column("ab"), lambda value: value == "a", np.bool_)
         assert verdict.rows() is verdict.rows()
         assert not verdict.rows().flags.writeable
 
     def test_many_changes_are_followed_too(self) -> None:
         column = self._column("ab")
-        verdict = JudgedRows(column, lambda value: value == "b", np.bool_)
+        verdict = RowVerdicts(column, lambda value: value == "b", np.bool_)
         for turn in range(3001):
             column.set(0, 1 + turn % 2)
             if turn % 100 == 0:

@@ -14,7 +14,7 @@ from mooring.constraints.columns.revisions import EVERYTHING, NO_ROWS, Derived, 
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice
-from mooring.scheduler.columns.priorities import NOBODY
+from mooring.scheduler.columns.priorities import NO_PODS
 from mooring.scheduler.columns.signatures import SignatureTable
 from mooring.scheduler.columns.topology import RowCounts, Topology
 from mooring.scheduler.deciding.engine import Engine
@@ -236,7 +236,7 @@ def test_the_lowest_priority_of_a_rows_pods_follows_them() -> None:
             cluster.put(node(gone))
     for name in names:
         there = [entry.spec.priority or 0 for entry in pods.values() if entry.spec.node_name == name]
-        assert cluster.priorities.lowest[cluster.row_of[name]] == min(there, default=NOBODY), name
+        assert cluster.priorities.lowest[cluster.row_of[name]] == min(there, default=NO_PODS), name
 
 
 def test_revisions_tell_the_rows_of_the_last_changes() -> None:

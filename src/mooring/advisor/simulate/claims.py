@@ -26,7 +26,7 @@ from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.api.storage_v1 import CSINode, StorageClass
 from mooring.scheduler.facade import NO_PROVISIONER, SELECTED_NODE, AssumedPod, object_key
-from mooring.scheduler.framework import TellsWrites
+from mooring.scheduler.framework import PreviewsWrites
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World
@@ -109,7 +109,7 @@ class Claims:
         """Write what the plugins reserved for a pod on its node, and release the reservations."""
         cycle, pod, node = assumed.cycle, assumed.pod, assumed.node
         for plugin in assumed.profile.reserve:
-            if isinstance(plugin, TellsWrites):
+            if isinstance(plugin, PreviewsWrites):
                 written = plugin.would_write(cycle, pod, node)
                 plugin.unreserve(cycle, pod, node)
                 for obj in written:

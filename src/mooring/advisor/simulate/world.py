@@ -167,7 +167,7 @@ class World:
         self.revision += 1
         self.record.placed(pod)
         self.starting.begin(pod)
-        if self.queue.somebody_waits:
+        if self.queue.has_unschedulable:
             self.queue.move(_POD_ADDED, None, pod.pod)
         self.taints.consider(pod)
         owner = pod.owner

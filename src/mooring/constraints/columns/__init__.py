@@ -1,14 +1,13 @@
-"""The second form of the same semantics: all nodes at once, over dictionary-encoded columns.
+"""Evaluate node selectors and tolerations for all nodes at once, over dictionary-encoded columns.
 
-A node is a row; the owner (the scheduler's columns) hands out the rows. Nothing here knows an operator: each distinct
-value, label set or taint is shown once to the functions that judge one object at a time (`node_selector`,
-`tolerations`), and the verdict is gathered for all rows. Verdicts are kept; when nodes change, only their rows are
-judged again.
+A node is a row; the owner (the scheduler's columns) assigns the rows. Each distinct value, label set or taint is passed
+once to the functions for a single object (`node_selector`, `tolerations`), and the verdict is gathered for all rows.
+Verdicts are cached; when nodes change, only their rows are gathered again.
 
     nodes ──put──► labels.LabelColumns ──┐
-                   taints.TaintColumns ──┼── column.Column (codes) ── column.JudgedRows (table by code, gathered by row)
+                   taints.TaintColumns ──┴── column.Column (codes) ── column.RowVerdicts (table by code, gathered)
 
-``revisions.py`` has the words for what has changed, for these columns and the scheduler's. Read next: ``column.py``.
+``revisions.py`` has the change logs of these columns and the scheduler's. Read next: ``column.py``.
 """
 
 from mooring.constraints.columns.labels import LabelColumns

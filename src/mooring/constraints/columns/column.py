@@ -1,12 +1,12 @@
-"""A dictionary-encoded property of the nodes, and verdicts on it that are brought up to date instead of made anew.
+"""A dictionary-encoded property of the nodes, and verdicts on it that are updated by row.
 
 Worked example, for the label ``zone``: the rows hold ``a b a -`` (``-``: no node in this row).
 
     codes   [1, 2, 1, 0]            samples [-, {"zone": "a"}, {"zone": "b"}]
 
-A verdict judges the samples into a table, ``[False, True, False]`` for ``zone In (a)``, and gathers
+A verdict evaluates the samples into a table, ``[False, True, False]`` for ``zone In (a)``, and gathers
 ``table[codes]`` = ``[True, False, True, False]``. When row 3 becomes a node in ``b``, the column notes the row as
-changed; the verdict, when next asked, gathers row 3 alone. A new value adds one entry to the table first.
+changed; the next read of the verdict gathers row 3 alone. A new value adds one entry to the table first.
 """
 
 from collections.abc import Callable, Hashable
@@ -33,11 +33,11 @@ class Column(Generic[Sample]):
         self._code_of: dict[Hashable, int] = {}
 
     def code(self, identity: Hashable) -> int | None:
-        """The code of a property that some row has, or had."""
+        """Return the code of a property; None when no row has had it."""
         return self._code_of.get(identity)
 
     def add(self, identity: Hashable, sample: Sample) -> int:
-        """A code for a property that is new."""
+        """Return a code for a property that no row has had yet."""
         code = self._code_of[identity] = len(self.samples)
         self.samples.append(sample)
         return code
@@ -52,38 +52,38 @@ class Column(Generic[Sample]):
     def fill(self, codes: list[int]) -> None:
         """Give every row its code."""
         self.codes = np.array(codes, np.int32)
-        self.changes.begin_anew(len(codes))
+        self.changes.invalidate(len(codes))
 
     def grow(self, capacity: int) -> None:
         self.codes = grown(self.codes, capacity)
-        self.changes.begin_anew(capacity)
+        self.changes.invalidate(capacity)
 
     def is_stale(self, nodes: int) -> bool:
         """Whether most samples can no longer be in use: values are only ever added."""
         return len(self.samples) > 2 * nodes + _SLACK
 
 
-class JudgedRows(Generic[Sample]):
-    """What a judge says about every row of a column."""
+class RowVerdicts(Generic[Sample]):
+    """The result of a function for every row of a column, evaluated once for each distinct sample."""
 
     def __init__(
-        self, column: Column[Sample], judge: Callable[[Sample], int], dtype: type[np.generic], no_node: int = 0
+        self, column: Column[Sample], evaluate: Callable[[Sample], int], dtype: type[np.generic], no_node: int = 0
     ) -> None:
         self._column = column
-        self._judge = judge
+        self._evaluate = evaluate
         self._table: Array = np.array([no_node], dtype)
         self._rows: Array = np.empty(0, dtype)
         self._shown: Array = read_only(self._rows)
         self._verified_at = NEVER
 
     def rows(self) -> Array:
-        """The verdict by row, up to date: a read-only view that the next change of nodes may change."""
+        """Return the current verdict on each row: a read-only view that changes with the nodes."""
         column = self._column
         changed_at = column.changes.changed_at
         if self._verified_at == changed_at:
             return self._shown
         if len(self._table) < len(column.samples):
-            self._judge_new_samples()
+            self._evaluate_new_samples()
         changed = column.changes.since(self._verified_at)
         if changed is None:
             self._rows = self._table[column.codes]
@@ -93,29 +93,26 @@ class JudgedRows(Generic[Sample]):
         self._verified_at = changed_at
         return self._shown
 
-    def _judge_new_samples(self) -> None:
+    def _evaluate_new_samples(self) -> None:
         new = self._column.samples[len(self._table) :]
-        verdicts = [self._judge(sample) for sample in new if sample is not None]
+        verdicts = [self._evaluate(sample) for sample in new if sample is not None]
         self._table = np.concatenate((self._table, np.array(verdicts, self._table.dtype)))
 
 
 def larger(capacity: int) -> int:
-    """How many rows to make room for when there are not enough. All columns of a cluster go by it.
-
-    Every pod pays for all rows, used or not; so there are never many more than are needed.
-    """
+    """Return the next capacity: only a quarter more, since every pod pays for all rows."""
     return capacity + max(capacity // 4, 64)
 
 
 def grown(array: Array, capacity: int) -> Array:
-    """A copy with room for `capacity` rows, zero in the new ones."""
+    """Return a copy with `capacity` rows; the new ones are 0."""
     found = np.zeros(capacity, array.dtype)
     found[: len(array)] = array
     return found
 
 
 def read_only(array: Array) -> Array:
-    """A view of the array that its owner can change and others cannot."""
+    """Return a view that cannot be written; changes of the array show in it."""
     view = array.view()
     view.flags.writeable = False
     return view

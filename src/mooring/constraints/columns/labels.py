@@ -1,8 +1,8 @@
-"""Node labels as columns: node selectors judged for all nodes at once.
+"""Node labels as columns: evaluate node selectors for all nodes at once.
 
-A column is made when a condition first asks for it: for one label key, for the few keys that a CEL expression reads
-(each distinct combination of their values is evaluated once), or for the whole label set when it looks at all labels.
-Columns and verdicts that nobody has asked about for long are dropped; both can be made again from the labels.
+A column is built when a condition first needs it: for one label key, for the few keys that a CEL expression reads
+(each distinct combination of their values is evaluated once), or for the whole label set when it reads all labels.
+The least recently used columns and verdicts are dropped.
 """
 
 from collections import OrderedDict
@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.column import Column, JudgedRows, grown, larger, read_only
+from mooring.constraints.columns.column import Column, RowVerdicts, grown, larger, read_only
 from mooring.constraints.columns.revisions import next_revision
 from mooring.constraints.node_selector import (
     Condition,
@@ -43,7 +43,7 @@ class LabelColumns:
         self._names: list[str] = [""] * capacity
         self._row_of: dict[str, int] = {}
         self._columns: OrderedDict[Keys, Column[Labels]] = OrderedDict()
-        self._verdicts: OrderedDict[Condition, JudgedRows[Labels]] = OrderedDict()
+        self._verdicts: OrderedDict[Condition, RowVerdicts[Labels]] = OrderedDict()
         self._max_columns = max_columns
         self._max_verdicts = max_verdicts
 
@@ -65,7 +65,7 @@ class LabelColumns:
         self._drop_stale()
 
     def remove(self, row: int) -> None:
-        """There is no node in `row` any more."""
+        """Clear a row, which has no node any more."""
         if row >= len(self.nodes) or not self.nodes[row]:
             return
         self._forget_name(row)
@@ -77,11 +77,11 @@ class LabelColumns:
             column.set(row, 0)
 
     def mask(self, condition: Condition) -> Mask:
-        """The rows whose labels meet one condition: a read-only view, good until nodes change."""
+        """Return the rows whose labels meet one condition: a read-only view, valid until nodes change."""
         verdict = self._verdicts.get(condition)
         if verdict is None:
             column = self._column(label_keys_read(condition))
-            verdict = self._verdicts[condition] = JudgedRows(column, condition.matches, np.bool_)
+            verdict = self._verdicts[condition] = RowVerdicts(column, condition.matches, np.bool_)
             if len(self._verdicts) > self._max_verdicts:
                 self._verdicts.popitem(last=False)
         else:
@@ -108,7 +108,7 @@ class LabelColumns:
         return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)
 
     def required_mask(self, required: RequiredAffinity) -> Mask:
-        """The rows that a pod's `nodeSelector` and required node affinity allow."""
+        """Return the rows that a pod's `nodeSelector` and required node affinity allow."""
         masks = [self.mask(condition) for condition in required.node_selector]
         if required.affinity is not None:
             masks.append(self.selector_mask(required.affinity))
@@ -117,7 +117,7 @@ class LabelColumns:
         return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks)
 
     def preferred_scores(self, preferred: PreferredAffinity) -> NDArray[np.int64]:
-        """For each row the sum of the weights of the terms that match."""
+        """Return for each row the sum of the weights of the terms that match."""
         scores = np.zeros(len(self.nodes), np.int64)
         for weight, term in preferred.terms:
             scores += np.multiply(self.term_mask(term), weight, dtype=np.int64)

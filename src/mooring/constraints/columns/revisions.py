@@ -1,11 +1,11 @@
-"""The words for what has changed, and the one mechanism behind them (docs/decisions/evaluation.md says why).
+"""Revisions and change logs: how derived values find out what to recompute (docs/decisions/evaluation.md).
 
-    revision      a number that only rises, from one counter for everything: later changes have higher ones
-    changed_at    the revision at which an input, or something derived from inputs, has last changed
-    verified_at   the revision up to which somebody has looked: what changed later is looked at again
-    refresh       bring something derived up to date, by looking at the inputs that have changed since
+    revision      a number that only rises, from one counter for everything
+    changed_at    the revision of the last change of an input or derived value
+    verified_at   the revision up to which a reader has seen the changes
+    refresh       update a derived value from the inputs that have changed since
 
-Of inputs that concern rows (nodes, pods on nodes), or have names, a `ChangeLog` also tells which have changed.
+A `ChangeLog` also has the rows or keys that have changed.
 """
 
 from collections.abc import Callable, Hashable
@@ -29,10 +29,10 @@ next_revision: Callable[[], int] = count(1).__next__
 
 
 class ChangeLog(Generic[K]):
-    """Which entries have changed since a reader last looked.
+    """The entries that have changed, for readers that remember their positions.
 
-    Revisions are those of the log alone. It forgets its older half when it has grown longer than the table; a reader
-    that comes too late gets None and looks at everything, which is then cheaper anyway.
+    The log forgets its older half when it is longer than the table; a reader that is too far behind gets None and
+    recomputes everything, which is then cheaper.
     """
 
     def __init__(self, limit: int = _SLACK) -> None:
@@ -51,15 +51,15 @@ class ChangeLog(Generic[K]):
             del self._entries[:half]
             self._forgotten += half
 
-    def begin_anew(self, limit: int) -> None:
-        """Everything may be different, and there may be another number of rows: all who come next get None."""
+    def invalidate(self, limit: int) -> None:
+        """Invalidate the positions of all readers: their next `since` returns None."""
         self.changed_at += 1
         self._forgotten = self.changed_at
         self._entries.clear()
         self.limit = limit
 
     def entries_since(self, verified_at: int, most: int = _FEW) -> set[K] | None:
-        """What has changed since, if that is at most so much; None when anything may have."""
+        """Return the entries that changed since; None when there are more than `most`, or they are forgotten."""
         start = verified_at - self._forgotten
         return None if start < 0 or len(self._entries) - start > most else set(self._entries[start:])
 
@@ -68,7 +68,7 @@ class RowLog(ChangeLog[int]):
     """Which rows have changed."""
 
     def since(self, verified_at: int) -> ChangedRows:
-        """The rows that changed after that; None when they are too many or forgotten."""
+        """Return the rows that changed since; None when there are too many, or they are forgotten."""
         start = verified_at - self._forgotten
         number = len(self._entries) - start
         if number == 0:
@@ -90,7 +90,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 class Derived:
-    """When something that is derived from inputs has changed, and for which rows. Only the last few are remembered."""
+    """The log of a derived value: the revisions and rows of its last changes."""
 
     _REMEMBERED = 8
 
@@ -99,14 +99,14 @@ class Derived:
         self._history: list[tuple[int, ChangedRows]] = []
 
     def change(self, rows: ChangedRows = None) -> None:
-        """It is different now, for some rows or for all."""
+        """Note a change of some rows, or of all."""
         self.changed_at = next_revision()
         self._history.append((self.changed_at, rows))
         if len(self._history) > self._REMEMBERED:
             del self._history[0]
 
     def since(self, verified_at: int) -> ChangedRows:
-        """The rows for which it has changed after a revision; None for all."""
+        """Return the rows that changed after a revision; None for all."""
         found: ChangedRows = NO_ROWS
         for changed_at, rows in reversed(self._history):
             if changed_at <= verified_at:
@@ -120,19 +120,14 @@ NOTHING = Changes(NO_ROWS, NO_ROWS)
 
 
 class Reader:
-    """Somebody who derives something from nodes and the pods on them, row by row."""
+    """A reader of the logs of nodes and of the pods on them, with its positions."""
 
     def __init__(self, nodes: RowLog, pods: RowLog) -> None:
         self._nodes, self._pods = nodes, pods
         self._verified_at = (NEVER, NEVER)
 
-    @property
-    def knows_nodes(self) -> bool:
-        """Whether no node has changed since the last call of `changes`."""
-        return self._nodes.changed_at == self._verified_at[0]
-
     def changes(self) -> Changes:
-        """What has changed since the last call; everything at first."""
+        """Return what has changed since the last call; everything at first."""
         of_nodes, of_pods = self._verified_at
         nodes, pods = self._nodes.since(of_nodes), self._pods.since(of_pods)
         self._verified_at = self._nodes.changed_at, self._pods.changed_at

@@ -1,7 +1,7 @@
-"""Node taints as a column of taint sets: tolerations judged for all nodes at once.
+"""Node taints as a column of taint sets: evaluate tolerations for all nodes at once.
 
-Nodes with the same taints share a set. A pod's tolerations are judged once per distinct taint, then once per distinct
-set, then gathered. When a taint was added is part of its identity only for tolerations whose expression reads it,
+Nodes with the same taints share a set. A pod's tolerations are evaluated once per distinct taint, then once per
+distinct set, then gathered. `timeAdded` is part of a taint's identity only for tolerations whose expression reads it,
 because it makes every node's taint distinct.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Taint, Toleration
 from mooring.constraints import expressions
-from mooring.constraints.columns.column import Column, JudgedRows, larger
+from mooring.constraints.columns.column import Column, RowVerdicts, larger
 from mooring.constraints.columns.revisions import next_revision
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import DO_NOT_SCHEDULE, PREFER_NO_SCHEDULE, any_tolerates
@@ -30,18 +30,18 @@ TaintSet: TypeAlias = tuple[int, ...]
 
 
 def key_of(tolerations: Sequence[Toleration]) -> TolerationsKey:
-    """What of a pod's tolerations decides whether they match: pods with the same key share verdicts."""
+    """Return the fields of tolerations that decide whether they match: pods with the same key share verdicts."""
     return tuple((entry.key, entry.operator, entry.value, entry.effect, entry.expression) for entry in tolerations)
 
 
 class Untolerated(msgspec.Struct, frozen=True):
-    """For each row the number of the first taint that keeps a pod away, or `TOLERATED`, or `NO_NODE`."""
+    """For each row the number of the first taint that is not tolerated, or `TOLERATED`, or `NO_NODE`."""
 
     numbers: NDArray[np.int32]
     taints: Sequence[Taint]
 
     def mask(self) -> NDArray[np.bool_]:
-        """The rows whose node may be used."""
+        """Return the rows whose taints are all tolerated."""
         return np.equal(self.numbers, TOLERATED)
 
     def taint(self, row: int) -> Taint | None:
@@ -61,7 +61,7 @@ class TaintColumns:
         self._max_verdicts = max_verdicts
         self._plain = _TaintSets(self._taints, timed=False)
         self._timed: _TaintSets | None = None
-        self._verdicts: OrderedDict[tuple[TolerationsKey, bool], tuple[_TaintSets, JudgedRows[TaintSet]]] = (
+        self._verdicts: OrderedDict[tuple[TolerationsKey, bool], tuple[_TaintSets, RowVerdicts[TaintSet]]] = (
             OrderedDict()
         )
 
@@ -79,7 +79,7 @@ class TaintColumns:
             self._start_again()
 
     def remove(self, row: int) -> None:
-        """There is no node in `row` any more."""
+        """Clear a row, which has no node any more."""
         if row >= len(self._taints) or self._taints[row] is None:
             return
         self._taints[row] = None
@@ -89,27 +89,27 @@ class TaintColumns:
             sets.column.set(row, 0)
 
     def untolerated(self, tolerations: Sequence[Toleration]) -> Untolerated:
-        """The first NoSchedule or NoExecute taint of every node that `tolerations` do not match."""
+        """Return the first NoSchedule or NoExecute taint of every node that `tolerations` do not match."""
         sets, verdict = self._verdict(tolerations, preferences=False)
         return Untolerated(verdict.rows(), sets.taints)
 
     def untolerated_preferences(self, tolerations: Sequence[Toleration]) -> NDArray[np.int32]:
-        """How many PreferNoSchedule taints of every node `tolerations` do not match."""
+        """Return the number of PreferNoSchedule taints of every node that `tolerations` do not match."""
         _, verdict = self._verdict(tolerations, preferences=True)
         return verdict.rows()
 
     def _verdict(
         self, tolerations: Sequence[Toleration], *, preferences: bool
-    ) -> tuple["_TaintSets", JudgedRows[TaintSet]]:
+    ) -> tuple["_TaintSets", RowVerdicts[TaintSet]]:
         key = (key_of(tolerations), preferences)
         found = self._verdicts.get(key)
         if found is not None:
             self._verdicts.move_to_end(key)
             return found
         sets = self._sets(tolerations)
-        judge = _count_judge if preferences else _first_judge
-        judged = judge(sets.taints, tuple(tolerations), self._options)
-        found = sets, JudgedRows(sets.column, judged, np.int32, 0 if preferences else NO_NODE)
+        make = _count_untolerated if preferences else _first_untolerated
+        evaluate = make(sets.taints, tuple(tolerations), self._options)
+        found = sets, RowVerdicts(sets.column, evaluate, np.int32, 0 if preferences else NO_NODE)
         self._verdicts[key] = found
         if len(self._verdicts) > self._max_verdicts:
             self._verdicts.popitem(last=False)
@@ -162,14 +162,14 @@ class _TaintSets:
         return number
 
 
-def _first_judge(
+def _first_untolerated(
     taints: Sequence[Taint], tolerations: tuple[Toleration, ...], options: ConstraintOptions
 ) -> Callable[[TaintSet], int]:
     repels = _repels(taints, tolerations, DO_NOT_SCHEDULE, options)
     return lambda numbers: next(filter(repels, numbers), TOLERATED)
 
 
-def _count_judge(
+def _count_untolerated(
     taints: Sequence[Taint], tolerations: tuple[Toleration, ...], options: ConstraintOptions
 ) -> Callable[[TaintSet], int]:
     repels = _repels(taints, tolerations, frozenset({PREFER_NO_SCHEDULE}), options)

@@ -1,7 +1,7 @@
-"""The cluster as the scheduler sees it: nodes and placed pods in columns, everything else in plain dicts by key.
+"""The cluster that plugins read: nodes and placed pods in columns, everything else in dicts by key.
 
-Written by the scheduler's informers, by simulations and by replays, with objects that are never changed afterwards.
-Plugins read it. Pods that name a node which does not exist (yet) are kept aside and placed when it is added.
+Informers, simulations and replays write to it, with objects that are never changed afterwards. Pods on a node that does
+not exist yet are placed when it is added.
 
     nodes, row_of        by row, and the row of a name      labels, taints    `mooring.constraints.columns`
     resources, ports, images, topologies, pod_sets, term_owners               the other columns
@@ -55,7 +55,7 @@ class NodeInfo:
     placed: dict[str, "PlacedPod"] = field(default_factory=dict)
     """By key of the pod."""
     ranked: RankedPods | None = None
-    """The same by importance, if somebody has asked since they last changed."""
+    """The same by importance; None when it has to be sorted again."""
 
     @property
     def name(self) -> str:
@@ -74,17 +74,17 @@ class PlacedPod(msgspec.Struct):
     node_name: str
     group: GroupKey
     held: Mapping[str, Any] = _NOTHING_HELD
-    """What plugins have given it on its node, such as a card, by plugin. It leaves and comes back with the pod."""
+    """What plugins have assigned to it on its node, such as a card, by plugin. A trial restores it with the pod."""
 
     def hold(self, plugin: str, value: object) -> None:
         self.held = {**self.held, plugin: value}
 
 
 class PodObserver(Protocol):
-    """Told when a pod comes to a node or leaves it, also for a try: for plugins that have columns of their own.
+    """A plugin with columns of its own, called when a pod is placed or displaced, also in a trial.
 
-    `pod_left` is the exact opposite of `pod_placed`. What has to be the same when the pod comes back, such as the card
-    that was chosen for it, is kept in `placed.held`.
+    `pod_left` undoes `pod_placed`. What must be the same when the pod is placed again, such as the card that was chosen
+    for it, is kept in `placed.held`.
     """
 
     def pod_placed(self, placed: PlacedPod, node: NodeInfo) -> None: ...
@@ -93,7 +93,7 @@ class PodObserver(Protocol):
 
 
 def pod_key(pod: Pod) -> str:
-    """What tells pods apart: the uid, or the name where nobody has given one."""
+    """Return the uid of a pod, or namespace and name where it has none."""
     return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
@@ -109,7 +109,7 @@ class Cluster:
         self.nodes: list[NodeInfo | None] = [None] * _CAPACITY
         self.row_of: dict[str, int] = {}
         self.nodes_changed_at = 0
-        """When a node last came or went."""
+        """When a node was last added or removed."""
         self.unschedulable: NDArray[np.bool_] = np.zeros(_CAPACITY, np.bool_)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """Labels by name."""
@@ -129,10 +129,10 @@ class Cluster:
         self.pod_changes = self.inputs.log(Input.PODS)
         """Rows whose pods have changed."""
         self.rank_changes = RowLog()
-        """Rows with a newer version of a pod that is ranked otherwise, and else is as before."""
+        """Rows with a pod whose importance has changed, and nothing else."""
         self.observers: list[PodObserver] = []
         self.shared: dict[Hashable, Any] = {}
-        """What plugins of several profiles have in common, such as what they have set aside; by a key of theirs."""
+        """State that the plugins of several profiles share, such as reservations, by a key of theirs."""
         self._nodes_copy: tuple[NodeInfo | None, ...] = ()
         self._nodes_copied_at = NEVER
         self._free_rows: list[int] = list(range(_CAPACITY - 1, -1, -1))
@@ -149,7 +149,7 @@ class Cluster:
 
     @property
     def layout(self) -> int:
-        """Rises when the columns get another form, so that what was made for them has to be made again."""
+        """A number that rises when the shape of the columns changes: caches with another number are invalid."""
         return self.resources.layout
 
     def node(self, name: str) -> NodeInfo | None:
@@ -157,25 +157,25 @@ class Cluster:
         return None if row is None else self.nodes[row]
 
     def nodes_now(self) -> Sequence[NodeInfo | None]:
-        """By row, as it stays when nodes come and go."""
+        """Return the nodes by row as a snapshot."""
         if self._nodes_copied_at != self.nodes_changed_at:
             self._nodes_copy, self._nodes_copied_at = tuple(self.nodes), self.nodes_changed_at
         return self._nodes_copy
 
     def node_infos(self) -> Iterator[NodeInfo]:
-        """All nodes, in the order of their rows."""
+        """Iterate over all nodes in the order of their rows."""
         return (info for info in self.nodes if info is not None)
 
     def info(self, pod: Pod) -> PodInfo:
-        """A pod with its signature."""
+        """Return a pod with its signature."""
         return PodInfo(pod, self.signatures.signature_of(pod))
 
     def placed(self, pod: Pod) -> PlacedPod | None:
-        """Where a pod is, if it is in the columns."""
+        """Return the pod as it is placed; None when it is not in the columns."""
         return self._pods.get(pod_key(pod))
 
     def ranked(self, row: int) -> RankedPods:
-        """The pods on a row by importance."""
+        """Return the pods on a row by importance."""
         info = self.nodes[row]
         found = None if info is None else info.ranked
         if found is None or found.layout != self.layout:
@@ -185,7 +185,7 @@ class Cluster:
         return found
 
     def find(self, thing: Resource) -> Resource | None:
-        """The object of the same kind and name as it is here."""
+        """Return the current object of the same kind and name."""
         if isinstance(thing, Node):
             info = self.node(thing.metadata.name)
             return None if info is None else info.node
@@ -193,29 +193,29 @@ class Cluster:
 
     @property
     def pods_placed(self) -> int:
-        """How many pods are on nodes."""
+        """The number of pods on nodes."""
         return len(self._pods)
 
     def placed_pods(self) -> Iterator[PlacedPod]:
         return iter(self._pods.values())
 
     def objects(self, kind: type[T]) -> dict[str, T]:
-        """All objects of a kind that have been `put`, by "name" or "namespace/name". Not to be changed."""
+        """Return all objects of a kind by "name" or "namespace/name": a dict that must not be changed."""
         return self._objects.setdefault(kind, {})  # type: ignore[return-value] # each kind's dict has only that kind
 
     def changed_at(self, *kinds: type[Resource]) -> int:
-        """When an object of some kinds last changed."""
+        """Return the revision at which an object of some kinds last changed."""
         return max([self._objects_changed_at.get(kind, 0) for kind in kinds])
 
     def changes(self, kind: type[Resource]) -> ChangeLog[str]:
-        """Which objects of a kind have changed, by key, from now on."""
+        """Return the log of changed objects of a kind, by key, from now on."""
         return self._object_changes.setdefault(kind, ChangeLog())
 
     # -- trying
 
     @contextmanager
     def trial(self, put: Iterable[Resource] = (), remove: Iterable[Resource] = ()) -> Iterator[Trial]:
-        """The cluster as if some objects were there, or not, and pods elsewhere; all is taken back at the end."""
+        """Add and remove objects, and move pods, until the end of the block; then undo everything."""
         trial = Trial(self)
         try:
             trial.change(put, remove)
@@ -234,7 +234,7 @@ class Cluster:
         else:
             key, kind = _key_of(thing), type(thing)
             self._objects.setdefault(kind, {})[key] = thing
-            self.signatures.tell_by(_selected_by(thing))
+            self.signatures.distinguish_by(_selected_by(thing))
             self._note(kind, key)
             if isinstance(thing, Namespace):
                 self._put_namespace(thing.metadata.name, thing.metadata.labels)
@@ -269,7 +269,7 @@ class Cluster:
             self.inputs.note(changed, row)
 
     def remove_node(self, name: str) -> None:
-        """Take a node away; its pods wait until it comes back or they are removed themselves."""
+        """Remove a node; its pods are kept aside until it is added again or they are removed."""
         row = self.row_of.get(name)
         info = None if row is None else self.nodes[row]
         if row is None or info is None:
@@ -350,11 +350,11 @@ class Cluster:
             self.priorities.add(row, priority(newer.pod))
 
     def _regroup(self, placed: PlacedPod, newer: PlacedPod, row: int, info: NodeInfo) -> None:
-        self._tell_left(placed, info)
+        self._notify_left(placed, info)
         before, placed.group, placed.pod = placed.group, newer.group, newer.pod
         if self.pod_sets.move(row, before, newer.group, newer.pod.metadata.labels) or before[1] != newer.group[1]:
             self.inputs.note(Input.PODS, row)
-        self._tell_placed(placed, info)
+        self._notify_placed(placed, info)
 
     def _add_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -388,13 +388,13 @@ class Cluster:
         return [changed for changed, is_other in is_changed.items() if is_other]
 
     def as_placed(self, pod: Pod, node_name: str) -> PlacedPod:
-        """What `place` takes to put a pod on a node."""
+        """Return a pod in the form that `place` takes."""
         signature = self.signatures.signature_of(pod)
         is_terminating = pod.metadata.deletion_timestamp is not None
         return PlacedPod(pod, signature, node_name, (group_of(pod, signature), is_terminating))
 
     def place(self, placed: PlacedPod) -> None:
-        """Add a pod that is not there to its node, which is."""
+        """Add a pod to its node, which exists."""
         row = self.row_of[placed.node_name]
         info = self.nodes[row]
         if info is None:
@@ -413,10 +413,10 @@ class Cluster:
             self.term_owners.add(row, signature.terms, self.topologies)
         self.pod_sets.add(row, placed.group, pod.metadata.labels)
         self.inputs.note(Input.PODS, row)
-        self._tell_placed(placed, info)
+        self._notify_placed(placed, info)
 
     def displace(self, placed: PlacedPod) -> None:
-        """Take a pod from its node; `place` undoes it."""
+        """Remove a pod from its node; `place` undoes it."""
         row = self.row_of[placed.node_name]
         info = self.nodes[row]
         if info is None:
@@ -434,16 +434,16 @@ class Cluster:
             self.term_owners.subtract(row, signature.terms)
         self.pod_sets.subtract(row, placed.group)
         self.inputs.note(Input.PODS, row)
-        self._tell_left(placed, info)
+        self._notify_left(placed, info)
 
-    def _tell_placed(self, placed: PlacedPod, info: NodeInfo) -> None:
+    def _notify_placed(self, placed: PlacedPod, info: NodeInfo) -> None:
         for observer in self.observers:
             try:
                 observer.pod_placed(placed, info)
             except Exception as problem:
                 _log_failure(observer, problem)
 
-    def _tell_left(self, placed: PlacedPod, info: NodeInfo) -> None:
+    def _notify_left(self, placed: PlacedPod, info: NodeInfo) -> None:
         for observer in self.observers:
             try:
                 observer.pod_left(placed, info)
@@ -486,8 +486,11 @@ def _log_failure(observer: PodObserver, problem: Exception) -> None:
 
 
 def _is_the_same(before: Pod, pod: Pod) -> bool:
-    was_going, is_going = before.metadata.deletion_timestamp is not None, pod.metadata.deletion_timestamp is not None
-    return shares_all(pod, before) and is_going == was_going
+    was_terminating, is_terminating = (
+        before.metadata.deletion_timestamp is not None,
+        pod.metadata.deletion_timestamp is not None,
+    )
+    return shares_all(pod, before) and is_terminating == was_terminating
 
 
 def _priority_of(placed: PlacedPod) -> int:

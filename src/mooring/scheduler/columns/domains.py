@@ -1,11 +1,11 @@
-"""Rows grouped by their domains in several topologies at once, so that what is said of domains is said once for each.
+"""Group rows by their domains in several topologies at once, so that a result is computed once for each group.
 
 Worked example for zone and rack of four nodes:
 
     zone codes [1, 1, 2, 1]    rack codes [1, 2, 3, 1]    codes [0, 1, 2, 0]    parts [[1, 1, 2], [1, 2, 3]]
 
-A plugin makes a small table with an entry for each group and gathers it for rows: ``table[codes[rows]]``. Where rows
-themselves differ, as for hosts, every row would be a group; `CountedDomains` groups them by how many pods they have.
+A plugin computes a small table with an entry for each group and gathers it for rows: ``table[codes[rows]]``. For hosts
+every row would be a group; `CountedDomains` groups them by their number of pods.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _FEW = 32
 
 
 class Domains:
-    """The groups that rows are in, as long as no node changes its domain."""
+    """The groups of rows, valid until a node changes its domain."""
 
     def __init__(self, topologies: Sequence[Topology], capacity: int) -> None:
         self.codes: NDArray[np.intp] = np.zeros(capacity, np.intp)
@@ -64,7 +64,7 @@ class CountedDomains:
         self.levels = 0
 
     def refresh(self) -> bool:
-        """Take the pods that have come and gone into account; whether any row has changed its group."""
+        """Update the groups of rows whose pods changed; return whether any row changed its group."""
         changed = self._changes.changes().either if self.counts_pods or not self.levels else NO_ROWS
         if changed is not None and len(changed) <= _FEW:
             moved = [self._move(row) for row in changed.tolist()]
@@ -106,9 +106,9 @@ class CountedDomains:
             self._present = None
 
     def among(self, rows: Mask) -> NDArray[np.bool_]:
-        """By level and domain, whether one of `rows` is in the group. To be asked with masks that differ little.
+        """Return by level and domain whether one of `rows` is in the group; the same array while that is unchanged.
 
-        The same array as the last time when no group has come or gone.
+        Cheap for masks that differ little from the last one.
         """
         if self._rows is None:
             self._numbers = np.bincount(self.codes[rows], minlength=self.levels * len(self.domains))

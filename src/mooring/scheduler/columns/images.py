@@ -33,5 +33,5 @@ class ImageColumns:
         self._on.pop(row, None)
 
     def sizes(self, image: str) -> dict[int, int]:
-        """By row, the size of an image on the nodes that have it."""
+        """Return the size of an image by row, on the nodes that have it."""
         return self._sizes.get(image, {})

@@ -15,8 +15,7 @@ from mooring.api.label_selector import NOTHING, Selector
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.scheduler.columns.selector_index import LabelIndex, SelectorIndex
 from mooring.scheduler.columns.signatures import Group
-from mooring.scheduler.columns.topology import RowCounts
-from mooring.scheduler.columns.weak_list import WeakList
+from mooring.scheduler.columns.topology import RowCounts, WeakList
 
 GroupKey: TypeAlias = tuple[Group, bool]
 """Namespace and labels of pods, and whether they are terminating."""

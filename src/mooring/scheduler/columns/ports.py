@@ -31,7 +31,7 @@ class PortColumns:
                 del self._used[port.protocol, port.port]
 
     def conflicts(self, ports: Iterable[HostPort], rows: Rows, capacity: int) -> Mask:
-        """The rows where one of `ports` is taken. An address of 0.0.0.0 takes the port on every address."""
+        """Return the rows where one of `ports` is in use. An address of 0.0.0.0 uses the port on every address."""
         taken = np.zeros(capacity, np.bool_)
         for port in ports:
             used = self._used.get((port.protocol, port.port), {})

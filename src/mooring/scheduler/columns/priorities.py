@@ -1,17 +1,17 @@
-"""The lowest priority of the pods on each row: whether anybody there could be displaced at all."""
+"""The lowest priority of the pods on each row: whether a pod could preempt there."""
 
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-NOBODY = 1 << 62
+NO_PODS = 1 << 62
 """The lowest priority where there are no pods: higher than all."""
 
 
 class PriorityColumn:
     def __init__(self, capacity: int) -> None:
-        self.lowest: NDArray[np.int64] = np.full(capacity, NOBODY, np.int64)
+        self.lowest: NDArray[np.int64] = np.full(capacity, NO_PODS, np.int64)
         self._numbers = [0] * capacity
 
     def add(self, row: int, priority: int) -> None:
@@ -23,16 +23,16 @@ class PriorityColumn:
             self._numbers[row] += 1
 
     def subtract(self, row: int, priority: int, others: Iterable[int]) -> None:
-        """A pod has gone; `others` are the priorities of those that are left, looked at when it was the last lowest."""
+        """Remove a pod's priority; `others` are those of the pods that are left."""
         if priority != self.lowest.item(row):
             return
         self._numbers[row] -= 1
         if not self._numbers[row]:
-            self.lowest[row] = NOBODY
+            self.lowest[row] = NO_PODS
             for left in others:
                 self.add(row, left)
 
     def grow(self, capacity: int) -> None:
         added = capacity - len(self.lowest)
-        self.lowest = np.concatenate((self.lowest, np.full(added, NOBODY, np.int64)))
+        self.lowest = np.concatenate((self.lowest, np.full(added, NO_PODS, np.int64)))
         self._numbers += [0] * added

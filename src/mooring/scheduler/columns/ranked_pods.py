@@ -1,8 +1,7 @@
-"""The pods of a node by importance, in columns: for those who ask which of them would have to go.
+"""The pods of a node by importance, in columns, for preemption.
 
-Made when somebody asks and kept until a pod of the node comes, goes or is ranked otherwise, or the columns' layout
-changes (`Cluster.ranked`). Pods that are started at the same time with the same priority stay in the order in which
-they came.
+Cached until the pods of the node, their importance or the columns' layout change (`Cluster.ranked`). Pods with the same
+priority and start time stay in the order in which they were placed.
 """
 
 from bisect import bisect_right
@@ -26,7 +25,7 @@ NOT_YET = 1 << 62
 
 
 def started_at(pod: Pod) -> int:
-    """When the pod was started, in microseconds; one that was not yet counts as the latest."""
+    """Return when the pod was started, in microseconds; `NOT_YET` when it was not."""
     try:
         return (
             int(datetime.fromisoformat(pod.status.start_time).timestamp() * 1e6) if pod.status.start_time else NOT_YET
@@ -36,7 +35,7 @@ def started_at(pod: Pod) -> int:
 
 
 def importance(pod: Pod) -> tuple[int, int]:
-    """Sorts the most important first: by priority, then by how long it has run."""
+    """Return a key that sorts the most important pod first: by priority, then by start time."""
     return -priority(pod), started_at(pod)
 
 
@@ -53,13 +52,13 @@ class RankedPods:
         self._table: NDArray[np.int64] | None = None
 
     def first_below(self, least: int) -> int:
-        """From which place on pods have a lower priority."""
+        """Return the first place of a pod with a lower priority."""
         ranks = self._ranks
         return 0 if not ranks or ranks[0][0] > -least else bisect_right(ranks, -least, key=itemgetter(0))
 
     @staticmethod
     def tables(nodes: Sequence["RankedPods"], resources: ResourceColumns) -> "list[NDArray[np.int64]]":
-        """For each of some nodes a table, with a column for each pod; those that there are not yet are made together.
+        """Return a table for each node, with a column for each pod; missing tables are built together.
 
         Lines: the pod's priority negated, its start, and what it adds to the resource columns.
         """

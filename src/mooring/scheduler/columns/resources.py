@@ -1,12 +1,11 @@
 """Allocatable and used amounts of every node: two tables of the same form, a line for each resource.
 
-Lines 0 to 2 are for all pods alike: how many there are, and the cpu and memory that scoring assumes of them; from line
-3 on come cpu, memory, ephemeral storage and then other resources in the order in which they turned up. A pod's effect
-on a node is one column vector, kept in its signature, so that placing it is one addition.
+Lines 0 to 2 are the number of pods, and the cpu and memory that scoring assumes of them; from line 3 on follow cpu,
+memory, ephemeral storage and then other resources in the order in which they were added. A pod's effect on a node is
+one column vector, kept in its signature, so that placing it is one addition.
 
-Resources get a line when a node offers them or a configuration names them, never because a pod asks for them: whoever
-writes pods could make the tables grow for ever. What pods use of other resources is noted beside the tables, and
-written into a line when it is made.
+Resources get a line when a node offers them or a configuration names them, never because a pod requests them: pods
+could make the tables grow without limit. What pods use of other resources is kept beside the tables.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,7 +25,7 @@ log = logs.get(__name__)
 POD_COUNT, SCORED_CPU, SCORED_MEMORY = 0, 1, 2
 _FIRST = 3
 _MOST_LINES = 1024
-"""Resources beyond these are not counted: nobody has room for pods that ask for them."""
+"""Resources beyond these are not counted: pods that request them fit nowhere."""
 _SPARE_LINES = 64
 """With more lines than these, one that no node offers any more is used again."""
 
@@ -34,7 +33,7 @@ Table = NDArray[np.int64]
 
 
 class Usage(NamedTuple):
-    """What one pod of a signature adds to its node; good for as long as the lines are the same."""
+    """What one pod of a signature adds to its node; valid for one layout."""
 
     layout: int
     column: Table
@@ -50,49 +49,49 @@ class ResourceColumns:
         self.allocatable: Table = np.zeros(shape, np.int64)
         self.used: Table = np.zeros(shape, np.int64)
         self.layout = 0
-        """Rises when the tables get another form: more rows, or other lines."""
+        """A number that rises when the tables get more rows or other lines."""
         self.buffer: NDArray[np.int64] = np.empty(capacity, np.int64)
         """Scratch space for one line; fresh memory for every pod would cost more than the arithmetic."""
         self._beside: dict[str, dict[int, int]] = {}
         self._states: dict[int, bytes] = {}
 
     def find(self, resource: str) -> int | None:
-        """The line of a resource; None when no node offers it."""
+        """Return the line of a resource; None when no node offers it."""
         return self._lines.get(resource)
 
     def name(self, resource: str) -> None:
-        """Give a resource a line for ever, because a configuration names it."""
+        """Reserve a line for a resource that a configuration names."""
         self._named.add(resource)
         self._make_lines((resource,))
 
     def scored_line(self, resource: str) -> int:
-        """The line that scoring by assumed requests looks at."""
+        """Return the line for scoring by assumed requests."""
         return {CPU: SCORED_CPU, MEMORY: SCORED_MEMORY}.get(resource) or self._lines[resource]
 
     def line(self, resource: str) -> int:
-        """The line of a resource that was named, or that a node offers."""
+        """Return the line of a resource that was named, or that a node offers."""
         return self._lines[resource]
 
     def resources(self) -> dict[str, int]:
-        """The lines by resource."""
+        """Return the lines by resource."""
         return dict(self._lines)
 
     def amounts(self, resource: str, row: int) -> tuple[int, int]:
-        """What the node of a row has of a resource, and what of it is used."""
+        """Return the allocatable and the used amount of a resource on a row."""
         line = self._lines.get(resource)
         if line is None:
             return 0, self._beside.get(resource, {}).get(row, 0)
         return int(self.allocatable[line, row]), int(self.used[line, row])
 
     def state(self, row: int) -> bytes:
-        """Equal for rows that have, and have used, the same amounts: what holds for one of them holds for the other."""
+        """Return what is equal for rows with the same allocatable and used amounts."""
         found = self._states.get(row)
         if found is None:
             found = self._states[row] = self.allocatable[:, row].tobytes() + self.used[:, row].tobytes()
         return found
 
     def put(self, row: int, node: Node) -> bool:
-        """Set what a node has; whether that changed anything."""
+        """Set what a node has; return whether that changed anything."""
         amounts = node.status.allocatable
         offered = requests.in_units(amounts)
         self._make_lines(offered)
@@ -114,7 +113,7 @@ class ResourceColumns:
         self._states.pop(row, None)
 
     def add(self, row: int, signature: PodSignature, times: int = 1) -> None:
-        """A pod has come; with `times` of -1, it has gone."""
+        """Add what a pod uses; with `times` of -1, subtract it."""
         usage = signature.usage
         if usage is None or usage.layout != self.layout:
             usage = self._usage(signature)
@@ -136,19 +135,19 @@ class ResourceColumns:
         self.add(row, signature, -1)
 
     def usage_of(self, signature: PodSignature) -> NDArray[np.int64]:
-        """What a pod of a signature adds, by resource."""
+        """Return what a pod of a signature adds, by line."""
         return self._usage(signature).column
 
     def usage_table(self, signatures: Sequence[PodSignature]) -> Table:
-        """What pods of some signatures add: a line for each resource, a column for each pod."""
+        """Return what pods of some signatures add: a line for each resource, a column for each pod."""
         if not signatures:
             return np.zeros((len(self.used), 0), np.int64)
         numbers: dict[PodSignature, int] = {}
         places = [numbers.setdefault(signature, len(numbers)) for signature in signatures]
         return np.array([self.usage_of(signature) for signature in numbers]).T[:, places]
 
-    def begin_anew(self) -> None:
-        """Let everything be made again that was made for these columns."""
+    def invalidate(self) -> None:
+        """Invalidate all caches over these columns."""
         self.layout += 1
 
     def grow(self, capacity: int) -> None:

@@ -3,10 +3,10 @@
 A signature is found by the encoded bytes of what is `Signed`, and made of nothing else: plugins cannot read what is not
 signed. Each plugin declares which `Part`s it reads, and is shown only these (`View`). A signature is freed with
 the last placed pod or cache entry that has it.
-What is particular to a pod (its name, its volumes, its resource claims) is not in the signature: plugins of `Scope.POD`
-read that, and others sign what they need of it themselves. Unless a plugin reads them all, two things more are left out
-that tell every pod of a StatefulSet or DaemonSet from its siblings: labels that no selector anywhere asks about
-(`SignatureTable.tell_by`), and the node that a pod is made for (`pinned_node`).
+The name of a pod, its volumes and resource claims are not in the signature: plugins with `Part.POD` read them, and
+others sign what they need of it themselves. Unless a plugin reads them all, two things more are left out
+that differ between all pods of a StatefulSet or DaemonSet: labels that no selector reads
+(`SignatureTable.distinguish_by`), and the node that a pod is made for (`pinned_node`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # ``resources.py`` fills it in
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound to it; it is how Kubernetes writes "every address"
 RESIZE = "PodResizePending"
 _MOST_KEYS = 10_000
-"""Of labels that selectors ask about; when there are more, all labels tell pods apart."""
+"""Above this number of label keys in selectors, signatures have all labels."""
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
@@ -63,7 +63,7 @@ class TermKind(Enum):
 
 
 class TermKey:
-    """A term as placed pods own it. Its hash is kept, because it is looked up for every pod that comes or goes."""
+    """A term of placed pods. Its hash is computed once, because it is looked up for every placed pod."""
 
     __slots__ = ("_hash", "kind", "term", "weight")
 
@@ -102,7 +102,7 @@ class Part(Flag):
     LABELS = auto()
     """`namespace`, `labels` and `group`, with all labels."""
     SELECTED = auto()
-    """The same with those labels only that some selector asks about, whoever has it."""
+    """The same, but only the labels that some selector reads."""
     RESOURCES = auto()
     """`requests` and `scored`."""
     PORTS = auto()
@@ -148,9 +148,9 @@ def _signed(pod: Pod, labels: dict[str, str], affinity: Affinity | None, owner: 
 
 
 def pinned_node(spec: PodSpec) -> str:
-    """The node that a pod is made for, as those of DaemonSets are: its name is all that node affinity requires.
+    """Return the only node that a pod's node affinity allows by name, as for pods of DaemonSets.
 
-    Empty where there is none, or where the affinity also says which nodes a spread constraint counts.
+    Empty for other pods, and for those with spread constraints, which count on the nodes of the affinity.
     """
     affinity = spec.affinity and spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
@@ -175,7 +175,7 @@ def _unpinned(affinity: Affinity) -> Affinity | None:
 
 
 def resized_resources(pod: Pod) -> PodStatus | None:
-    """The resources that running containers have, where somebody has reported others than they ask for."""
+    """Return a status with the actual resources of containers; None when they are those of the specification."""
     status = pod.status
     if not (status.container_statuses or status.init_container_statuses) or _has_what_it_asks_for(pod):
         return None
@@ -208,28 +208,6 @@ def _resources_of(status: ContainerStatus) -> ContainerStatus:
 class PodSignature:
     """What scheduling reads of a pod. Compared by identity: equal pods have the same signature."""
 
-    __slots__ = (
-        "__weakref__",
-        "_signed_by",
-        "group",
-        "images",
-        "is_pinned",
-        "is_resized",
-        "key",
-        "labels",
-        "namespace",
-        "own",
-        "owner",
-        "parts",
-        "pods",
-        "ports",
-        "requests",
-        "scored",
-        "spec",
-        "terms",
-        "usage",
-    )
-
     def __init__(
         self,
         key: bytes,
@@ -247,17 +225,17 @@ class PodSignature:
         self.namespace = pod.metadata.namespace
         self.labels = labels
         self.group: Group = (self.namespace, frozenset(labels.items()))
-        """What selectors of other pods can tell it by."""
+        """Namespace and labels, for selectors of other pods."""
         self.spec = PodSpec(
             node_selector=spec.node_selector,
             affinity=affinity,
             tolerations=spec.tolerations,
             topology_spread_constraints=spec.topology_spread_constraints,
         )
-        """What plugins read of the specification; everything else is absent."""
+        """The fields of the specification that plugins read; others are empty."""
         self.owner = owner
         self.is_pinned = is_pinned
-        """Whether the pods are made for certain nodes, each for its own; `pinned_node` says for which."""
+        """Whether each pod is made for one node, which `pinned_node` returns."""
         self.is_resized = resized_resources(pod) is not None
         """Whether the containers have other resources than they ask for."""
         self.requests = requests.in_units(requests.requests_of(pod, pod_level=pod_level))
@@ -282,7 +260,7 @@ class PodSignature:
         return self._signed_by.get(signer)
 
     def selected_by(self) -> Iterator[str]:
-        """The keys of the labels by which the pods choose others, and themselves."""
+        """Yield the label keys of the pods' own selectors."""
         for key in self.terms.keys:
             yield from (each.key for each in key.term.selector.requirements)
         for constraint in self.spec.topology_spread_constraints:
@@ -387,16 +365,16 @@ class SignatureTable:
         self.read: Part = Part.ALL
         """What plugins read that share verdicts."""
         self._pod_level = pod_level_resources
-        self._told_by: set[str] = set()
+        self._label_keys: set[str] = set()
         self._known: WeakValueDictionary[bytes, PodSignature] = WeakValueDictionary()
         self._last_pod: Pod | None = None  # a pod is asked about when it is evaluated and again when it is placed
-        self._last_shape: PodSignature | None = None
+        self._last_signature: PodSignature | None = None
 
     def __len__(self) -> int:
         return len(self._known)
 
     def signature_of(self, pod: Pod) -> PodSignature:
-        last, signature = self._last_pod, self._last_shape
+        last, signature = self._last_pod, self._last_signature
         if pod is last and signature is not None:
             return signature
         if (
@@ -422,17 +400,14 @@ class SignatureTable:
                     signed_by=signed_by,
                     pod_level=self._pod_level,
                 )
-                if self.tell_by(signature.selected_by()):
+                if self.distinguish_by(signature.selected_by()):
                     return self.signature_of(pod)
                 self._known[key] = signature
-        self._last_pod, self._last_shape = pod, signature
+        self._last_pod, self._last_signature = pod, signature
         return signature
 
     def _shares_signed(self, pod: Pod, other: Pod, signature: PodSignature) -> bool:
-        """Whether a pod consists of the same objects as one with a signature, as far as `_signed` goes.
-
-        Bound pods have labels of their nodes, so labels are compared where they are not the same ones.
-        """
+        """Return whether a pod shares the objects that `_signed` reads with a pod that has the signature."""
         if self.signers or signature.is_resized:
             return False
         mine, its, status = pod.spec, other.spec, pod.status
@@ -445,16 +420,16 @@ class SignatureTable:
             and not ((status.container_statuses or status.init_container_statuses) and resized_resources(pod))
         )
 
-    def tell_by(self, keys: Iterable[str]) -> bool:
-        """Tell pods apart by labels with these keys from now on, as a selector asks about them; whether any is new.
+    def distinguish_by(self, keys: Iterable[str]) -> bool:
+        """Include labels with these keys in signatures from now on; return whether any is new.
 
-        SignatureTable stay what they are: a pod that has such a label gets another one when it is next asked about.
+        Existing signatures stay as they are: a pod with such a label gets another one at its next lookup.
         """
         if Part.LABELS in self.read:
             return False
-        before = len(self._told_by)
-        self._told_by.update(keys)
-        if len(self._told_by) == before:
+        before = len(self._label_keys)
+        self._label_keys.update(keys)
+        if len(self._label_keys) == before:
             return False
         if before > _MOST_KEYS:
             self.read |= Part.LABELS
@@ -462,12 +437,12 @@ class SignatureTable:
         return True
 
     def likeness(self, pod: Pod) -> Hashable:
-        """Equal for pods that nobody can tell apart but by what is particular to a pod, whatever selectors may come."""
+        """Return what is equal for pods with the same signature, labels and pinned node."""
         signature = self.signature_of(pod)
         return signature, group_of(pod, signature), pinned_node(pod.spec) if signature.is_pinned else ""
 
     def _labels(self, labels: dict[str, str]) -> dict[str, str]:
-        known = self._told_by
+        known = self._label_keys
         if Part.LABELS in self.read or labels.keys() <= known:
             return labels
         return {key: value for key, value in labels.items() if key in known}
@@ -488,19 +463,19 @@ def _is_made_of(spec: PodSpec, other: PodSpec) -> bool:
 
 
 def group_of(pod: Pod, signature: PodSignature) -> Group:
-    """Namespace and labels of a pod: all of them, so that selectors which are yet to come can tell it by them."""
+    """Return namespace and all labels of a pod, also those that no selector reads yet."""
     labels = pod.metadata.labels
     return signature.group if len(labels) == len(signature.labels) else (signature.namespace, frozenset(labels.items()))
 
 
 def label_keys(selector: LabelSelector) -> Iterator[str]:
-    """What a selector asks about."""
+    """Yield the label keys that a selector reads."""
     yield from selector.match_labels
     yield from (each.key for each in selector.match_expressions)
 
 
 def shares_all(pod: Pod, other: Pod) -> bool:
-    """Whether two pods are made of the same objects, as far as anybody signs them: so simulations make them."""
+    """Return whether two pods share the objects that signatures are made of, as pods of simulations do."""
     mine, its = pod.metadata, other.metadata
     return (
         pod.spec is other.spec
@@ -513,13 +488,13 @@ def shares_all(pod: Pod, other: Pod) -> bool:
 
 
 def spread_owner(pod: Pod) -> tuple[str, str] | None:
-    """Kind and name of the workload that default spreading looks at."""
+    """Return kind and name of the workload whose selector default spreading uses."""
     owner = controller_of(pod.metadata)
     return (owner.kind, owner.name) if owner is not None and owner.kind in _SPREAD_OWNERS else None
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """The ports of the node that the pod occupies."""
+    """Return the host ports that a pod uses."""
     containers = [*spec.containers, *filter(requests.is_sidecar, spec.init_containers)]
     return tuple(
         HostPort(port.protocol or "TCP", port.host_port, port.host_ip or ANY_ADDRESS)
@@ -530,7 +505,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 def images(spec: PodSpec) -> tuple[str, ...]:
-    """The images that the pod needs, each as often as it is named, with their tag."""
+    """Return the images of a pod with their tags, each as often as it is named."""
     found = [container.image for container in (*spec.init_containers, *spec.containers)]
     found += [volume.image.reference for volume in spec.volumes if volume.image is not None]
     return tuple(with_tag(image) for image in found)

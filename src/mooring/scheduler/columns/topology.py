@@ -10,19 +10,41 @@ an app takes as much memory as it has pods, whatever the number of nodes. Topolo
 derived value that holds them.
 """
 
-from typing import TypeAlias
-from weakref import WeakValueDictionary
+from typing import Generic, TypeAlias, TypeVar
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.constraints.columns.revisions import ChangeLog, next_revision
-from mooring.scheduler.columns.weak_list import WeakList
 
 Mask: TypeAlias = NDArray[np.bool_]
 Rows: TypeAlias = slice | NDArray[np.intp]
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+T = TypeVar("T")
+
+
+class WeakList(Generic[T]):
+    """A list that does not keep its members alive: like `weakref.WeakSet`, but cheaper to iterate over."""
+
+    def __init__(self) -> None:
+        self._references: list[ref[T]] = []
+
+    def add(self, member: T) -> None:
+        self._references.append(ref(member))
+
+    def remove(self, member: T) -> None:
+        self._references = [entry for entry in self._references if entry() is not member]
+
+    def members(self) -> list[T]:
+        """Return the members that are still alive, oldest first."""
+        if not self._references:
+            return []
+        alive = [member for entry in self._references if (member := entry()) is not None]
+        if len(alive) < len(self._references):
+            self._references = [ref(member) for member in alive]
+        return alive
 
 
 class Topology:
@@ -34,7 +56,7 @@ class Topology:
         self.key = key
         self.codes: NDArray[np.intp] = np.zeros(capacity, np.intp)
         self.values: list[str] = [""]
-        """By code; a value stays when its last node has gone."""
+        """By code; a value stays when its last node is removed."""
         self.changed_at = 0
         """When a node last changed its domain."""
         self.counts: WeakList[DomainCounts] = WeakList()
@@ -64,7 +86,7 @@ class Topology:
 
 
 class RowCounts:
-    """How many pods of a set are on each row, and the same by domain in tables that follow it."""
+    """The number of pods of a set on each row, and by domain in tables that it updates."""
 
     def __init__(self) -> None:
         self.by_row: dict[int, int] = {}
@@ -96,18 +118,6 @@ class RowCounts:
 
 class DomainCounts:
     """Counts by domain, of the rows in `eligible` (None: all rows)."""
-
-    __slots__ = (
-        "__weakref__",
-        "_by_row",
-        "_eligible",
-        "_table",
-        "by_code",
-        "changed_at",
-        "changes",
-        "flips",
-        "topology",
-    )
 
     def __init__(self, source: RowCounts, topology: Topology, eligible: Mask | None) -> None:
         self.topology = topology

@@ -1,11 +1,11 @@
-"""The cluster as if: pods moved and objects put or removed for a try, and taken back whatever happens in between.
+"""Try changes of the cluster: move pods, add and remove objects, and undo everything at the end.
 
     with cluster.trial(put=[a_larger_node]) as trial:
         trial.displace(a_pod)
-        ...                       # evaluate; even where a plugin raises, all is as before when the block ends
+        ...                       # evaluate; everything is undone when the block ends, also if a plugin raises
 
-Preemption, nominated pods and `mooring explain` try things in no other way. Suppositions can be nested. Pods are moved
-through the cluster, so that whoever follows its columns, such as a plugin that keeps counts, is told both ways.
+Used by preemption, nominated pods and `mooring explain`. Trials can be nested. Pods are moved through the cluster, so
+that its change logs and observers see every change and its undoing.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # ``cluster.py`` makes these
 
 
 class Trial:
-    """What has been trial, so that it can be taken back. Objects are put and removed before pods are moved."""
+    """The changes of a trial, to be undone. Objects are put and removed before pods are moved."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -30,21 +30,21 @@ class Trial:
         self._before: dict[str, tuple[NodeInfo, dict[str, PlacedPod], RankedPods | None]] = {}
 
     def place(self, placed: "PlacedPod") -> None:
-        """Let a pod be on its node."""
+        """Place a pod on its node."""
         self._remember(placed)
         self._cluster.place(placed)
         if self._left.pop(id(placed), None) is None:
             self._came[id(placed)] = placed
 
     def displace(self, placed: "PlacedPod") -> None:
-        """Let a pod be gone from its node."""
+        """Remove a pod from its node."""
         self._remember(placed)
         self._cluster.displace(placed)
         if self._came.pop(id(placed), None) is None:
             self._left[id(placed)] = placed
 
     def change(self, put: Iterable[Resource], remove: Iterable[Resource]) -> None:
-        """Let objects be there, or not; the pods among them last."""
+        """Put and remove objects, the pods among them last."""
         pods: list[tuple[Pod, bool]] = []
         for is_there, things in ((False, remove), (True, put)):
             for thing in things:

@@ -1,8 +1,7 @@
-"""Assumed pods: those that have been given a node which the API server has not confirmed yet.
+"""Assumed pods: pods with a node that the API server has not confirmed yet.
 
-The columns reckon with them from the moment a node was chosen, so that the next pod does not take the same room. An
-assumption ends in one of three ways: an informer shows the pod on a node (ours or, if somebody else was faster,
-another), the pod is deleted, or binding fails and the room is given back.
+They are placed in the columns as soon as a node is chosen, so that the next pod does not get the same room. An
+assumption ends when an informer shows the pod on a node, when the pod is deleted, or when binding fails.
 """
 
 import msgspec
@@ -25,9 +24,9 @@ class AssumedPod(msgspec.Struct, eq=False):
     begun: float
     """When the attempt began, monotonic."""
     binder: GroupBindPlugin | None = None
-    """Who binds it in a group, since it was handed over."""
+    """The plugin that binds it with others, once it is submitted."""
     submitted: float = 0.0
-    """When it was handed over to be bound in a group."""
+    """When it was submitted, monotonic."""
 
     @property
     def key(self) -> str:
@@ -52,11 +51,11 @@ class Assumptions:
         self._pods[assumed.key] = assumed
 
     def end(self, key: str) -> AssumedPod | None:
-        """Somebody who knows better has told the columns, or is about to."""
+        """End an assumption whose pod is in the columns already, or will be."""
         return self._pods.pop(key, None)
 
     def forget(self, assumed: AssumedPod) -> bool:
-        """Give the room back, unless the assumption has ended already; whether it had not."""
+        """Free the room of an assumed pod; return whether the assumption had not ended already."""
         if self._pods.get(assumed.key) is not assumed:
             return False
         del self._pods[assumed.key]

@@ -2,7 +2,7 @@
 
     schedule ──┬─ a node ──► assume ──► reserve ──► permit ──► granted: the driver binds the pod, or lets it run
                │                └──────────┴───────────┴─ give back, refuse
-               └─ none ────► post-filter ──► nominate ──► the driver displaces victims and tells why ──► wait
+               └─ none ────► post-filter ──► nominate ──► the driver deletes victims and reports why ──► wait
 
 Nothing here waits, so every pod is evaluated with the cluster as the pod before left it. A `Driver` writes what follows
 from an outcome: ``running/cycle.py`` to the API server, ``advisor/simulate/scheduling.py`` into a simulated world.
@@ -27,37 +27,37 @@ P = TypeVar("P")
 
 
 class Driver(Protocol):
-    """What attempts lead to."""
+    """Carry out the outcomes of attempts."""
 
     def evaluated(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
-        """A node was chosen, or none, and it took so long."""
+        """Record that a pod was evaluated, and how long it took."""
 
     def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
-        """All plugins of an extension point ran."""
+        """Record that all plugins of an extension point ran."""
 
     def plugin_ran(self, plugin: str, point: str, status: Status, seconds: float) -> None:
-        """One of them ran."""
+        """Record that one of them ran."""
 
     def assume(self, assumed: AssumedPod) -> None:
-        """Reckon with a pod on its node."""
+        """Assume a pod on its node."""
 
     def forget(self, assumed: AssumedPod) -> bool:
-        """Take that back; whether the pod was still on its way."""
+        """Undo `assume`; return whether the pod was still assumed."""
 
     def granted(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
-        """Everybody agrees to the pod on its node, except for plugins that let it wait for so many seconds."""
+        """Bind a pod, after the plugins in `timeouts` have allowed it within so many seconds."""
 
     def displace(self, pod: Pod, found: PostFilterResult) -> None:
         """Delete the victims for whose room a pod is nominated."""
 
     def not_nominated(self, pod: Pod) -> None:
-        """A more important pod was promised the node that this one was."""
+        """Clear the nomination of a pod whose node a more important pod got."""
 
     def refused(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
-        """A pod has to wait. It is nominated for a node, for none (""), or as before (None)."""
+        """Report a rejected pod. It is nominated for a node, for none (""), or as before (None)."""
 
     def failed(self, queued: QueuedPod, message: str, begun: float) -> None:
-        """Something went wrong; the pod is not to blame, and has to be put back into the queue."""
+        """Report an error and put the pod back into the queue."""
 
 
 class Attempts:
@@ -76,7 +76,7 @@ class Attempts:
         self._permit_plugins = {name: named(profile.permit) for name, profile in engine.profiles.items()}
 
     def schedule(self, queued: QueuedPod, pod: Pod, begun: float) -> bool:
-        """Try to schedule a pod; whether the next one has to wait for the deletion of this one's victims."""
+        """Try to schedule a pod; return whether the next one must wait for the deletion of this one's victims."""
         assumed: AssumedPod | None = None
         try:
             started = perf_counter()
@@ -146,7 +146,7 @@ class Attempts:
         return status
 
     def back(self, assumed: AssumedPod, status: Status) -> None:
-        """A pod does not get its node after all: give back what was claimed, and let it wait or be tried again."""
+        """Undo the assumption and reservations of a pod that was rejected late or failed, and requeue it."""
         if not self.give_back(assumed):
             self._queue.done(assumed.key)
         elif status.is_rejected:
@@ -157,7 +157,7 @@ class Attempts:
             self._driver.failed(assumed.queued, status.message, assumed.begun)
 
     def give_back(self, assumed: AssumedPod) -> bool:
-        """Free the room and what plugins hold; whether the pod was still on its way."""
+        """Free the room and what plugins have reserved; return whether the pod was still assumed."""
         for plugin in reversed(assumed.profile.reserve):
             with logged(plugin, "unreserve"):
                 plugin.unreserve(assumed.cycle, assumed.pod, assumed.node)
@@ -204,7 +204,7 @@ class Attempts:
 
 @contextmanager
 def logged(plugin: object, what: str) -> Iterator[None]:
-    """What may not fail: a plugin's defect there must not keep others from being told."""
+    """Log an exception of a plugin instead of raising it."""
     try:
         yield
     except Exception:
@@ -217,7 +217,7 @@ def _waits_for(diagnosis: Diagnosis) -> frozenset[str]:
 
 
 def named(plugins: Iterable[P]) -> Sequence[tuple[str, P]]:
-    """Plugins with their names, for those who need both for every pod."""
+    """Return plugins with their names."""
     return [(name_of(plugin), plugin) for plugin in plugins]
 
 

@@ -1,7 +1,6 @@
-"""What can happen in a cluster, in the words of the scheduler's events.
+"""Cluster events: the kinds that plugins read, and the action that a change of an object amounts to.
 
-The kinds that plugins look at, and what scheduling can see of a change: nothing of a heartbeat, much of a new label.
-Called by whoever tells the queue of changes: ``running/event_handlers.py`` and simulations.
+Called by ``running/event_handlers.py`` and by simulations, which pass events to the queue.
 """
 
 from msgspec import structs
@@ -36,26 +35,26 @@ OTHER_KINDS: dict[type[Resource], Kind | None] = {
     resource_v1.ResourceSlice: Kind.RESOURCE_SLICE,
     resource_v1.DeviceClass: Kind.DEVICE_CLASS,
     resource_v1.DeviceTaintRule: Kind.DEVICE_TAINT_RULE,
-    # What default spreading and preemption look up; no refusal depends on them.
+    # Read by default spreading and preemption; no rejection depends on them.
     Service: None,
     ReplicationController: None,
     ReplicaSet: None,
     StatefulSet: None,
     PodDisruptionBudget: None,
 }
-"""The kinds besides pods and nodes that plugins look at, and what events about them are called."""
+"""The kinds besides pods and nodes that plugins read, with their kind of event."""
 DEVICES: tuple[type[Resource], ...] = (resource_v1.ResourceClaim, resource_v1.ResourceSlice, resource_v1.DeviceClass)
-"""Those of them without which pods with resource claims cannot be scheduled, but all others can."""
+"""The kinds that only pods with resource claims need."""
 POD_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)
 
 
 def on_node(pod: Pod, node: str) -> Pod:
-    """The pod as if it had been bound, for hints that look where a pod was."""
+    """Return the pod with a node, for hints that read where a pod was."""
     return pod if pod.spec.node_name else structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
 
 
 def node_action(old: Node, new: Node) -> Action:
-    """What scheduling can see of a change of a node; nothing for a heartbeat."""
+    """Return the changes of a node that scheduling reads; none for a heartbeat."""
     action = Action(0)
     if old.metadata.labels != new.metadata.labels:
         action |= Action.UPDATE_NODE_LABEL
@@ -77,7 +76,7 @@ def _conditions(node: Node) -> dict[str, str]:
 
 
 def pod_action(old: Pod, new: Pod) -> Action:
-    """What scheduling can see of a change of a pod; nothing for most changes of its status."""
+    """Return the changes of a pod that scheduling reads; none for most changes of its status."""
     action = Action(0)
     if old.metadata.labels != new.metadata.labels:
         action |= Action.UPDATE_POD_LABEL

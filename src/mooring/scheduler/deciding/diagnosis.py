@@ -1,7 +1,6 @@
-"""Why a pod fits nowhere: a verdict for each node, counted, and told in Kubernetes' words.
+"""Why no node can take a pod: a verdict for each node, counted, in kube-scheduler's messages.
 
-Kept compact, because it is made for every pod that fits nowhere: one number for each row, and a table from numbers to
-statuses.
+Compact, because there is one for every unschedulable pod: a number for each row, and a table from numbers to statuses.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from mooring.scheduler.framework.verdicts import counted
 NO_NODE, FEASIBLE, _RULED_OUT = -1, 0, 1
 _FEW = 16
 _FEW_ROWS = 64
-"""So many rows are looked at one by one."""
+"""Up to this number of rows are read one by one."""
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
 """A refusal is the number of its plugin, from 1, above 32 bits of the plugin's code."""
@@ -29,9 +28,9 @@ _CODE_MASK = (1 << _CODE_BITS) - 1
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What every node said. `verdicts` has a key of `table` for each row, or `FEASIBLE` or `NO_NODE`.
+    """The verdict on every node: `verdicts` has a key of `table` for each row, or `FEASIBLE` or `NO_NODE`.
 
-    Crowds of pods share one, so what is told about all nodes is worked out once.
+    Identical pods share one, so what is derived from all nodes is computed once.
     """
 
     nodes: Sequence[NodeInfo | None]
@@ -49,7 +48,7 @@ class Diagnosis:
         return sum(self.counts.values())
 
     def statuses(self) -> dict[str, Status]:
-        """By node, why it cannot take the pod; feasible nodes are not there."""
+        """Return by node why it cannot take the pod; feasible nodes are absent."""
         return dict(self._statuses())
 
     def _statuses(self) -> Iterator[tuple[str, Status]]:
@@ -59,12 +58,12 @@ class Diagnosis:
                 yield info.name, self.table[verdict]
 
     def status_on(self, row: int) -> Status | None:
-        """Why the node of a row cannot take the pod; None when it can, or there is no node."""
+        """Return why the node of a row cannot take the pod; None when it can, or there is no node."""
         return self.table.get(int(self.verdicts[row]))
 
     @cached_property
     def rows_for_now(self) -> NDArray[np.intp]:
-        """The rows whose nodes did not refuse for good: something may help there."""
+        """The rows whose rejection preemption may resolve."""
         wanted = [verdict for verdict, status in self.table.items() if status.code is Code.UNSCHEDULABLE]
         if len(wanted) > _FEW:
             return np.flatnonzero(np.isin(self.verdicts, wanted))
@@ -75,14 +74,14 @@ class Diagnosis:
 
     @cached_property
     def plugins(self) -> frozenset[str]:
-        """The plugins that refused: what concerns them may help."""
+        """The plugins that rejected a node."""
         refusals = [self.table[verdict] for verdict, number in self.counts.items() if verdict > FEASIBLE and number]
         if self.pre_filter is not None:
             refusals.append(self.pre_filter)
         return frozenset(filter(None, (*self.naming, *(status.plugin for status in refusals))))
 
     def reasons(self) -> dict[str, int]:
-        """How many nodes gave each reason."""
+        """Return the number of nodes by reason."""
         found: dict[str, int] = {}
         for verdict, number in self.counts.items():
             if verdict > FEASIBLE:
@@ -91,7 +90,7 @@ class Diagnosis:
         return found
 
     def message(self, after: str = "") -> str:
-        """`0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.` and what preemption said."""
+        """Return `0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.`, then `after`."""
         return f"{self._message} {after}" if after else self._message
 
     @cached_property
@@ -103,8 +102,29 @@ class Diagnosis:
         return f"{text} {', '.join(parts)}." if parts else text
 
 
+class Rejection(Mapping[str, Status]):
+    """The rejection of a pod by all nodes, for PostFilter plugins: the status of each node, and the evaluation."""
+
+    def __init__(self, evaluation: PodEvaluation, diagnosis: Diagnosis) -> None:
+        self.evaluation = evaluation
+        self.diagnosis = diagnosis
+
+    @cached_property
+    def _statuses(self) -> Mapping[str, Status]:
+        return self.diagnosis.statuses()
+
+    def __getitem__(self, node: str) -> Status:
+        return self._statuses[node]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._statuses)
+
+    def __len__(self) -> int:
+        return len(self._statuses)
+
+
 def diagnose(evaluation: PodEvaluation, cluster: Cluster) -> Diagnosis:
-    """Gather what the filters said: for each node the first refusal, in the order of the profile."""
+    """Return for each node the first rejection, in the order of the profile."""
     if evaluation.refusal is not None:
         table = {_RULED_OUT: evaluation.refusal}
         verdicts = np.where(cluster.labels.nodes, _RULED_OUT, NO_NODE)
@@ -137,30 +157,30 @@ def _asking(evaluation: PodEvaluation) -> list[tuple[int, FilterVector]]:
 
 
 class SharedDiagnosis:
-    """Why pods of a signature fit nowhere, kept between them: only rows that have changed since the last are looked at.
+    """The diagnosis of pods with the same signature: only rows that have changed since the last pod are read again.
 
-    For pods about which their signature says everything, and whose nodes no plugin has named.
+    Not for pods with plugins that read the pod itself, or that name nodes.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._reader = Reader(cluster.node_changes, cluster.pod_changes)
         self._gathered: _Gathered | None = None
-        self._told: Diagnosis | None = None
+        self._diagnosis: Diagnosis | None = None
         self._overruled: Overruled = ()
         self._filters: list[tuple[FilterVector, bool, object]] = []
         self._verified_at = NEVER
 
     def of(self, evaluation: PodEvaluation, changed_at: int) -> Diagnosis:
-        """`changed_at` is when a verdict of the signature's may last have changed."""
+        """Return the diagnosis; `changed_at` is the revision at which a verdict may last have changed."""
         if self._gathered is None or changed_at > self._verified_at:
-            self._gathered, self._told = self._up_to_date(evaluation), None
+            self._gathered, self._diagnosis = self._up_to_date(evaluation), None
             self._verified_at = changed_at
-        if self._told is None or evaluation.overruled is not self._overruled:
+        if self._diagnosis is None or evaluation.overruled is not self._overruled:
             found = self._gathered.copy()
             found.overrule(evaluation)
-            self._told, self._overruled = found.diagnosis(self._cluster), evaluation.overruled
-        return self._told
+            self._diagnosis, self._overruled = found.diagnosis(self._cluster), evaluation.overruled
+        return self._diagnosis
 
     def _up_to_date(self, evaluation: PodEvaluation) -> "_Gathered":
         changes = self._reader.changes()
@@ -177,7 +197,7 @@ class SharedDiagnosis:
 
 
 class _Gathered:
-    """Verdicts by row, what they mean, and how many there are of each."""
+    """Verdicts by row, the status of each, and their numbers."""
 
     def __init__(self, verdicts: NDArray[np.int64]) -> None:
         self.verdicts = verdicts
@@ -193,7 +213,7 @@ class _Gathered:
         return Diagnosis(cluster.nodes_now(), self.verdicts, self.table, self.counts, naming=naming)
 
     def overrule(self, evaluation: PodEvaluation) -> None:
-        """Rows that would do, were it not for pods that are expected there."""
+        """Take over the rejections because of nominated pods."""
         for verdict, (status, rows) in enumerate(evaluation.overruled, _RULED_OUT + 1):
             self.table[verdict] = status
             self.counts[verdict] = len(rows)
@@ -201,7 +221,7 @@ class _Gathered:
             self.verdicts[rows] = verdict
 
     def take_again(self, rows: Iterable[int], asking: Sequence[tuple[int, FilterVector]]) -> None:
-        """Replace the verdicts on a few rows, which have a node."""
+        """Replace the verdicts on a few rows that have a node."""
         for row in rows:
             before, after = self.verdicts.item(row), FEASIBLE
             for position, slot in asking:

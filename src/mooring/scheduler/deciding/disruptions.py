@@ -1,4 +1,4 @@
-"""Disruption budgets as preemption sees them: which of a node's pods no budget allows to be displaced any more."""
+"""Disruption budgets in preemption: the pods of a node whose eviction would violate a budget."""
 
 from collections.abc import Hashable, Iterable, Sequence
 
@@ -15,13 +15,13 @@ class Budgets:
         self._selectors = [disruption_budgets.selector_of(budget) for budget in self._budgets]
         self._known: dict[Hashable, list[int]] = {}
         self.name_pods = any(budget.status.disrupted_pods for budget in self._budgets)
-        """Whether some pods are told apart by their names, as being on their way out already."""
+        """Whether a budget lists disrupted pods by name."""
 
     def __len__(self) -> int:
         return len(self._budgets)
 
     def split(self, pods: Sequence[PlacedPod]) -> tuple[list[int], list[int]]:
-        """The pods, by index, whose disruption a budget no longer allows, and the others."""
+        """Return the indexes of the pods whose eviction would violate a budget, and of the others."""
         left: dict[int, int] = {}
         violating: list[int] = []
         others: list[int] = []

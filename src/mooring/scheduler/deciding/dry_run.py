@@ -1,15 +1,14 @@
-"""Trying many nodes at once: which pods would have to go on each, where nothing but resources decides.
+"""Dry-run preemption on many nodes at once, where resources alone decide.
 
-``preemption.py`` tries one node after the other by moving its pods on the columns and asking all filters. When every
-filter either sees nothing but the node or nothing but its resources, the same is reckoned here for all nodes together,
-in tables with a column for each node and a layer for each of its pods of lower priority, in the order in which they are
-given back:
+``preemption.py`` tries one node after the other in a trial and calls all filters. When every filter reads only the node
+or only its resources, the victims of all nodes are computed here together, in tables with a column for each node and a
+layer for each of its pods of lower priority, in the order in which they are placed again:
 
     without any of them   used - sum of all layers      fits? otherwise the node is refused
     layer 0               + layer 0                     fits? it stays, else it is a victim and is taken off again
     layer 1               + layer 1                     ...
 
-Where other pods have been promised room, it has to fit with them on the node too.
+Where pods are nominated for a node, the pod has to fit beside them too.
 """
 
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ _Table: TypeAlias = NDArray[np.int64]
 
 
 class DryRun:
-    """What trying some nodes came to. Places are those of the nodes among the rows that were tried."""
+    """The victims and costs on some rows. A place is a position among the rows that were tried."""
 
     def __init__(
         self, refused: dict[int, Status], places: NDArray[np.intp], victims: Mask, layers: "_Layers", *, without: _Table
@@ -52,7 +51,7 @@ class DryRun:
         self._orders = layers.orders
 
     def outcomes(self) -> list[Cost | Status]:
-        """For each row the harm, or why it would not do."""
+        """Return for each row the cost, or why preemption does not help there."""
         found: list[Cost | Status] = [NO_VICTIMS] * (len(self.refused) + len(self.places))
         for place, status in self.refused.items():
             found[place] = status
@@ -61,7 +60,7 @@ class DryRun:
         return found
 
     def victims(self, place: int) -> list[int]:
-        """The pods that have to go from the node at a place in the list of rows, by rank among those that may."""
+        """Return the victims at a place, by rank among the pods of lower priority."""
         column = int(np.searchsorted(self.places, place))
         gone: list[int] = self._victims[:, column].nonzero()[0].tolist()
         order = self._orders.get(place)
@@ -77,9 +76,9 @@ def dry_run(
     budgets: Budgets,
     expected: Expected | None,
 ) -> DryRun | None:
-    """Displace pods with a priority below `least` on some rows; None when more than resources decides.
+    """Find the victims with a priority below `least` on some rows; None when more than resources decides.
 
-    Budgets say who is given back first, and `expected` which pods are to have room as well.
+    Pods with an exhausted budget are spared first; `expected` are nominated pods that need room as well.
     """
     if not only_resources_decide(evaluation):
         return None
@@ -103,7 +102,7 @@ def dry_run(
 def refusals(
     evaluation: PodEvaluation, rows: NDArray[np.intp], allocatable: _Table, used: _Table, fits: Mask
 ) -> dict[int, Status]:
-    """Why the pod would not fit if so much were used, by place among `rows`; such places are taken out of `fits`."""
+    """Return why the pod would not fit if so much were used, by place; clear these places in `fits`."""
     found: dict[int, Status] = {}
     for slot in evaluation.filters:
         ok = slot.fits_with(rows, allocatable, used)
@@ -124,7 +123,7 @@ def _spare(
     promised: _Table | None,
 ) -> Mask:
     victims = layers.there.copy()
-    # Those that look at the node alone let it pass before and are not asked again.
+    # Filters that read the node alone have passed it before.
     filters = [slot for slot in evaluation.filters if not slot.reads_only_node and not slot.status.is_skip]
     for layer, usage in enumerate(layers.usage):
         including = used + usage
@@ -173,7 +172,7 @@ class _Layers:
         self._priorities, self._started, self.usage = -stacked[:, 0], stacked[:, 1], stacked[:, 2:]
 
     def keep(self, columns: NDArray[np.intp]) -> None:
-        """Leave out all nodes but these."""
+        """Keep the columns of some nodes only."""
         if len(columns) < len(self.numbers):
             self.usage = self.usage[:, :, columns]
             self._priorities, self._started = self._priorities[:, columns], self._started[:, columns]

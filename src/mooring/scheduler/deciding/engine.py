@@ -1,4 +1,4 @@
-"""The engine: a cluster in columns and profiles of plugins. Says where a pod should go and does nothing about it.
+"""The engine: a cluster in columns and profiles of plugins. It finds a node for a pod and changes nothing.
 
 Synchronous, without I/O, and deterministic for a seed: the scheduler's cycle, `mooring simulate`, `mooring explain` and
 replays of recorded cases all use it as it is.
@@ -23,12 +23,11 @@ from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.deciding.diagnosis import Diagnosis, diagnose
+from mooring.scheduler.deciding.diagnosis import Diagnosis, Rejection, diagnose
 from mooring.scheduler.deciding.evaluation import Evaluator
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
 from mooring.scheduler.deciding.profile_plan import Plan
 from mooring.scheduler.deciding.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
-from mooring.scheduler.deciding.rejection import Rejection
 from mooring.scheduler.framework.nominations import Nominations
 from mooring.scheduler.plugins import IN_TREE
 
@@ -37,15 +36,15 @@ if TYPE_CHECKING:  # handed on to plugins; simulations have none
 
 NOTHING_DONE = fwk.PostFilterResult(fwk.unschedulable())
 NO_NODES = "no nodes available to schedule pods"
-"""What a pod is told in a cluster without any."""
+"""The message for a pod in a cluster without nodes."""
 
 
 class UnknownSchedulerError(LookupError):
-    """A pod asks for a scheduler that has no profile here."""
+    """A pod names a scheduler that has no profile here."""
 
 
 class EvaluationCount(NamedTuple):
-    """How often a plugin was asked at an extension point, by its answer: as kube-scheduler counts for its metrics."""
+    """The number of evaluations of a plugin at an extension point with one status, as kube-scheduler counts them."""
 
     plugin: str
     point: str
@@ -62,25 +61,25 @@ class Outcome(msgspec.Struct):
     cycle: fwk.CycleState
     """For the extension points that follow."""
     feasible: int
-    """How many nodes would do."""
+    """The number of feasible nodes."""
     considered: int
-    """How many nodes were looked at."""
+    """The number of nodes that were evaluated."""
     diagnosis: Diagnosis | None
-    """When no node will do."""
+    """Set when no node is feasible."""
     error: fwk.Status | None
-    """When something went wrong instead."""
+    """Set when a plugin failed."""
     evaluation: PodEvaluation
 
     @property
     def message(self) -> str:
-        """For the event and the condition of a pod that fits nowhere."""
+        """The text of the event and the condition of an unschedulable pod."""
         if self.error is not None:
             return self.error.message
         return self.diagnosis.message() if self.diagnosis is not None else ""
 
     @property
     def likeness(self) -> tuple[object, ...]:
-        """Equal for outcomes with the same `evaluations`, as pods that look alike have them one after the other."""
+        """What is equal for outcomes with the same `evaluations`, as consecutive identical pods have them."""
         evaluated = self.evaluation
         statuses = [slot.status for slot in evaluated.filters]
         return (
@@ -94,7 +93,7 @@ class Outcome(msgspec.Struct):
         )
 
     def evaluations(self) -> Iterator[EvaluationCount]:
-        """To be read before the cluster changes."""
+        """Yield the numbers for metrics; valid until the cluster changes."""
         yield from self._preparations()
         for plugin, nodes, for_now, for_good in self.evaluation.asked:
             for code, number in (
@@ -122,7 +121,7 @@ class Outcome(msgspec.Struct):
 
 
 class NodeExplanation(msgspec.Struct, frozen=True):
-    """What the plugins say about one node: why not, or how good it is."""
+    """The plugins' status and scores for one node."""
 
     status: fwk.Status
     scores: Mapping[str, int]
@@ -143,7 +142,7 @@ class Engine:
         workload: Iterable[Pod] = (),
         timed: Callable[[Any], Any] | None = None,
     ) -> None:
-        """`timed` makes stand-ins of the plugins that filter and score, for those who want to know what they take."""
+        """Build the profiles; `timed` returns stand-ins for plugins that filter and score, to measure them."""
         features = features or fwk.SchedulerFeatures()
         self.cluster = Cluster(features.constraints, pod_level_resources=features.pod_level_resources)
         self.nominations = Nominations(self.cluster)
@@ -167,10 +166,10 @@ class Engine:
             self.cluster.signatures.read |= plan.read
         self._evaluators = {name: Evaluator(plan, self.cluster) for name, plan in plans.items()}
 
-    # -- what is known
+    # -- the cluster
 
     def put(self, thing: Resource) -> None:
-        """Add or replace any object. Pods that have no node yet are nobody's business here."""
+        """Add or replace any object. Pods without a node are ignored."""
         self.cluster.put(thing)
         if isinstance(thing, Pod) and thing.spec.node_name:
             self.nominations.remove(thing)  # it has its room now
@@ -185,15 +184,15 @@ class Engine:
                 evaluator.forget(placed.signature)
 
     def assume(self, pod: Pod, node_name: str) -> None:
-        """Reckon with a pod on a node from now on, before anybody has confirmed it."""
+        """Place a pod on a node before the API server has confirmed it."""
         self.cluster.put_pod(pod, node_name)
         self.nominations.remove(pod)
 
     def forget(self, pod: Pod) -> None:
-        """Take back `assume`."""
+        """Undo `assume`."""
         self.cluster.remove_pod(pod)
 
-    # -- questions
+    # -- scheduling
 
     def profile_of(self, pod: Pod) -> Profile:
         name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
@@ -203,7 +202,7 @@ class Engine:
         return profile
 
     def schedule(self, pod: Pod) -> Outcome:
-        """Where a pod should go as things are: where it was promised room, or the best node, by lot among equals."""
+        """Find a node for a pod: the one that it is nominated for, or the best one, at random among equals."""
         profile = self.profile_of(pod)
         evaluation = self._evaluate_nominated_node(profile, pod) or self._evaluate(profile, pod)
         considered = evaluation.number_considered if evaluation.asked else 0
@@ -219,7 +218,7 @@ class Engine:
         return Outcome(pod, profile, name, evaluation.cycle, number, considered, None, None, evaluation)
 
     def explain(self, pod: Pod) -> dict[str, NodeExplanation]:
-        """What every node's verdict is, and what the points of the feasible ones are made of."""
+        """Return the status of every node, and the scores of the feasible ones by plugin."""
         evaluation = self._evaluate(self.profile_of(pod), pod, needs_points=True)
         statuses = diagnose(evaluation, self.cluster).statuses()
         found: dict[str, NodeExplanation] = {}
@@ -233,10 +232,7 @@ class Engine:
         return found
 
     def post_filter(self, outcome: Outcome) -> fwk.PostFilterResult:
-        """What the first plugin does that can do something for a pod that fits nowhere, or what all of them say.
-
-        To be asked before the cluster changes.
-        """
+        """Run PostFilter plugins until one nominates a node; call it before the cluster changes."""
         found, said, name = NOTHING_DONE, list[str](), ""
         if outcome.diagnosis is None:
             return found
@@ -278,7 +274,7 @@ def _itself(plugin: Any) -> Any:
 
 
 def fit_message(outcome: Outcome, after: fwk.PostFilterResult = NOTHING_DONE) -> str:
-    """`0/5 nodes are available: …` and, when it was tried, what preemption found."""
+    """Return `0/5 nodes are available: …`, and the message of preemption if it was tried."""
     if outcome.diagnosis is None:
         return outcome.message
     return outcome.diagnosis.message(after.status.message)

@@ -62,20 +62,6 @@ class _VectorGroup:
 class _Entry:
     """What is cached for a signature: its vectors in the order of the profile, and their combinations."""
 
-    __slots__ = (
-        "counts",
-        "diagnosis",
-        "filters",
-        "groups",
-        "of_spec",
-        "pipeline",
-        "promised",
-        "scores",
-        "settled",
-        "spec",
-        "total",
-    )
-
     def __init__(self, plan: Plan, groups: "list[_VectorGroup]") -> None:
         filters: list[_Filter | None] = [*plan.filters_of_pod]
         scores: list[_Score | None] = [*plan.scores_of_pod]

@@ -1,7 +1,6 @@
-"""The scheduler's engine, asked for more than a verdict: every plugin's refusal of a node, and what would be if.
+"""An engine that also returns every plugin's rejection of a node, for `mooring explain`.
 
-With `cluster.supposing` one engine serves any number of questions about a large cluster. Called by
-``advisor/explain/``.
+With `cluster.trial` one engine serves any number of questions about a large cluster. Called by ``advisor/explain/``.
 """
 
 import numpy as np
@@ -18,21 +17,21 @@ from mooring.scheduler.framework.verdicts import status_of
 
 class ExplainEngine(Engine):
     def reseed(self, seed: int) -> None:
-        """Choose among equals as an engine that nobody has asked yet: so the same question has the same answer."""
+        """Reset the random choice among equals, so that the same question has the same answer."""
         self._random.seed(seed)
 
     def evaluated(self, pod: Pod, *, needs_points: bool = False) -> tuple[PodEvaluation, Diagnosis]:
-        """What the filters say about all nodes."""
+        """Evaluate a pod on all nodes; return also the diagnosis."""
         evaluation = self._evaluate(self.profile_of(pod), pod, needs_points=needs_points)
         return evaluation, diagnose(evaluation, self.cluster)
 
     def before_queue(self, pod: Pod) -> Status:
-        """What is said before any node is looked at."""
+        """Return the status of the PreEnqueue plugins."""
         plugins = self.profile_of(pod).pre_enqueue
         return first_rejection(plugin.pre_enqueue(pod).by(getattr(plugin, "name", "")) for plugin in plugins)
 
     def refusals_on(self, pod: Pod, node: str) -> tuple[list[Status], bool]:
-        """Every plugin that refuses a node, in the order of the profile; whether the first refuses all nodes."""
+        """Return the rejections of a node in the order of the profile, and whether the first one is of all nodes."""
         early = self.before_queue(pod)
         if not early.is_success:
             return [early], True

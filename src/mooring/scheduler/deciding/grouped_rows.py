@@ -1,13 +1,13 @@
-"""The best rows of a large cluster where points differ by group of rows, besides what each row has for itself.
+"""The best rows of a large cluster where one score is the same for all rows of a group.
 
-With every pod that PodTopologySpread counts, the points of nearly all rows change, but those of a group all alike:
-within a group the best rows stay the best. So some hundred good rows of each group are kept by what they have, and one
-pod moves one row. For example:
+With every pod that PodTopologySpread counts, the scores of nearly all rows change, but by the same amount within a
+group: the best rows of a group stay its best. So a few hundred good rows of each group are kept by their base, the sum
+of all other scores, and one pod moves one row. For example:
 
     base by row  [7, 9, 9, 5]    group of each row  [0, 0, 1, 1]    good rows by group  [{9: [1], 7: [0]}, {9: [2]}]
-    points by group  [20, 10]    the best is row 1 of group 0, with 29
+    score by group  [20, 10]     the best is row 1 of group 0, with 29
 
-Made by ``evaluation.py``, which says what has changed. Small clusters are summed up row by row instead.
+Used by ``score_sum.py``; small clusters are summed up row by row instead.
 """
 
 import random
@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 
 from mooring.scheduler.framework import Mask, Scores
 
-_NOBODY = -(1 << 40)
+_NO_ROWS = -(1 << 40)
 """The highest base of a group without feasible rows."""
 _NO_GROUP = -1
 _GOOD = 256
-"""So many rows of a group are known to be good, or all that are as good as the last of them."""
+"""The number of good rows kept for a group, with all that equal the last of them."""
 
 
 class GroupedRows:
-    """Kept for a signature. `base` and `codes` may change in place; `update` is told where."""
+    """The good rows by group. `base` and `codes` may change in place; `update` is called with the rows."""
 
     def __init__(self, base: Scores, codes: NDArray[np.intp], feasible: Mask) -> None:
         self.base, self.codes, self.feasible = base, codes, feasible
-        self._highest: Scores = np.full(int(codes.max(initial=0)) + 1, _NOBODY, np.int64)
+        self._highest: Scores = np.full(int(codes.max(initial=0)) + 1, _NO_ROWS, np.int64)
         np.maximum.at(self._highest, codes[feasible], base[feasible])
         self._good: dict[int, dict[int, list[int]]] = {}
         self._floor: dict[int, int] = {}
@@ -39,7 +39,7 @@ class GroupedRows:
         self._best: list[list[int]] = []
 
     def update(self, rows: NDArray[np.intp], feasible: Mask) -> None:
-        """Some rows may have another base or another group, or be feasible or no longer."""
+        """Update rows whose base, group or feasibility may have changed."""
         self.feasible = feasible
         for row in rows.tolist():
             self._leave(row)
@@ -65,7 +65,7 @@ class GroupedRows:
 
     def _join(self, row: int, group: int, base: int) -> None:
         if group >= len(self._highest):
-            added = np.full(group + 1 - len(self._highest), _NOBODY, np.int64)
+            added = np.full(group + 1 - len(self._highest), _NO_ROWS, np.int64)
             self._highest = np.concatenate((self._highest, added))
         self._highest[group] = max(self._highest[group], base)
         good = self._good.get(group)
@@ -75,7 +75,7 @@ class GroupedRows:
             rows.append(row)
 
     def rank(self, points: Scores) -> None:
-        """Find the best rows when groups have these points."""
+        """Find the best rows when groups have these scores."""
         while True:
             totals = self._highest + points[: len(self._highest)]
             groups = (totals == totals.max()).nonzero()[0].tolist()
@@ -86,11 +86,11 @@ class GroupedRows:
     def _find(self, group: int) -> bool:
         members = (self.feasible & (self.codes == group)).nonzero()[0]
         bases = self.base[members]
-        highest = int(bases.max(initial=_NOBODY))
+        highest = int(bases.max(initial=_NO_ROWS))
         if highest < self._highest[group]:
             self._highest[group] = highest
             return False
-        floor = int(np.partition(bases, -_GOOD)[-_GOOD]) if len(bases) > _GOOD else _NOBODY
+        floor = int(np.partition(bases, -_GOOD)[-_GOOD]) if len(bases) > _GOOD else _NO_ROWS
         self._floor[group], self._good[group] = floor, {}
         members, bases = members[bases >= floor], bases[bases >= floor]
         for base in np.unique(bases).tolist():
@@ -100,11 +100,11 @@ class GroupedRows:
         return True
 
     def rows(self) -> NDArray[np.intp]:
-        """All of the best, in ascending order."""
+        """Return all of the best rows in ascending order."""
         return np.sort(np.concatenate([np.array(rows, np.intp) for rows in self._best]))
 
     def pick(self, lot: random.Random) -> int:
-        """One of them by lot."""
+        """Return one of the best rows at random."""
         number = sum(map(len, self._best))
         place = lot.randrange(number) if number > 1 else 0
         for rows in self._best:

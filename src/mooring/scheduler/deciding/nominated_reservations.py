@@ -1,6 +1,6 @@
-"""Room that has been promised to others: a pod must fit beside the pods that are expected on a node.
+"""Leave room for nominated pods: a pod must fit beside the pods that are nominated for a node.
 
-Called by ``evaluation.py`` for the nodes where a pod would fit, and by ``preemption.py``. Where resources alone decide,
+Called by ``evaluation.py`` for the feasible nodes, and by ``preemption.py``. Where resources alone decide,
 all nodes are evaluated together with what the nominated pods will use, and the result is cached for the next pod with
 the same signature; otherwise one by one, with the nominated pods placed in a trial.
 """
@@ -26,27 +26,27 @@ from mooring.scheduler.framework.verdicts import counted
 
 
 class NominatedReservations:
-    """Why pods of a signature do not fit beside the pods that are expected on rows, where resources alone decide."""
+    """Cached rejections of pods of a signature beside nominated pods, where resources alone decide."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._rows = RowCache(cluster)
         self._codes: Codes = np.zeros(cluster.capacity, np.int32)
         self._statuses: list[Status] = [SUCCESS]
-        self._told: tuple[NDArray[np.intp], Overruled] = NO_ROWS, ()
+        self._last: tuple[NDArray[np.intp], Overruled] = NO_ROWS, ()
 
     def overruled(self, evaluation: PodEvaluation, rows: NDArray[np.intp], expected: Expected) -> Overruled:
-        """The refusals among some rows, each with those of them that it is for; the same object as long as they are."""
+        """Return the rejections among some rows, each with its rows; the same object while they are unchanged."""
         self._rows.refresh(expected)
         missing = rows[~self._rows.known[rows]]
         if len(missing):
             self._evaluate(evaluation, missing, expected)
             self._rows.learn(missing)
-        elif np.array_equal(rows, self._told[0]):
-            return self._told[1]
+        elif np.array_equal(rows, self._last[0]):
+            return self._last[1]
         codes = self._codes[rows]
         found = [(self._statuses[code], rows[codes == code]) for code, _ in counted(codes) if code]
-        self._told = rows, found
+        self._last = rows, found
         return found
 
     def _evaluate(self, evaluation: PodEvaluation, rows: NDArray[np.intp], expected: Expected) -> None:
@@ -74,7 +74,7 @@ class NominatedReservations:
 
 
 def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected, known: NominatedReservations) -> None:
-    """Overrule verdicts on rows where the pod would not fit any more once the expected pods have come."""
+    """Reject rows where the pod would not fit beside the nominated pods."""
     rows = (evaluation.feasible & expected.is_on).nonzero()[0]
     if not len(rows):
         return
@@ -90,7 +90,7 @@ def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected, 
 
 
 def promises_only_use(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:
-    """Whether filters that have nothing to say would still have nothing to say if the expected pods had come."""
+    """Return whether filters that do not apply now would still not apply beside the nominated pods."""
     if evaluation.promises_only_use is None:
         evaluation.promises_only_use = _changes_nothing_else(evaluation, cluster, expected)
     return evaluation.promises_only_use

@@ -1,6 +1,6 @@
-"""What the plugins say about one pod and all nodes, and ways to ask what they would say if other pods were there.
+"""The evaluation of one pod on all nodes, and functions that evaluate single rows with other pods on them.
 
-Made by ``evaluation.py``; read by ``engine.py``, ``diagnosis.py`` and all who look for victims.
+Made by ``evaluation.py``; read by ``engine.py``, ``diagnosis.py`` and preemption.
 """
 
 from collections.abc import Hashable, Sequence
@@ -22,11 +22,11 @@ from mooring.scheduler.framework.verdicts import status_of
 
 _NO_MASK: Mask = np.empty(0, np.bool_)
 Overruled: TypeAlias = Sequence[tuple[Status, NDArray[np.intp]]]
-"""Rows that would do, were it not for pods that are expected there; each once."""
+"""Rows that are rejected only because of nominated pods, with the status."""
 
 
 class PodEvaluation(msgspec.Struct, eq=False):
-    """What the plugins say about one pod and all nodes. Arrays are by row and good until the cluster changes."""
+    """The results of all plugins for one pod. Arrays are by row and valid until the cluster changes."""
 
     pod: PodInfo
     cycle: CycleState = msgspec.field(default_factory=CycleState)
@@ -34,9 +34,9 @@ class PodEvaluation(msgspec.Struct, eq=False):
     refusal: Status | None = None
     """From a `pre_filter` that rules out all nodes; or an error."""
     reached: str = "PreFilter"
-    """The last extension point that had something to do: a refusal is its."""
+    """The last extension point that ran; a rejection is from it."""
     considered: Mask = _NO_MASK
-    """The nodes that were looked at: all, or those that a `pre_filter` named."""
+    """The nodes that were evaluated: all, or those that a `pre_filter` named."""
     naming: tuple[str, ...] = ()
     """The plugins that named nodes."""
     number_considered: int = 0
@@ -44,13 +44,13 @@ class PodEvaluation(msgspec.Struct, eq=False):
     number_feasible: int = 0
     overruled: Overruled = ()
     only_resources: bool | None = None
-    """Whether resources alone decide, see `only_resources_decide`; None when nobody has looked yet."""
+    """The cached result of `only_resources_decide`."""
     promises_only_use: bool | None = None
-    """Whether pods that are expected make no difference but by what they use; None when nobody has looked yet."""
+    """The cached result of `promises_only_use`."""
     is_shared_by_template: bool = True
-    """Whether the filters would say the same about the next pod of the signature."""
+    """Whether the verdicts hold for every pod of the signature."""
     asked: list[tuple[str, int, int, int]] = []
-    """By Filter plugin: how many nodes it was asked about, and how many it refused for now and for good."""
+    """For each Filter plugin: nodes evaluated, rejected for now, and rejected for good."""
     scores: list[ScoreVector] = []
     points: dict[str, Scores] = {}
     """By Score plugin, the weighted scores by row, if the caller needs them."""
@@ -58,14 +58,14 @@ class PodEvaluation(msgspec.Struct, eq=False):
 
     @property
     def is_shared(self) -> bool:
-        """Whether the next pod of the signature would find the same nodes feasible."""
+        """Whether the feasible nodes are those of every pod of the signature."""
         return self.is_shared_by_template and not self.overruled
 
 
 def status_on(evaluation: PodEvaluation, row: int, *, only_pods_moved: bool = False) -> Status:
-    """What the filters say about one row as the cluster is now, whatever they said before.
+    """Evaluate the filters on one row as the cluster is now, without caches.
 
-    When `only_pods_moved` since they let it pass, those that look at nothing but the node are not asked again.
+    When `only_pods_moved` since the row passed, filters that read the node alone are skipped.
     """
     rows = np.array([row], np.intp)
     for slot in evaluation.filters:
@@ -82,7 +82,7 @@ def status_on(evaluation: PodEvaluation, row: int, *, only_pods_moved: bool = Fa
 def status_with(
     evaluation: PodEvaluation, cluster: Cluster, row: int, pods: Sequence[PlacedPod], *, only_pods_moved: bool = True
 ) -> Status:
-    """As `status_on`, if some pods had come to the row."""
+    """Evaluate the filters on one row with some more pods on it."""
     if not pods:
         return SUCCESS
     with cluster.trial() as trial:
@@ -92,10 +92,7 @@ def status_with(
 
 
 def likeness_on(evaluation: PodEvaluation, cluster: Cluster, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:
-    """Equal for rows about which `status_on` says the same, also when such pods as `moved` come or go there.
-
-    None when nobody knows.
-    """
+    """Return what is equal for rows with the same `status_on`, also after such pods as `moved` come or go."""
     seen = tuple(slot.row_state(row) for slot in evaluation.filters)
     if None in seen:
         return None
@@ -103,7 +100,7 @@ def likeness_on(evaluation: PodEvaluation, cluster: Cluster, row: int, moved: Se
 
 
 def only_resources_decide(evaluation: PodEvaluation) -> bool:
-    """Whether every filter sees nothing but the node, or nothing but its resources. Asked once all have been asked."""
+    """Return whether every filter reads the node alone, or its resources alone. Call it after filtering."""
     if evaluation.only_resources is None:
         alone = evaluation.refusal is None and all(slot.reads_only_resources for slot in evaluation.filters)
         evaluation.only_resources = alone

@@ -22,50 +22,49 @@ from mooring.api.states import priority
 from mooring.constraints.columns.revisions import NO_ROWS
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.columns.ranked_pods import started_at
-from mooring.scheduler.deciding.diagnosis import Diagnosis
+from mooring.scheduler.deciding.diagnosis import Diagnosis, Rejection
 from mooring.scheduler.deciding.disruptions import Budgets
 from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, Cost, DryRun, dry_run
 from mooring.scheduler.deciding.nominated_reservations import promises_only_use
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, likeness_on, status_on, status_with
 from mooring.scheduler.deciding.preemption_cost import PreemptionCosts
-from mooring.scheduler.deciding.rejection import Rejection
 from mooring.scheduler.framework import Code, Handle, PostFilterResult, Status, unschedulable
 from mooring.scheduler.framework.nominations import Expected, Nominations
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _AT_ONCE = 1024
-"""So many nodes are tried together at most."""
+"""The maximum number of nodes tried together."""
 
 
 class Candidate(msgspec.Struct, frozen=True):
     node: str
     victims: tuple[Pod, ...]
     violations: int
-    """How many victims have no disruption left in their budget."""
+    """The number of victims that violate a budget."""
 
 
 class _Spared(msgspec.Struct, frozen=True):
-    """What trying a node came to: the pods that have to go, by index, and how many budgets that breaks."""
+    """The victims on a node by index, and how many of them violate a budget."""
 
     victims: tuple[int, ...]
     violations: int
 
 
 class _Attempt(msgspec.Struct):
-    """Everything that trying nodes needs."""
+    """The state of one attempt to preempt."""
 
     evaluation: PodEvaluation
     cluster: Cluster
     expected: Expected | None
-    """Pods that the new one has to leave room for."""
+    """Nominated pods that need room as well."""
     budgets: Budgets
     harms: PreemptionCosts
     refusals: Counter[Status] = msgspec.field(default_factory=Counter)
-    """Why nodes that were tried would not do."""
+    """The number of nodes by why preemption does not help there."""
     known: dict[Hashable, _Spared | Status] = msgspec.field(default_factory=dict)
-    """What trying came to on nodes that look alike."""
+    """Results by node state, for nodes in the same state."""
     only_resources: bool = True
-    """Whether nodes can be tried together, as far as is known."""
+    """Whether nodes can be tried together; False once they could not."""
 
     def expected_on(self, row: int) -> Sequence[PlacedPod]:
         return () if self.expected is None else self.expected.on(row)
@@ -74,9 +73,9 @@ class _Attempt(msgspec.Struct):
 def preempt(
     refusals: Rejection, handle: Handle, candidates: Callable[[int], int], harms: PreemptionCosts
 ) -> PostFilterResult:
-    """Find the node where the pod does the least harm, among so many `candidates` of the nodes that might do.
+    """Find the node with the lowest cost of preemption; `candidates` returns how many nodes are enough.
 
-    `harms` is what is known from other pods of the profile.
+    `harms` are the cached costs of the profile.
     """
     evaluation, diagnosis, cluster = refusals.evaluation, refusals.diagnosis, handle.cluster
     nominations = Nominations(cluster) if handle.nominations is None else handle.nominations
@@ -105,7 +104,7 @@ def _ineligible(pod: Pod, diagnosis: Diagnosis, cluster: Cluster, nominations: N
         return ""
     status = diagnosis.status_on(info.row)
     if status is not None and status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-        return ""  # waiting for pods to go there is in vain
+        return ""  # no pod that leaves the node would help
     leaving = (other for other in info.pods if other.metadata.deletion_timestamp is not None)
     if any(priority(other) < priority(pod) and _is_preempted(other) for other in leaving):
         return "not eligible due to a terminating pod on the nominated node."
@@ -133,7 +132,7 @@ def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 class _Try(NamedTuple):
-    """A node that was tried: the harm, or why it would not do; and how to find its victims again."""
+    """A node that was tried: the cost, or why preemption does not help there; and how to find its victims again."""
 
     harm: Cost | Status
     row: int
@@ -143,7 +142,7 @@ class _Try(NamedTuple):
 
 
 def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:
-    """Try nodes until there are enough, of which one at least spares all budgets; the best, the first among equals.
+    """Try nodes until enough would help and one violates no budget; return the first with the lowest cost.
 
     They are tried in the order of `rows`, from the place `first` on and around.
     """

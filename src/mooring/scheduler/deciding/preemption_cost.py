@@ -19,30 +19,30 @@ from mooring.scheduler.deciding.row_cache import RowCache
 from mooring.scheduler.framework import Mask, Status
 from mooring.scheduler.framework.nominations import Expected
 
-_KEPT = 8
-"""For so many kinds of pods."""
+_MAX_KEPT = 8
+"""Cached signatures and priorities."""
 _PARTS = 5
-"""That a harm consists of."""
+"""The number of parts of a `Cost`."""
 _MORE = 64
-"""So many rows are tried beside those that are asked for."""
+"""Up to this number of further stale rows are tried with the missing ones."""
 _NO_BUDGETS = Budgets(())
 _Table: TypeAlias = NDArray[np.int64]
 
 
 class PreemptionCosts:
-    """The harms of pods by signature and priority, for one profile."""
+    """The costs of preemption by signature and priority, for one profile."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._kept: OrderedDict[tuple[PodSignature, int], NodeCosts] = OrderedDict()
 
     def of(self, signature: PodSignature, priority: int, expected: Expected | None) -> "NodeCosts":
-        """Up to date: what has changed is not known any more. `expected` are pods that are to have room as well."""
+        """Return the current costs for a signature. `expected` are nominated pods that need room as well."""
         found = self._kept.pop((signature, priority), None)
         if found is None or found.layout != self._cluster.layout:
             found = NodeCosts(self._cluster, priority)
         self._kept[signature, priority] = found
-        if len(self._kept) > _KEPT:
+        if len(self._kept) > _MAX_KEPT:
             self._kept.popitem(last=False)
         found.refresh(expected)
         return found
@@ -56,14 +56,14 @@ class NodeCosts:
         self._rows = RowCache(cluster)
         self.refresh = self._rows.refresh
         self.fits: Mask = np.zeros(cluster.capacity, np.bool_)
-        """Where displacing others would help, of the rows that are known."""
+        """Where preemption would help, of the cached rows."""
         self._parts = np.zeros((_PARTS, cluster.capacity), np.int64)
         self._without = np.zeros_like(cluster.resources.used)
         self._refused: dict[int, Status] = {}
         self._tried: dict[int, tuple[DryRun, int]] = {}
 
     def know(self, evaluation: PodEvaluation, rows: NDArray[np.intp]) -> bool:
-        """Try those of some rows that are not known; whether that could be done, because resources alone decide."""
+        """Compute the costs of missing rows; return False when more than resources decides."""
         expected, known = self._rows.expected, self._rows.known
         if not only_resources_decide(evaluation):
             return False
@@ -103,7 +103,7 @@ class NodeCosts:
                 self.fits[ruled_out] = False
                 self._rows.learn(ruled_out)
                 for row in ruled_out.tolist():
-                    self._refused.pop(row, None)  # why is found out when somebody asks
+                    self._refused.pop(row, None)  # the status is computed when it is read
 
     def _with_promises(self, rows: NDArray[np.intp], expected: Expected) -> tuple[_Table, _Table]:
         used = self._without.take(rows, axis=1) + expected.usage.take(rows, axis=1)
@@ -115,7 +115,7 @@ class NodeCosts:
         return np.concatenate((missing, forgotten.nonzero()[0][:_MORE]))
 
     def least(self, rows: NDArray[np.intp]) -> int:
-        """The row with the least harm, the first among equals."""
+        """Return the row with the lowest cost, the first among equals."""
         parts = self._parts.take(rows, axis=1)
         is_least = np.logical_and.reduce(parts == np.minimum.reduce(parts, axis=1, keepdims=True))
         if is_least.any():  # often one is best in every part
@@ -127,11 +127,11 @@ class NodeCosts:
         return int(rows[0])
 
     def tried(self, row: int) -> tuple[DryRun, int]:
-        """With which others a row was tried, and its place among them."""
+        """Return the dry run of a row, and its place in it."""
         return self._tried[row]
 
     def refusals(self, evaluation: PodEvaluation, rows: NDArray[np.intp]) -> Counter[Status]:
-        """Why rows would not do, all of which are known."""
+        """Return the number of rows by why preemption does not help there. All rows must be cached."""
         untold = np.array([row for row in rows.tolist() if row not in self._refused], np.intp)
         if len(untold) and self._rows.expected is not None:
             fits = np.ones(len(untold), np.bool_)

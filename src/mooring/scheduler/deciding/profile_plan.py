@@ -77,7 +77,7 @@ class Plan:
     def __init__(
         self, profile: Profile, cluster: Cluster, timed: Callable[[Any], Any], signers: Container[Signer]
     ) -> None:
-        """`timed` returns what is called in the place of a plugin."""
+        """Resolve the plugins of a profile; `timed` returns what is called in place of a plugin."""
         self.filters: Sequence[FilterUse | NodeFilterUse] = [
             FilterUse(timed(plugin), plugin.filters, profile.name, cluster)
             if isinstance(plugin, FilterPlugin)

@@ -1,7 +1,7 @@
-"""Profiles: which plugins a scheduler has, in which order and with which weights. The default reads as the policy.
+"""Profiles: the plugins of a scheduler name, with their order and weights. `DEFAULT_PLUGINS` reads as the policy.
 
-A `ProfileSpec` says it, from code or from a KubeSchedulerConfiguration; `build` makes the plugins and sorts them by
-extension point into a `Profile`, which the engine and the cycle walk through.
+A `ProfileSpec` is made in code or from a KubeSchedulerConfiguration; `build` makes the plugins and sorts them by
+extension point into a `Profile`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from mooring.scheduler.framework.registry import PluginError
 
 DEFAULT_SCHEDULER = "default-scheduler"
 CONFIG_API_VERSION, CONFIG_KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
-"""What files that set up profiles call themselves."""
+"""The type of configuration files."""
 P = TypeVar("P")
 
 
@@ -26,7 +26,7 @@ class PluginUse(msgspec.Struct, frozen=True):
 
 
 DEFAULT_PLUGINS: tuple[PluginUse, ...] = (
-    # Not before somebody allows it.
+    # Gated pods are not tried.
     PluginUse("SchedulingGates"),
     # The most important pod first.
     PluginUse("PrioritySort"),
@@ -60,7 +60,7 @@ DEFAULT_PLUGINS: tuple[PluginUse, ...] = (
 
 
 class ProfileSpec(msgspec.Struct, frozen=True):
-    """What a profile should be."""
+    """The specification of a profile."""
 
     scheduler_name: str = DEFAULT_SCHEDULER
     plugins: tuple[PluginUse, ...] = DEFAULT_PLUGINS
@@ -93,13 +93,13 @@ class Profile(msgspec.Struct, frozen=True):
     bind: tuple[fwk.BindPlugin | fwk.GroupBindPlugin, ...]
     post_bind: tuple[fwk.PostBindPlugin, ...]
     choose: fwk.ChoosePlugin | None = None
-    """Who decides among nodes that are equally good; None leaves it to the lot."""
+    """Chooses among nodes with the same score; None chooses at random."""
     plugins: tuple[fwk.Plugin, ...] = msgspec.field(default=())
     """All of them."""
 
 
 def build(spec: ProfileSpec, registry: fwk.Registry, handle: fwk.Handle) -> Profile:
-    """Make the plugins of a profile; raises `PluginError` for what cannot be."""
+    """Make the plugins of a profile. Raises `PluginError` for an unknown plugin or wrong arguments."""
     return _Builder(spec, registry, handle).profile()
 
 

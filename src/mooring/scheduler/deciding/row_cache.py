@@ -13,7 +13,7 @@ from mooring.scheduler.framework.nominations import Expected
 
 
 class RowCache:
-    """Good for one layout of the columns."""
+    """The rows with valid, stale and missing results; for one layout of the columns."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._ranks = cluster.rank_changes
@@ -26,12 +26,12 @@ class RowCache:
         self.lasting: Mask = np.zeros(cluster.capacity, np.bool_)
         """The rows whose result is stale at most because of nominated pods."""
         self.expected: Expected | None = None
-        """The pods that are to have room as well."""
+        """The nominated pods that need room as well."""
         self._expected_at = NEVER
         self._with_promises: Mask = np.zeros(cluster.capacity, np.bool_)
 
     def refresh(self, expected: Expected | None) -> None:
-        """Forget what has changed: nodes, their pods, how these are ranked, and who is expected."""
+        """Invalidate rows whose node, pods, their importance, or nominated pods have changed."""
         changed = union(self._reader.changes().either, self._ranks.since(self._ranks_at))
         self._ranks_at = self._ranks.changed_at
         promises = None

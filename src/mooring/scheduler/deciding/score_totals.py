@@ -1,4 +1,4 @@
-"""The totals of feasible nodes, and the best of them, kept between pods with the same scores.
+"""Cache the totals of feasible nodes, and the best of them, for pods with the same scores.
 
 Most pods change one row. Where a filter refuses whole zones and lets them pass again with the next pod, the same few
 sets of feasible nodes take turns, so the totals of some are kept, each with the rows that have changed since:

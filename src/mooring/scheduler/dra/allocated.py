@@ -38,7 +38,7 @@ class Allocated:
     # -- what is in use
 
     def has(self, device: DeviceId) -> bool:
-        """Whether somebody has a device for himself."""
+        """Whether a device is allocated exclusively."""
         return device in self._exclusive
 
     def is_used(self, device: DeviceId) -> bool:
@@ -55,17 +55,17 @@ class Allocated:
         return found is not None and found.metadata.uid == claim.metadata.uid
 
     def begin(self, claim: ResourceClaim) -> None:
-        """Reckon with an allocation that is not written yet."""
+        """Count an allocation as made that is not written yet."""
         self._in_flight[_key(claim)] = claim
         self._touched.add(_key(claim))
 
     def end(self, claim: ResourceClaim) -> None:
-        """The allocation has been written, or will not be."""
+        """End the assumption: the allocation has been written, or will not be."""
         self._touched.add(_key(claim))
         self._in_flight.pop(_key(claim), None)
 
     def touch(self, claim: ResourceClaim) -> None:
-        """What is assumed about a claim has changed."""
+        """Note that the assumption about a claim has changed."""
         self._touched.add(_key(claim))
 
     # -- catching up

@@ -15,7 +15,7 @@ _ZERO = Quantity(0)
 
 
 def consumption(device: PooledDevice, requested: Amounts) -> dict[str, Quantity] | None:
-    """What a request takes of each capacity, by the device's names; None when the device cannot give that at all."""
+    """Return the amount of each of a device's capacities that a request takes; None when the device has too little."""
     wanted: dict[str, Quantity] = {}
     for name, amount in requested.items():
         own = _own_name(device, name)

@@ -35,7 +35,7 @@ def full_name(claim: ResourceClaim) -> str:
 
 
 def pod_claims(pod: Pod, claims: Assumed[ResourceClaim]) -> list[ResourceClaim]:
-    """The claims of a pod, in its order; raises ClaimError when one is not there or not usable."""
+    """Return the claims of a pod in its order. Raises ClaimError when one is missing or cannot be used."""
     found: list[ResourceClaim] = []
     for entry in pod.spec.resource_claims:
         name = claim_name(pod, entry)
@@ -54,7 +54,7 @@ def pod_claims(pod: Pod, claims: Assumed[ResourceClaim]) -> list[ResourceClaim]:
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
-    """The claim that an entry of a pod stands for; None when none is needed. Raises ClaimError when it is to come."""
+    """Return the claim that an entry of a pod names; None when it needs none. Raises ClaimError until it is created."""
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
     of_pod = f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'
@@ -104,7 +104,7 @@ Alternatives = tuple[Request, ...]
 
 
 def requests_of(claim: ResourceClaim, cluster: Cluster) -> tuple[Alternatives, ...]:
-    """What a claim asks for, with classes looked up; raises ClaimError."""
+    """Return the requests of a claim with their device classes. Raises ClaimError."""
     return tuple(_alternatives(claim, request, cluster) for request in claim.spec.devices.requests)
 
 

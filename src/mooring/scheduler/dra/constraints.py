@@ -55,7 +55,7 @@ class DistinctAttribute(_Attribute):
 
 
 def constraints_of(claim: ResourceClaim) -> list[Constraint]:
-    """The constraints of a claim; raises ValueError for one that this release does not know."""
+    """Return the constraints of a claim. Raises ValueError for one that this release does not know."""
     found: list[Constraint] = []
     for index, entry in enumerate(claim.spec.devices.constraints):
         if entry.match_attribute is not None:

@@ -63,7 +63,7 @@ class DeviceKind:
         self._verdicts: dict[str, bool | str] = {}
 
     def is_selected_by(self, expression: str) -> bool:
-        """Raises SelectorError."""
+        """Evaluate the CEL expression on a device. Raises SelectorError."""
         verdict = self._verdicts.get(expression)
         if verdict is None:
             verdict = self._verdicts[expression] = self._evaluate(expression)
@@ -135,7 +135,7 @@ def qualified(name: str, driver: str) -> tuple[str, str]:
 
 
 def attribute_of(device: PooledDevice, name: str) -> tuple[str, object] | None:
-    """The type and value of an attribute by its full name, to be compared; None when the device does not have it."""
+    """Return the type and value of an attribute by its full name; None when the device does not have it."""
     attributes = device.device.attributes
     attribute = attributes.get(name)
     if attribute is None:
@@ -151,7 +151,7 @@ def attribute_of(device: PooledDevice, name: str) -> tuple[str, object] | None:
 
 
 def attribute_value(attribute: DeviceAttribute) -> Any:
-    """An attribute as a CEL value."""
+    """Convert an attribute to a CEL value."""
     if attribute.version_value is not None:
         return _version(attribute.version_value)
     for value in (attribute.string_value, attribute.int_value, attribute.bool_value):

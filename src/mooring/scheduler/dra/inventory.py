@@ -104,7 +104,7 @@ class Inventory:
                 self._rebuild(key)
 
     def on(self, row: int) -> tuple[NodePool, ...]:
-        """What the node of a row can use: what is ready at once first, then by driver and pool."""
+        """Return the devices for the node of a row: those without binding conditions first, then by driver and pool."""
         found = self._on.get(row)
         if found is None:
             pools = {**self._by_row.get(row, {}), **self._everywhere}
@@ -112,7 +112,7 @@ class Inventory:
         return found
 
     def use_changed(self, devices: Iterable[DeviceId]) -> None:
-        """Devices have been given to somebody or have become free: what was found for their nodes is out of date."""
+        """Invalidate what was found for the nodes of devices that were allocated or freed."""
         touched = {(device.driver, device.pool) for device in devices}
         if not touched:
             return

@@ -64,7 +64,7 @@ class Memo:
         self._known: OrderedDict[bytes, Findings] = OrderedDict()
 
     def of(self, wanted: Sequence[Wanted]) -> Findings:
-        """The findings for such claims, to be brought up to date by `evaluate`."""
+        """Return the cached findings for claims with these requests, which `evaluate` updates."""
         specs = [entry.claim.spec for entry in wanted]
         key = codec.encode((specs, self._cluster.changed_at(DeviceClass)))
         found = self._known.get(key)
@@ -97,7 +97,7 @@ class Memo:
 
 
 def shared_memo(cluster: Cluster, options: ConstraintOptions) -> Memo:
-    """The memo of a cluster: what one profile has set aside, no other may give away."""
+    """Return the memo that all profiles share: a device that one has reserved is taken for the others."""
     found: Memo | None = cluster.shared.get(Memo)
     if found is None:
         found = cluster.shared[Memo] = Memo(cluster, options)

@@ -38,7 +38,7 @@ class ClaimWriteError(Exception):
 
 
 def given_to(pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
-    """The claim as it is when the pod uses it, with the allocation if it has just got one."""
+    """Return the claim with the pod in `reservedFor`, and with its new allocation if it has one."""
     status = claim.status
     if allocation is not None:
         status = structs.replace(status, allocation=allocation)
@@ -65,11 +65,11 @@ class ClaimWriter:
         self._slots = asyncio.Semaphore(_SINGLY_AT_ONCE)
 
     async def give(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
-        """Write that the pod uses the claim, and the allocation if it has none yet; what was written.
+        """Write the pod to `reservedFor` of the claim, and the allocation if it has none; return what was written.
 
-        Others may write to the claim at the same time: on a conflict it is read again. When the server does not answer,
-        it is read until it is known what was written: devices of an allocation that was must not be given to anybody
-        else. Raises ClaimWriteError when somebody has deleted the claim or allocated it otherwise, or it is refused.
+        On a conflict the claim is read again. When the server does not respond, it is read until the outcome is known,
+        because the devices may be allocated. Raises ClaimWriteError when the claim was deleted or got another
+        allocation, or the write was rejected.
         """
         from mooring.client import ClientError  # noqa: PLC0415 - as above
 
@@ -136,11 +136,11 @@ class ClaimWriter:
         outcomes: Sequence[ResourceClaim | Exception | None]
         try:
             outcomes = await self._bulk.update_status([claim for claim, _ in wanted]) or [None] * len(wanted)
-        except Exception as problem:  # each pod is told, none waits for ever
+        except Exception as problem:  # every waiting pod gets an outcome
             outcomes = [problem] * len(wanted)
         for (_, future), outcome in zip(wanted, outcomes, strict=True):
             if future.done():
-                continue  # nobody waits any more
+                continue  # no pod waits any more
             if isinstance(outcome, Exception):
                 future.set_exception(outcome)
             else:
@@ -167,7 +167,7 @@ async def take_back(client: "Client", claim: ResourceClaim, pod: Pod) -> None:
 
 
 async def deallocate(client: "Client", claim: ResourceClaim) -> None:
-    """Free the devices of a claim that nobody uses, so that others can be found for it."""
+    """Deallocate a claim that no pod uses, so that other devices can be allocated."""
     await _logged(_deallocated(client, claim), claim)
 
 
@@ -180,7 +180,7 @@ async def _deallocated(client: "Client", claim: ResourceClaim) -> ResourceClaim:
             if failures:
                 claim = await client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
             if claim.status != before:
-                return claim  # somebody has changed it, which wakes the pod too
+                return claim  # it has changed, which wakes the pod too
             return await client.update_status(structs.replace(claim, status=ResourceClaimStatus()))
         except (Conflict, ClientError):
             failures += 1

@@ -34,12 +34,12 @@ from mooring.scheduler.framework.plugins import (
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterResult,
+    PreviewsWrites,
     QueueSortPlugin,
     RefersToObjects,
     ReservePlugin,
     ScorePlugin,
     SignPlugin,
-    TellsWrites,
 )
 from mooring.scheduler.framework.registry import Factory, Handle, PluginArguments, Registry
 from mooring.scheduler.framework.status import SKIP, SUCCESS, Code, Status, error, pending, unresolvable, unschedulable
@@ -90,6 +90,7 @@ __all__ = [
     "PreBindPlugin",
     "PreEnqueuePlugin",
     "PreFilterResult",
+    "PreviewsWrites",
     "QueueSortPlugin",
     "QueueingHint",
     "ReasonSets",
@@ -102,7 +103,6 @@ __all__ = [
     "Scores",
     "SignPlugin",
     "Status",
-    "TellsWrites",
     "Verdicts",
     "error",
     "pending",

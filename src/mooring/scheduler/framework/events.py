@@ -1,8 +1,8 @@
-"""What happens in the cluster, and which pods it may help: the vocabulary of queueing hints.
+"""Cluster events and queueing hints: which changes may make a rejected pod schedulable.
 
-A plugin that can refuse a pod says with `events_to_register` which events could change its mind, each with a hint: a
-function of the refused pod and the object before and after. The queue wakes the pod only if the hint of a plugin that
-refused it says `QUEUE`. Events are Kubernetes' own (`resource`, `action`).
+A plugin that can reject a pod registers the events that may change its verdict (`events_to_register`), each with a
+hint: a function of the rejected pod and the object before and after. The queue moves the pod only if the hint of a
+plugin that rejected it returns `QUEUE`. Events are Kubernetes' own (resource, action).
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from mooring.api.core_v1 import Pod
 
 
 class Action(Flag):
-    """What happened to an object. Updates are told apart by what changed."""
+    """The kind of a change of an object. Updates differ by the fields that changed."""
 
     ADD = auto()
     DELETE = auto()

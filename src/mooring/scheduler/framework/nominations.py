@@ -1,8 +1,7 @@
-"""Nominated pods: those that were promised room on a node once the pods that they displace have gone.
+"""Nominated pods: pods with a node that will have room once their victims are deleted.
 
-Until they are placed, pods of the same or lower priority have to leave them that room. Under load there are thousands
-of them, and every attempt asks, so what is promised is kept in columns for each priority that asks, and brought up to
-date with every promise that is made or ends.
+Until they are placed, pods of the same or lower priority must leave them that room. There may be thousands of them and
+every attempt reads them, so the reserved amounts are kept in columns for each priority that reads them.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -17,43 +16,42 @@ from mooring.constraints.columns.revisions import RowLog
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod, pod_key
 from mooring.scheduler.columns.signatures import PodSignature
 
-_KEPT = 8
-"""For so many priorities."""
+_MAX_PRIORITIES = 8
 _Likeness: TypeAlias = tuple[tuple[PodSignature, Hashable], ...]
 
 
 class Expected:
-    """Pods that have been promised room, by row, as they will be placed. Good until a node comes or goes."""
+    """The nominated pods that some pod must leave room for, by row. Valid until a node is added or removed."""
 
     def __init__(self, cluster: Cluster, promised: Iterable[PlacedPod] = ()) -> None:
         self._cluster = cluster
         self._pods: dict[int, list[PlacedPod]] = {}
-        self._alike: dict[_Likeness, dict[int, None]] = {}
+        self._by_signatures: dict[_Likeness, dict[int, None]] = {}
         self.made_for = _made_for(cluster)
         self.is_on: NDArray[np.bool_] = np.zeros(cluster.capacity, np.bool_)
-        """By row, whether somebody is expected there."""
+        """By row, whether pods are nominated for it."""
         self.usage: NDArray[np.int64] = np.zeros_like(cluster.resources.used)
-        """What they will use: a line for each resource, as in the resource columns."""
+        """The amounts that they will use: a line for each resource, as in the resource columns."""
         self.changes = RowLog(cluster.capacity)
-        """Rows where others are expected than before."""
+        """Rows whose nominated pods have changed."""
         for placed in promised:
             self.add(placed)
 
     def __len__(self) -> int:
-        """On how many rows somebody is expected."""
+        """Return the number of rows with nominated pods."""
         return len(self._pods)
 
     def on(self, row: int) -> Sequence[PlacedPod]:
         return self._pods.get(row, ())
 
     def signatures(self) -> Iterator[PodSignature]:
-        """The signatures of all of them; some perhaps twice."""
-        for likeness in self._alike:
+        """Yield the signatures of all nominated pods, some of them twice."""
+        for likeness in self._by_signatures:
             yield from (signature for signature, _ in likeness)
 
     def sorts(self) -> Iterator[tuple[int, Sequence[PlacedPod]]]:
-        """A row for each sort of pods that are expected together, and these pods."""
-        for likeness, rows in self._alike.items():
+        """Yield one row for each distinct combination of nominated pods, with these pods."""
+        for likeness, rows in self._by_signatures.items():
             if any(signature.terms.keys for signature, _ in likeness):
                 by_domains = {domains_of(self._cluster, row, self.on(row)): row for row in rows}
                 yield from ((row, self.on(row)) for row in by_domains.values())
@@ -78,12 +76,12 @@ class Expected:
         before = self._pods.pop(row, None)
         if before is not None:
             likeness = _likeness(before)
-            del self._alike[likeness][row]
-            if not self._alike[likeness]:
-                del self._alike[likeness]
+            del self._by_signatures[likeness][row]
+            if not self._by_signatures[likeness]:
+                del self._by_signatures[likeness]
         if pods:
             self._pods[row] = pods
-            self._alike.setdefault(_likeness(pods), {})[row] = None
+            self._by_signatures.setdefault(_likeness(pods), {})[row] = None
         self.is_on[row] = bool(pods)
         self.changes.note(row)
 
@@ -127,13 +125,13 @@ class Nominations:
         return [promised.pod for promised in self._on_node.get(node_name, {}).values()]
 
     def expected_on(self, node_name: str, pod: Pod) -> list[PlacedPod]:
-        """The pods that `pod` has to leave room for on one node."""
+        """Return the nominated pods that `pod` must leave room for on one node."""
         own, least = pod_key(pod), priority(pod)
         promised = self._on_node.get(node_name, {}).items()
         return [placed for key, placed in promised if key != own and priority(placed.pod) >= least]
 
     def expected(self, pod: Pod) -> Expected | None:
-        """The pods that `pod` has to leave room for; None when nobody was promised any."""
+        """Return the nominated pods that `pod` must leave room for; None when there are none."""
         if not self._pods:
             return None
         own, least = self._pods.get(pod_key(pod)), priority(pod)
@@ -143,7 +141,7 @@ class Nominations:
         found = kept.get(least)
         if found is None:
             found = self._expected[least] = self._new(least)
-            if len(self._expected) > _KEPT:
+            if len(self._expected) > _MAX_PRIORITIES:
                 del self._expected[next(iter(self._expected))]
         return found if len(found) else None
 
@@ -160,7 +158,7 @@ class Nominations:
 
 
 def domains_of(cluster: Cluster, row: int, pods: Iterable[PlacedPod]) -> Hashable:
-    """Whether the node of a row is in domains of the topologies that the terms of some pods name."""
+    """Return for each affinity term of some pods whether the node of a row has its topology label."""
     info = cluster.nodes[row]
     labels = {} if info is None else info.node.metadata.labels
     return tuple(key.term.topology_key in labels for placed in pods for key in placed.signature.terms.keys)

@@ -42,7 +42,7 @@ from mooring.scheduler.framework.status import Status
 from mooring.scheduler.framework.verdicts import Mask, Rows, Scores, Verdicts
 
 if TYPE_CHECKING:  # they are made from what the framework's plugins have said
-    from mooring.scheduler.deciding.rejection import Rejection
+    from mooring.scheduler.deciding.diagnosis import Rejection
 
 S = TypeVar("S")
 
@@ -81,7 +81,7 @@ class PreFilterResult(msgspec.Struct, Generic[S], frozen=True):
 
 
 class CycleState(msgspec.Struct):
-    """What plugins carry through one attempt to schedule one pod."""
+    """State that plugins carry through one attempt to schedule one pod."""
 
     pre_filter: dict[str, Any] = msgspec.field(default_factory=dict)
     """By plugin, the state that its `pre_filter` returned (only plugins that read the pod itself)."""
@@ -140,13 +140,13 @@ class QueueSortPlugin(Protocol):
     """Exactly one orders the queue."""
 
     def sort_key(self, pod: Pod, queued_at: float) -> tuple[Any, ...]:
-        """The pod with the smallest key is next; `queued_at` is a monotonic time."""
+        """Return the key by which pods are sorted, smallest first; `queued_at` is a monotonic time."""
         ...
 
 
 @runtime_checkable
 class PreEnqueuePlugin(Protocol):
-    """Asked before a pod enters the active queue; one that is refused waits until it changes."""
+    """Called before a pod enters the active queue; a rejected pod waits until it changes."""
 
     def pre_enqueue(self, pod: Pod) -> Status: ...
 
@@ -214,7 +214,7 @@ class NodeFilterPlugin(Protocol):
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
-    """What a PostFilter plugin has done for a pod, or says."""
+    """The nomination that a PostFilter plugin found, or why there is none."""
 
     status: Status
     nominated: str | None = None
@@ -229,7 +229,7 @@ class PostFilterResult(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    """Asked when no node can take the pod; `statuses` say why, node by node."""
+    """Called when no node can take the pod; `statuses` has the reason by node."""
 
     def post_filter(self, pod: PodInfo, statuses: "Rejection") -> PostFilterResult: ...
 
@@ -283,10 +283,10 @@ class NodeScorePlugin(Protocol):
 
 @runtime_checkable
 class ChoosePlugin(Protocol):
-    """Chooses among the nodes that have the most points; without it, the lot decides."""
+    """Chooses among the nodes with the highest score; without it, the choice is random."""
 
     def choose(self, pod: Pod, rows: NDArray[np.intp]) -> int:
-        """One of two rows or more, which are in ascending order."""
+        """Return one of two or more rows, which are in ascending order."""
         ...
 
 
@@ -314,11 +314,11 @@ class PreBindPlugin(Protocol):
 
 
 @runtime_checkable
-class TellsWrites(ReservePlugin, Protocol):
-    """PreBind plugins that can tell what they would write, for simulations, where it is done without a client."""
+class PreviewsWrites(ReservePlugin, Protocol):
+    """PreBind plugins that can return what they would write: simulations apply it without a client."""
 
     def would_write(self, cycle: CycleState, pod: Pod, node_name: str) -> Sequence[Resource]:
-        """Objects as they would be then; to be asked after `reserve`, which is taken back when they are there."""
+        """Return the objects as `pre_bind` would write them; called after `reserve`."""
         ...
 
 
@@ -334,9 +334,9 @@ class GroupBindPlugin(Protocol):
     """Bind plugins that bind many pods at once, and never skip one: those after them are not asked."""
 
     async def bind_all(self, pods: Sequence[tuple[Pod, str]]) -> Sequence[Exception | None]:
-        """What went wrong with each pod on its way to the node beside it; None for those that are bound.
+        """Bind each pod to the node beside it; return an exception for each that failed, else None.
 
-        Called again while it is still at work, and with no pods before there are any: the time to make connections.
+        May be called again before it returns. It is called once without pods at the start, to open connections.
         """
         ...
 

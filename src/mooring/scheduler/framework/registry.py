@@ -58,7 +58,7 @@ class PluginError(ValueError):
 
 @cache
 def from_entry_points() -> Registry:
-    """The factories of installed packages, by plugin name. All of them are read for it, once."""
+    """Return the factories of installed packages by plugin name; entry points are read once."""
     found: dict[str, Factory] = {}
     for entry in entry_points(group=ENTRY_POINTS):
         try:
@@ -70,7 +70,7 @@ def from_entry_points() -> Registry:
 
 
 def from_folder(folder: Path) -> dict[str, Factory]:
-    """The factories of a package that is not installed: its `pyproject.toml` names them. Raises PluginError."""
+    """Return the factories that the `pyproject.toml` of a package names, which is not installed. Raises PluginError."""
     import tomllib  # noqa: PLC0415 - few have such a package, and it takes long to load
 
     place = folder / "pyproject.toml"

@@ -16,15 +16,15 @@ class Code(IntEnum):
     ERROR = 1
     """Something went wrong inside; the pod is tried again."""
     UNSCHEDULABLE = 2
-    """Not as things are, though preempting pods may help."""
+    """Rejected for now; preempting pods may help."""
     UNSCHEDULABLE_AND_UNRESOLVABLE = 3
-    """Not on this node whatever pods leave it."""
+    """Rejected whatever pods leave the node."""
     WAIT = 4
-    """From Permit: the pod waits for somebody's word."""
+    """From Permit: the pod waits until it is allowed or rejected."""
     SKIP = 5
-    """The plugin has nothing to say about this pod, and is not asked further; from Bind: somebody else binds."""
+    """The plugin does not apply to this pod; from Bind: the next plugin binds it."""
     PENDING = 6
-    """The pod waits for something outside of the scheduler, and is not retried before that happens."""
+    """The pod waits for something outside of the scheduler, and is not retried before."""
 
     def __str__(self) -> str:
         return _NAMES[self]
@@ -60,7 +60,7 @@ class Status(msgspec.Struct, frozen=True):
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> "Status":
-        """The same, said by `plugin`; who said it first stays."""
+        """Return the status with a plugin's name, if it has none."""
         return self if self.plugin else Status(self.code, self.reasons, plugin)
 
 
@@ -89,5 +89,5 @@ def wait(*reasons: str) -> Status:
 
 
 def first_rejection(statuses: Iterable[Status]) -> Status:
-    """The first that is no success, else success."""
+    """Return the first status that is no success, else success."""
     return next((status for status in statuses if not status.is_success), SUCCESS)

@@ -33,17 +33,14 @@ class Verdicts(NamedTuple):
 
     codes: Codes
     reasons: Callable[[int], tuple[str, ...]]
-    """The reasons for the absolute value of a code; called only when somebody wants to read them."""
+    """Return the reasons for the absolute value of a code; called only to show them."""
 
 
 class ReasonSets(Generic[K]):
-    """Sets of reasons, numbered from 1 in the order in which they were first seen: what a plugin's codes stand for.
+    """Sets of reasons, numbered from 1: the codes of a plugin. A set has a key, and `describe` makes texts of it."""
 
-    A set is known by a key, and put into words by `tell` when somebody wants to read it.
-    """
-
-    def __init__(self, tell: Callable[[K], tuple[str, ...]]) -> None:
-        self._tell = tell
+    def __init__(self, describe: Callable[[K], tuple[str, ...]]) -> None:
+        self._describe = describe
         self._keys: list[K] = []
         self._codes: dict[K, int] = {}
 
@@ -58,17 +55,17 @@ class ReasonSets(Generic[K]):
         return code
 
     def reasons(self, code: int) -> tuple[str, ...]:
-        return self._tell(self._keys[code - 1])
+        return self._describe(self._keys[code - 1])
 
 
 def status_of(code: int, reasons: Callable[[int], tuple[str, ...]], plugin: str) -> Status:
-    """The status that a code of `Verdicts` stands for."""
+    """Return the status for a code of `Verdicts`."""
     kind = Code.UNSCHEDULABLE if code > 0 else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     return Status(kind, reasons(abs(code)), plugin)
 
 
 def counted(codes: Codes) -> list[tuple[int, int]]:
-    """The codes that there are, in ascending order, and how often each."""
+    """Return the distinct codes in ascending order, with their numbers."""
     if not len(codes):
         return []
     lowest, highest = int(codes.min()), int(codes.max())

@@ -28,7 +28,7 @@ class WaitingPod:
         self._decide(unschedulable(reason).by(plugin))
 
     async def decided(self, clock: Clock) -> Status:
-        """What became of it; a plugin that says nothing in its time refuses."""
+        """Wait for the outcome; a plugin whose timeout passes rejects the pod."""
         plugin, seconds = min(self._timeouts.items(), key=lambda entry: entry[1])
         timer: asyncio.Future[None] = asyncio.ensure_future(clock.sleep(seconds))
         either: set[asyncio.Future[Any]] = {timer, self._decided}
@@ -57,7 +57,7 @@ class WaitingPods:
         return iter(tuple(self._pods.values()))
 
     def get(self, key: str) -> WaitingPod | None:
-        """The pod with this uid, if it waits."""
+        """Return the waiting pod with this uid."""
         return self._pods.get(key)
 
     def add(self, pod: Pod, timeouts: Mapping[str, float]) -> WaitingPod:

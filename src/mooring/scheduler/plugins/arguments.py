@@ -11,7 +11,7 @@ T = TypeVar("T", bound=Object)
 
 
 def read(plugin: str, arguments: Mapping[str, Any], kind: type[T]) -> T:
-    """The arguments as a `kind`; `apiVersion` and `kind` may be there and are not looked at."""
+    """Decode the arguments of a plugin; `apiVersion` and `kind` are ignored. Raises PluginError."""
     tree = {key: value for key, value in arguments.items() if key not in ("apiVersion", "kind")}
     try:
         found, _ = codec.from_tree(tree, kind, codec.FieldValidation.STRICT)

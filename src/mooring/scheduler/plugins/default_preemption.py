@@ -6,8 +6,8 @@ The work is `scheduler/deciding/preemption.py`.
 from mooring.api.base import Int32, Object
 from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.deciding import preemption
+from mooring.scheduler.deciding.diagnosis import Rejection
 from mooring.scheduler.deciding.preemption_cost import PreemptionCosts
-from mooring.scheduler.deciding.rejection import Rejection
 from mooring.scheduler.framework import Handle, PluginArguments, PostFilterResult
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
@@ -37,7 +37,7 @@ class DefaultPreemption:
             raise plugin_arguments.wrong(self.name, "minCandidateNodesAbsolute must be positive when the share is 0")
 
     def post_filter(self, _pod: PodInfo, statuses: Rejection) -> PostFilterResult:
-        """The node where the pod does the least harm, and who has to go there."""
+        """Return the node where preemption costs least, with its victims."""
         return preemption.preempt(statuses, self._handle, self.candidates, self._harms)
 
     def candidates(self, nodes: int) -> int:

@@ -55,8 +55,7 @@ class DynamicResourcesArgs(Object):
     """The arguments of the plugin."""
 
     filter_timeout: str | None = None
-    """How long to search on a node. Searches end after so many tries, to end alike on slow and fast machines; `0s`
-    takes that limit away."""
+    """The limit of a search on a node: `0s` removes it, every other value stands for a fixed number of tries."""
     binding_timeout: str | None = None
     """How long to wait until devices are ready, such as `10m`, which it is when absent."""
 
@@ -176,7 +175,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
     # -- what could be done when there is none
 
     def post_filter(self, pod: PodInfo, statuses: Mapping[str, fwk.Status]) -> fwk.PostFilterResult:
-        """Free a claim of the pod that nobody uses and that is in the wrong place."""
+        """Deallocate a claim of the pod that no pod uses and whose devices this pod cannot reach."""
         if not pod.pod.spec.resource_claims:
             return _NOTHING_TO_FREE
         try:
@@ -301,7 +300,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         )
 
     def refers_to(self, pod: Pod) -> Iterator[str]:
-        """The claims of a pod, as far as their names are known."""
+        """Return the keys of a pod's claims whose names are known."""
         for entry in pod.spec.resource_claims:
             try:
                 name = claim_name(pod, entry)

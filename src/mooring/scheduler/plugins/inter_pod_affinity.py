@@ -1,8 +1,8 @@
-"""InterPodAffinity: near or far from other pods, as this pod wants it and as pods that are already there want it.
+"""InterPodAffinity: affinity and anti-affinity of the pod to placed pods, and of placed pods to it.
 
-A required affinity term asks for a domain where a pod is that all required terms choose; anti-affinity asks for one
-without a chosen pod; and no placed pod's anti-affinity may choose the new pod. Preferred terms of either side add or
-take points for whole domains. Everything is evaluated by domain (`columns.domains`), from counts that the columns keep.
+Required affinity needs a domain with a pod that all required terms select; anti-affinity needs one without a selected
+pod; and no placed pod's anti-affinity may select the new pod. Preferred terms of either side add to or subtract from
+the scores of whole domains. Everything is evaluated by domain, from counts that the columns keep.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ class InterPodAffinityArgs(Object):
 
 
 class _Terms:
-    """The counts by domain that concern pods of a signature: of its own terms, and of placed pods' that select it."""
+    """Counts by domain for pods of a signature: of its own terms, and of placed pods' terms that select it."""
 
     def __init__(self, cluster: Cluster, signature: PodSignature, kinds: Sequence[TermKind]) -> None:
         self.cluster = cluster
@@ -219,7 +219,7 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         return fwk.PreFilterResult(_Required(cluster, pod.signature))
 
     def may_apply_after(self, signature: PodSignature) -> bool:
-        """Left out, it is because the new pod has no terms, and nobody has any that choose it."""
+        """Return whether the placed pod has terms: without terms of either side the plugin does not apply."""
         return bool(signature.terms.keys)
 
     def refresh(self, state: _Required) -> Derived | fwk.Input:
@@ -289,10 +289,7 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         return own | {term for term in theirs if self._chooses(term, pod)}
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
-        """A node must have come to the domains that the pod's own terms are about, or have moved between domains.
-
-        One that moved takes its pods along, so that the pod may fit on other nodes, whatever labels it has now.
-        """
+        """Queue the pod if a node joined the domains of its terms, or moved between domains with its pods."""
         if new is None:
             return fwk.QueueingHint.SKIP
         terms = pod_terms(pod.spec, pod.metadata.namespace)

@@ -48,7 +48,7 @@ class NodeDeclaredFeatures(fwk.FilterPlugin[_Needs]):
 
 
 def needed_features(spec: PodSpec) -> frozenset[str]:
-    """The features that a kubelet must have for a pod; most pods need none."""
+    """Return the features that a kubelet must declare for a pod; most pods need none."""
     needs = []
     if spec.host_network and spec.host_users is False:
         needs.append("UserNamespacesHostNetworkSupport")

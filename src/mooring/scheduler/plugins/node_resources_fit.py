@@ -1,4 +1,4 @@
-"""NodeResourcesFit: a node must have room for what the pod asks for; by default emptier nodes are better."""
+"""NodeResourcesFit: a node must have the resources that the pod requests; by default emptier nodes score higher."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ TOO_MANY_PODS = "Too many pods"
 _MANY_SETS = 1 << 14
 _BITS = 32
 _FEW = 30
-"""So many resources can be told by the bits of a code."""
+"""Up to this number of resources, each is a bit of the code."""
 _NATIVE = (requests.CPU, requests.MEMORY, requests.EPHEMERAL_STORAGE)
 
 
@@ -83,17 +83,17 @@ class _Asked:
         self._counted = [0, *[place for place, (_, line, _) in enumerate(found, 1) if line is not None]]
         self._memo: RowMemo[fwk.Verdicts] = RowMemo()
         self._has_bits = len(self._counted) <= _FEW
-        self._sets: fwk.ReasonSets[bytes] = fwk.ReasonSets(self._tell)
+        self._sets: fwk.ReasonSets[bytes] = fwk.ReasonSets(self._texts_of_set)
         if not self._has_bits:
             self._sets.code(np.packbits(np.array(self._counted) == 0).tobytes())  # 1 is for too many pods alone
 
     def reasons(self, code: int) -> tuple[str, ...]:
-        return self._tell_bits(code) if self._has_bits else self._sets.reasons(code)
+        return self._texts_of_bits(code) if self._has_bits else self._sets.reasons(code)
 
-    def _tell(self, lacking: bytes) -> tuple[str, ...]:
+    def _texts_of_set(self, lacking: bytes) -> tuple[str, ...]:
         return self._texts_of(np.unpackbits(np.frombuffer(lacking, np.uint8), count=len(self._counted)))
 
-    def _tell_bits(self, code: int) -> tuple[str, ...]:
+    def _texts_of_bits(self, code: int) -> tuple[str, ...]:
         return self._texts_of(code >> np.arange(len(self._counted)) & 1)
 
     def _texts_of(self, lacking: NDArray[np.integer[Any]]) -> tuple[str, ...]:
@@ -158,17 +158,17 @@ class _Asked:
             bits = (1 << np.arange(len(self._counted))).astype(np.int32)
             found: fwk.Codes = bits @ lacking
             return found if self._is_offered else found | 1 << len(bits)
-        kinds, numbers = _alike(lacking)
+        kinds, numbers = _group_columns(lacking)
         codes = [
             self._sets.code(np.packbits(column).tobytes()) if column.any() or not self._is_offered else 0
             for column in lacking[:, kinds].T
         ]
         if len(self._sets) > _MANY_SETS:
-            self.columns.begin_anew()  # nobody may make them grow for ever
+            self.columns.invalidate()  # bounds the memory
         return np.array(codes, np.int32)[numbers]
 
 
-def _alike(columns: fwk.Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _group_columns(columns: fwk.Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     first = numbers = np.zeros(columns.shape[1], np.intp)
     for begin in range(0, len(columns), _BITS):
         part = columns[begin : begin + _BITS]

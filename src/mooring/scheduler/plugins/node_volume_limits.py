@@ -44,7 +44,7 @@ class NodeVolumeLimits(fwk.FilterPlugin[_Wanted]):
             return fwk.SKIP
         missing: list[str] = []
         volumes = frozenset(csi.attachments(pod.pod, cluster, missing))
-        # What is missing is told node by node: VolumeBinding refuses the pod as a whole, and knows better words.
+        # Missing claims are reported by node; VolumeBinding rejects the pod as a whole with a better message.
         return fwk.PreFilterResult(_Wanted(cluster, volumes, missing[0] if missing else ""))
 
     def filter(self, state: _Wanted, rows: fwk.Rows) -> fwk.Verdicts:

@@ -1,9 +1,9 @@
-"""PodTopologySpread: pods of a kind are spread evenly over the domains of a topology, strictly or as far as possible.
+"""PodTopologySpread: spread pods evenly over the domains of a topology, strictly or as far as possible.
 
-A constraint counts the pods that its selector chooses in each domain, over the nodes that its policies include. With
-``DoNotSchedule`` a domain is refused when its count would exceed the smallest by more than `maxSkew`; with
-``ScheduleAnyway`` nodes in domains with fewer pods get more points. Both are evaluated by domain
-(`columns.domains`) and gathered for rows. Which constraints a pod has: ``spread_constraints.py``.
+A constraint counts the pods that its selector selects in each domain, on the nodes that its policies include. With
+``DoNotSchedule`` a domain is rejected when its count would exceed the smallest by more than `maxSkew`; with
+``ScheduleAnyway`` domains with fewer pods score higher. Both are evaluated by domain and gathered for rows.
+``spread_constraints.py`` has the constraints of a pod.
 """
 
 import math
@@ -28,7 +28,7 @@ REASON_LABEL = f"{REASON} (missing required label)"
 _PARTS = fwk.Part.SELECTED | fwk.Part.SPREAD | fwk.Part.UNPINNED | fwk.Part.TOLERATIONS
 _INPUTS = fwk.Input.PODS | fwk.Input.NODE_LABELS | fwk.Input.NODE_TAINTS
 _REASONS = ("", REASON, REASON_LABEL)
-_HARD = "DoNotSchedule"
+_HARD, _SOFT = "DoNotSchedule", "ScheduleAnyway"
 _NO_DOMAIN = 2**31 - 1
 _FEW_DOMAINS = 64
 _TABLES = 8
@@ -84,7 +84,7 @@ class _Constraints:
         self._nodes_verified_at = (NEVER, NEVER)
 
     def catch_up(self) -> bool:
-        """Count again where needed; whether there are constraints at all."""
+        """Recount where needed; return whether the pod has constraints."""
         self._find_constraints()
         if not self.counted:
             return False
@@ -113,7 +113,7 @@ class _Constraints:
             counted.include(nodes, domains)
 
     def spreads_over(self) -> list[_Counted]:
-        """The constraints whose domains are told apart, and for which pods are counted by domain."""
+        """Return the constraints for which pods are counted by domain."""
         return self.counted
 
     def counts_changed_at(self) -> int:
@@ -183,14 +183,14 @@ class _Competition(NamedTuple):
 
 
 class _Soft(_Constraints):
-    """Points depend on which domains the feasible nodes are in, and are normalised among those.
+    """The soft constraints of a signature: scores depend on the domains of the feasible nodes.
 
-    Everything is reckoned for groups of nodes: by the domains that they are in, and by the number of pods where a
-    constraint spreads over hosts.
+    Scores are computed for groups of nodes: by their domains, and by the number of pods where a constraint spreads over
+    hosts.
     """
 
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
-        super().__init__(cluster, signature, rules, "ScheduleAnyway")
+        super().__init__(cluster, signature, rules, _SOFT)
         self._groups: CountedDomains
         self._table: fwk.Scores = np.empty(0, np.int64)
         self._competition: _Competition | None = None
@@ -291,11 +291,13 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
             # The node that a pod is made for is the only one where other pods count.
             self.filters = fwk.Declaration(_PARTS | fwk.Part.NODE_AFFINITY, cluster=_INPUTS | fwk.Input.OBJECTS)
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Hard]:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Hard] | fwk.Status:
+        if not self._rules.may_have(pod.signature, _HARD):
+            return fwk.SKIP
         return fwk.PreFilterResult(_Hard(cluster, pod.signature, self._rules))
 
     def may_apply_after(self, _shape: PodSignature) -> bool:
-        """Left out, it is because there are no constraints for the new pod; others bring none."""
+        """Return False: it is left out only if the pod has no constraints, and placed pods have none for it."""
         return False
 
     def refresh(self, state: _Hard) -> Derived | fwk.Input:
@@ -304,7 +306,9 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
     def filter(self, state: _Hard, rows: fwk.Rows) -> fwk.Verdicts:
         return fwk.Verdicts(state.verdicts(rows), _reasons)
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Soft:
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Soft | fwk.Status:
+        if not self._rules.may_have(pod.signature, _SOFT):
+            return fwk.SKIP
         return _Soft(cluster, pod.signature, self._rules)
 
     def refresh_score(self, state: _Soft, feasible: fwk.Mask) -> Derived | fwk.Input:

@@ -1,8 +1,7 @@
-"""Scoring by how much of a node's resources would be used: the strategies of NodeResourcesFit, and balance.
+"""Score nodes by the use of their resources: the strategies of NodeResourcesFit, and balance.
 
 Each strategy is a function of two tables, `requested` (the new pod included) and `allocatable`, with a line for each
-resource that counts and a column for each node. All results are kube-scheduler's, to the last integer. Balance, which
-another plugin scores, is here too.
+resource that counts and a column for each node. All results are those of kube-scheduler, to the last integer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +52,7 @@ CPU_AND_MEMORY = (ResourceSpec(name=requests.CPU, weight=1), ResourceSpec(name=r
 
 
 class RowMemo(dict[bytes, T]):
-    """What is said about single rows, by the state of the row: nodes that were filled alike share it."""
+    """Results for single rows by the state of the row: nodes of the same size and use share them."""
 
     def keep(self, state: bytes, said: T) -> T:
         if len(self) >= _MOST_STATES:
@@ -89,6 +88,7 @@ class Scoring:
         """With `assumed`, pods that request no cpu or memory are scored as if they requested a little."""
         self._cluster = cluster
         self._specs = specs
+        self._optional = frozenset(entry.name for entry in specs if requests.is_scalar(entry.name))
         self._assumed = assumed
         self._layout = NEVER
         self._lines: dict[tuple[str, ...], ResourceLines] = {}
@@ -97,7 +97,9 @@ class Scoring:
 
     def of(self, asked: Mapping[str, int]) -> ScoredResources:
         """Resources beside cpu, memory and ephemeral storage count only for pods that ask for them."""
-        counted = [entry for entry in self._specs if asked.get(entry.name) or not requests.is_scalar(entry.name)]
+        counted = self._specs
+        if self._optional:
+            counted = [entry for entry in counted if entry.name not in self._optional or asked.get(entry.name)]
         if self._layout != self._cluster.layout:
             self._layout, self._lines = self._cluster.layout, {}
         names = tuple([entry.name for entry in counted])
@@ -142,7 +144,7 @@ class ResourceLines:
         np.floor(shares, out=shares)
         if self._weight != len(shares):
             shares *= self.weights
-        total: Scores = np.add.reduce(shares).astype(np.int32)
+        total: Scores = np.add.reduce(shares, out=self._sums).astype(np.int32)
         total //= self._weight
         return total
 
@@ -187,6 +189,7 @@ class ResourceLines:
         self._whole = np.maximum(allocatable, 1).astype(np.float64)
         self._used = np.empty_like(self._whole)
         self._buffer = np.empty_like(self._whole)
+        self._sums = np.empty_like(self._whole[0])
         has_any = np.logical_or.reduce(self._is_there)
         self._is_exact = allocatable.max(initial=0) < _MAX_ROUNDED and np.array_equal(self._has_all, has_any)
 
@@ -212,14 +215,14 @@ def _balance_of_two(used: Sequence[int], allocatable: Sequence[int]) -> int:
 
 
 def least_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:
-    """The emptier the better."""
+    """Score nodes higher the less of their resources is used."""
     free = allocatable - requested
     np.maximum(free, 0, out=free)
     return _weighted_mean(_percent(free, allocatable), allocatable, weights)
 
 
 def most_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:
-    """The fuller the better."""
+    """Score nodes higher the more of their resources is used."""
     used = np.minimum(requested, allocatable)
     return _weighted_mean(_percent(used, allocatable), allocatable, weights)
 
@@ -249,7 +252,7 @@ def _weighted_mean(points: Table, allocatable: Table, weights: Table) -> Scores:
 
 
 def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strategy:
-    """Points by a broken line over the utilisation."""
+    """Return a strategy that scores by a broken line over the utilisation."""
     by_percent = np.array(points_by_percent(shape), np.int64)
 
     def strategy(requested: Table, allocatable: Table, weights: Table) -> Scores:
@@ -265,7 +268,7 @@ def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strat
 
 
 def points_by_percent(shape: Sequence[UtilizationShapePoint]) -> list[int]:
-    """The points for a utilisation of 0 to 100 per cent."""
+    """Return the scores for utilisations of 0 to 100 per cent."""
     at = [point.utilization for point in shape]
     worth = [point.score * 10 for point in shape]  # given from 0 to 10
     return [_on_broken_line(percent, at, worth) for percent in range(101)]
@@ -282,7 +285,7 @@ def _on_broken_line(percent: int, at: list[int], worth: list[int]) -> int:
 
 
 def balance(requested: Table, allocatable: Table) -> Scores:
-    """From 50 to 100: the closer together the used fractions of the resources are, the more."""
+    """Score from 50 to 100: higher, the closer together the used fractions of the resources are."""
     fractions = requested / np.maximum(allocatable, 1)
     np.minimum(fractions, 1.0, out=fractions)
     if len(allocatable) == 2:
@@ -307,7 +310,7 @@ def _deviation(fractions: NDArray[np.float64], there: NDArray[np.bool_]) -> NDAr
 
 
 def checked_resources(plugin: str, specs: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
-    """The resources of a plugin's arguments, with default weights."""
+    """Return the resources of a plugin's arguments with default weights. Raises PluginError."""
     found = tuple(ResourceSpec(name=entry.name, weight=entry.weight or 1) for entry in specs)
     for entry in found:
         if not entry.name:

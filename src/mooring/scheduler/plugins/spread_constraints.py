@@ -1,4 +1,4 @@
-"""Which spread constraints a pod has: its own, or the defaults of the plugin for pods of a service or workload."""
+"""The spread constraints of a pod: its own, or the plugin's defaults for pods of a Service or workload."""
 
 from collections.abc import Hashable, Sequence
 from weakref import WeakValueDictionary
@@ -91,8 +91,13 @@ class SpreadConstraints:
             return 0
         return self._cluster.changed_at(Service, ReplicaSet, StatefulSet, ReplicationController)
 
+    def may_have(self, signature: PodSignature, action: str) -> bool:
+        """Return whether a signature has constraints with this `whenUnsatisfiable`, or may get default ones."""
+        constraints = signature.spec.topology_spread_constraints or self._defaults
+        return any(entry.when_unsatisfiable == action for entry in constraints)
+
     def of(self, signature: PodSignature, action: str) -> list[SpreadConstraint]:
-        """The constraints of a signature with this `whenUnsatisfiable`."""
+        """Return the constraints of a signature with this `whenUnsatisfiable`."""
         own = signature.spec.topology_spread_constraints
         if own:
             return [self._compiled(entry, signature.labels) for entry in own if entry.when_unsatisfiable == action]

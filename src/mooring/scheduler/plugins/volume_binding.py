@@ -38,7 +38,7 @@ REASON_NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 REASON_MISSING_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 _REASONS = (REASON_NODE_CONFLICT, REASON_BIND_CONFLICT, REASON_NOT_ENOUGH_SPACE, REASON_MISSING_VOLUME)
 _NODE_CONFLICT, _BIND_CONFLICT, _NOT_ENOUGH_SPACE, _MISSING_VOLUME = 1, 2, 4, 8
-"""A verdict is the sum of those that hold; the reasons are told in this order."""
+"""A verdict is the sum of those that hold; reasons are listed in this order."""
 _DEFAULT_SHAPE = (UtilizationShapePoint(utilization=0, score=10), UtilizationShapePoint(utilization=100, score=0))
 
 
@@ -61,7 +61,7 @@ class PodState(msgspec.Struct):
     reserved: PodVolumes | None = None
 
     def volumes_on(self, node_name: str) -> PodVolumes:
-        """What has to be written when the pod goes to a node."""
+        """Return the objects to write when the pod is bound to a node."""
         row = self.cluster.row_of[node_name]
         to_provision = [entry.claim for entry in self.provisions if entry.rows[row]]
         return pod_volumes(matching.volumes_on(self.choices, row), to_provision, node_name)

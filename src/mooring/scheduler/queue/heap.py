@@ -60,7 +60,7 @@ class Heap:
         return True
 
     def first(self) -> tuple[tuple[Any, ...], QueuedPod] | None:
-        """The first entry and its order; it stays."""
+        """Return the first entry and its order without removing it."""
         while self._entries:
             entry = self._entries[0]
             if self._live.get(entry[2].key) is entry:

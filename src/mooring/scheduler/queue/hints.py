@@ -78,7 +78,7 @@ class Hints:
         return queued.likeness is not None and queued.refused_by <= self._by_shape[queued.profile]
 
     def references(self, queued: QueuedPod) -> tuple[str, ...]:
-        """The objects that a pod refers to, for the plugins that refused it."""
+        """Return the keys of the objects that a pod refers to, for the plugins that rejected it."""
         found: dict[str, None] = {}
         for plugin in queued.refused_by:
             referring = self._referring.get((queued.profile, plugin))
@@ -107,7 +107,7 @@ class Hints:
         return keys.pop() if len(keys) == 1 else bool(keys)
 
     def help_for(self, queued: QueuedPod, event: fwk.ClusterEvent, old: Any, new: Any) -> Help:
-        """What an event with an object before and after means for a pod."""
+        """Return whether an event, with the object before and after, may make a pod schedulable."""
         if not queued.refused_by or event is EVERYTHING:
             return Help.AFTER_BACKOFF
         best = Help.NONE

@@ -58,7 +58,7 @@ class InFlight:
             self._events.append(Happened(event, old, new, only, but))
 
     def events_for(self, key: str) -> Iterator[Happened]:
-        """What has happened since the pod was popped."""
+        """Return the events since the pod was popped."""
         flight = self._flights.get(key)
         if flight is None:
             return iter(())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import pod_key
 
-NOBODY: frozenset[str] = frozenset()
+NO_PLUGINS: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -23,9 +23,9 @@ class QueuedPod:
     """How often it was refused; its backoff grows with them ..."""
     errors: int = 0
     """... or, while something goes wrong again and again, with these."""
-    refused_by: frozenset[str] = NOBODY
+    refused_by: frozenset[str] = NO_PLUGINS
     """The plugins that refused it in the last attempt: only what concerns them can help."""
-    waits_for: frozenset[str] = NOBODY
+    waits_for: frozenset[str] = NO_PLUGINS
     """Those of them that wait for something outside; when it happens, there is no backoff."""
     gated_by: str = ""
     """The plugin that does not let it become active."""

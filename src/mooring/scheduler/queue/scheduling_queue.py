@@ -6,8 +6,8 @@
               └──── its time has come ──────┘                (no backoff left) ────┘─► active
 
 Timings are kube-scheduler's: a backoff of 1 s that doubles up to 10 s, and after five minutes at the latest a pod is
-tried again whatever happened. A pod that comes back queues up behind those of its priority that came meanwhile, so a
-flood of pods that fit nowhere does not keep others from being tried. Nothing here waits or does I/O except `wait`;
+tried again whatever happened. A pod that is put back is queued after the newer pods of its priority, so a flood of
+unschedulable pods does not keep others from being tried. Nothing here waits or does I/O except `wait`;
 the clock is handed in, and ``running/runtime.py`` calls the two `flush` methods.
 """
 
@@ -28,7 +28,7 @@ from mooring.scheduler.framework import ClusterEvent
 from mooring.scheduler.queue.heap import Heap
 from mooring.scheduler.queue.hints import EVERYTHING, Help, Hints
 from mooring.scheduler.queue.in_flight import InFlight
-from mooring.scheduler.queue.queued_pod import NOBODY, QueuedPod
+from mooring.scheduler.queue.queued_pod import NO_PLUGINS, QueuedPod
 from mooring.scheduler.queue.unschedulable_pods import Crowd, UnschedulablePods
 
 log = logs.get(__name__)
@@ -55,14 +55,14 @@ class Backoffs(msgspec.Struct, frozen=True):
     """The longest time in the unschedulable pool."""
 
     def after(self, failures: int) -> float:
-        """The backoff after so many refusals or errors in a row."""
+        """Return the backoff in seconds after so many rejections or errors in a row."""
         if failures <= 0:
             return 0.0
         return min(self.maximum, self.initial * 2.0 ** min(failures - 1, 64))
 
 
 Arrived = Callable[[QueuedPod, Pool, str], None]
-"""Told when a pod comes into a pool, and through what."""
+"""Called when a pod enters a pool, with the event that moved it."""
 
 
 class SchedulingQueue:
@@ -103,12 +103,12 @@ class SchedulingQueue:
         }
 
     @property
-    def somebody_waits(self) -> bool:
+    def has_unschedulable(self) -> bool:
         """Whether any pod waits for something to happen."""
         return bool(self._unschedulable)
 
     def find(self, key: str) -> QueuedPod | None:
-        """The entry of a pod, wherever it is, also in flight."""
+        """Return the entry of a pod in any pool, also in flight."""
         waiting = self._active.get(key) or self._unschedulable.get(key) or self._in_flight.get(key)
         return waiting or self._backoff.get(key) or self._error_backoff.get(key)
 
@@ -139,7 +139,7 @@ class SchedulingQueue:
     # -- pods that come, change and go
 
     def add(self, pod: Pod) -> None:
-        """A pod that has no node, new or newly without a scheduler that takes care of it."""
+        """Add a pod without a node."""
         if self.find(pod_key(pod)) is not None:
             self.update(pod, pod)
             return
@@ -147,7 +147,7 @@ class SchedulingQueue:
         self._enter(queued, "PodAdd")
 
     def update(self, old: Pod, new: Pod, events: Iterable[ClusterEvent] = ()) -> None:
-        """A waiting pod has changed; `events` say in what way, as far as scheduling cares."""
+        """Replace a waiting pod that has changed; `events` are the changes that scheduling reads."""
         key = pod_key(new)
         flying = self._in_flight.get(key)
         if flying is not None:
@@ -179,7 +179,7 @@ class SchedulingQueue:
         self._unschedulable.put(queued)  # it may refer to other objects now
 
     def delete(self, pod: Pod) -> None:
-        """A pod is gone, or has a node: nobody needs to look for one any more. In flight, `done` has the last word."""
+        """Remove a pod that was deleted or has a node. One in flight stays until `done`."""
         key = pod_key(pod)
         self._let_go(key)
         for pool in (self._active, self._backoff, self._error_backoff, self._unschedulable):
@@ -189,7 +189,7 @@ class SchedulingQueue:
     # -- pods for which others stand in the queue: see ``advisor/simulate/identical_pending_pods.py``
 
     def put_first(self, queued: QueuedPod) -> None:
-        """A pod comes to its turn before those to which it is equal."""
+        """Move a pod before those of the same priority."""
         self._active.put(queued, self.turn_of(queued), before_equals=True)
         self._wake()
 
@@ -202,13 +202,13 @@ class SchedulingQueue:
     # -- the cycle
 
     async def wait(self) -> None:
-        """Until there is a pod to pop."""
+        """Wait until there is a pod to pop."""
         if not self._active and not (self._pop_from_backoff and self._backoff):
             self._ready.clear()
             await self._ready.wait()
 
     def pop(self) -> QueuedPod | None:
-        """The next pod to try, which then is in flight until `done` or `requeue`; None when there is none.
+        """Return the next pod, which is in flight until `done` or `requeue`; None when there is none.
 
         An idle scheduler may as well try pods early that back off because they were refused; those that back off
         because something is broken wait their time.
@@ -219,18 +219,18 @@ class SchedulingQueue:
         if queued is None:
             return None
         queued.attempts += 1
-        queued.refused_by = queued.waits_for = NOBODY
+        queued.refused_by = queued.waits_for = NO_PLUGINS
         if queued.first_tried_at is None:
             queued.first_tried_at = self._clock.monotonic()
         self._in_flight.begin(queued)
         return queued
 
     def done(self, key: str) -> None:
-        """The pod is bound, or gone, or the rest of its way cannot refuse it any more."""
+        """Forget a pod in flight that is bound or deleted, or can no longer be rejected."""
         self._in_flight.end(key)
 
-    def requeue(self, queued: QueuedPod, refused_by: frozenset[str], waits_for: frozenset[str] = NOBODY) -> None:
-        """A pod was refused by plugins: it waits for something that helps them, unless that has happened already."""
+    def requeue(self, queued: QueuedPod, refused_by: frozenset[str], waits_for: frozenset[str] = NO_PLUGINS) -> None:
+        """Put back a rejected pod: it waits for an event that may help, unless one has happened since it was popped."""
         queued.refused_by, queued.waits_for = refused_by | waits_for, waits_for
         queued.refusals += 1
         queued.errors = 0
@@ -244,7 +244,7 @@ class SchedulingQueue:
 
     def retry(self, queued: QueuedPod) -> None:
         """Something went wrong with a pod that had nothing to do with it: try it again after a backoff."""
-        queued.refused_by = queued.waits_for = NOBODY
+        queued.refused_by = queued.waits_for = NO_PLUGINS
         queued.errors += 1
         queued.queued_at = self._clock.monotonic()
         self._in_flight.end(queued.key)
@@ -286,12 +286,12 @@ class SchedulingQueue:
             self._held_until.setdefault(victim, {})[key] = None
 
     def going(self, victim: str) -> None:
-        """A pod is seen going: whoever was held until then is no longer, so that the event can wake it."""
+        """Note that a victim is terminating: pods held for it are released, so that its deletion can wake them."""
         for key in list(self._held_until.get(victim, ())):
             self.release(key)
 
     def release(self, key: str, *, wake: bool = False) -> None:
-        """The opposite of `hold`; the deletion of the last victim wakes the pod, or `wake` does it now."""
+        """Release a held pod: the deletion of its last victim wakes it, or `wake` at once."""
         self._let_go(key)
         queued = self._unschedulable.take(key)
         if queued is None:

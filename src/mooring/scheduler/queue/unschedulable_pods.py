@@ -34,7 +34,7 @@ class Group:
     """By the key of an object, the crowds of pods that refer to it."""
 
     def concerned(self, concerned: Concerned) -> list[Crowd]:
-        """The crowds to ask, in a list of its own: who asks usually takes some of them away."""
+        """Return the groups of identical pods in a new list, since callers remove some of them."""
         if concerned is True:
             return list(self.crowds.values())
         if concerned is False:

@@ -3,8 +3,8 @@
     runtime           puts all of it together, and runs it (``options.py`` and ``config.py`` say with what)
     event_handlers    from the informers into the columns and the queue
     cycle, binding    a pod's attempt, from the queue to its node
-    victims           deletes whom preemption has chosen
-    reports, metrics, plugin_times    what others see of it
+    victims           deletes the victims of preemption
+    reports, metrics, plugin_times    events, conditions and metrics
 
-Only here are things written to the API, but for what plugins do in PreBind and Bind. Start at ``cycle.py``.
+Only these modules, and plugins in PreBind and Bind, write to the API. Start at ``cycle.py``.
 """

@@ -1,8 +1,8 @@
 """Binding: assumed pods become bound ones.
 
-What was assumed in one turn of the cycle is given to its plugin together, and nobody lingers. Where the server does not
-answer, the pod is looked up until it is known whether it was bound, because a pod that was must not be tried again and
-one that was not must be. Called by ``cycle.py``, which is told the outcome of each pod.
+The pods that were assumed in one turn of the cycle are bound in one call of the plugin. When the server does not
+respond, the pod is read until it is known whether it was bound. Called by ``cycle.py`` with a callback for the outcome
+of each pod.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = logs.get(__name__)
 _LOOK_AGAIN = Backoff(initial=0.2, maximum=5.0, jitter=0.5)
 
 Settle = Callable[[AssumedPod, Exception | None], None]
-"""Told what became of a pod: None when it is bound."""
+"""Called with the outcome of a pod: None when it is bound."""
 
 
 class Binder:
@@ -69,8 +69,8 @@ class Binder:
         for plugin in {id(assumed.binder): assumed.binder for assumed in group}.values():
             if plugin is not None:
                 part = [assumed for assumed in group if assumed.binder is plugin]
-                told = await plugin.bind_all([(assumed.pod, assumed.node) for assumed in part])
-                outcomes += zip(part, told, strict=True)
+                results = await plugin.bind_all([(assumed.pod, assumed.node) for assumed in part])
+                outcomes += zip(part, results, strict=True)
         unknown: list[AssumedPod] = []
         for assumed, outcome in outcomes:
             if outcome is None or _is_an_answer(outcome):

@@ -118,7 +118,7 @@ _POINTS: Mapping[str, tuple[str, ...]] = {
 
 
 def read(source: str | bytes) -> SchedulerConfig:
-    """What a file says. Raises SchedulerConfigError."""
+    """Read a configuration file. Raises SchedulerConfigError."""
     try:
         found = codec.decode_yaml(source, _Configuration).object
     except codec.DecodeError as problem:
@@ -169,7 +169,7 @@ def _leader_election(found: _LeaderElection) -> LeaderElection:
 
 
 def seconds(text: str, field: str) -> float:
-    """A duration as Go writes it: `15s`, `1m30s`, `500ms`."""
+    """Parse a duration as Go writes it (`15s`, `1m30s`, `500ms`) into seconds."""
     try:
         return durations.parse_seconds(text)
     except ValueError as problem:

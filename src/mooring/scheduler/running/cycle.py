@@ -2,11 +2,11 @@
 
     pop ──► attempt ──┬─ granted ──► wait for permission ──► pre-bind ──► bind in groups ──► bound
                       │                       └──────────────────┴──────────────┴─ give back, try again
-                      └─ refused ──► tell why ──► wait until something helps
+                      └─ refused ──► report why ──► wait until an event may help
 
-From `pop` to `granted` nothing waits, so no two pods get the same room. What follows runs beside the cycle. A pod is
-bound by one call that the API server refuses if the pod has a node already, so nothing is bound twice, whoever else
-schedules; when somebody else was faster, informers correct the columns (``event_handlers.py``).
+From `pop` to `granted` nothing waits, so no two pods get the same room. What follows runs beside the cycle. The API
+server rejects a binding of a pod that has a node, so nothing is bound twice, also with several schedulers; informers
+then correct the columns (``event_handlers.py``).
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class Cycle:
 
     @property
     def is_busy(self) -> bool:
-        """Whether pods are being bound or displaced: what is told about them can wait."""
+        """Whether pods are being bound or displaced: reports can wait until then."""
         return self.binder.is_busy or self._victims.is_busy
 
     async def prepare(self) -> None:
@@ -209,7 +209,7 @@ class Cycle:
                 status = await self._waiting.decided(waiting, self._clock)
                 self.ran("WaitOnPermit", status, assumed.profile.name, perf_counter() - started)
             if status.is_success:
-                self._queue.done(assumed.key)  # from here on nobody refuses the pod; what goes wrong is tried again
+                self._queue.done(assumed.key)  # from here on no plugin rejects the pod; errors are retried
                 status = await self._pre_bind(assumed)
             if status.is_success:
                 await self._bind(assumed)

@@ -1,8 +1,8 @@
 """What happens in the cluster: from the informers into the columns and the queue.
 
-Every change is first taken into the columns, then told to the queue, which wakes the pods it may help. Changes that
-scheduling does not look at (a node's heartbeat, a pod's container statuses) wake nobody. A pod that turns up on a node
-ends an assumption about it, whether it is the node that was assumed or somebody else was faster.
+Every change is applied to the columns, then passed to the queue, which wakes the pods that it may help. Changes that
+scheduling does not read (a node's heartbeat, a pod's container statuses) wake no pods. A pod that an informer shows on
+a node ends the assumption about it, also when another scheduler bound it elsewhere.
 Assembled by ``runtime.py``.
 """
 
@@ -112,7 +112,7 @@ class EventHandlers:
         self._queue.delete(new)
         self._queue.move(_ADDED, None, new)
         if assumed is not None and assumed.node != new.spec.node_name:
-            # Somebody else was faster: the room that was assumed is free again.
+            # Another scheduler has bound the pod: the room that was assumed is free again.
             self._queue.move(POD_DELETED, on_node(assumed.pod, assumed.node), None)
 
     def _waits(self, old: Pod | None, new: Pod) -> None:
@@ -151,7 +151,7 @@ class EventHandlers:
     # -- everything else
 
     def other(self, kind: Kind | None) -> Callable[[Sequence[Change[Resource]]], None]:
-        """A handler for objects of one kind."""
+        """Return a handler for objects of one kind."""
 
         return lambda changes: _each(changes, lambda old, new: self._other(kind, old, new))
 

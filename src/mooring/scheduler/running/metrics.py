@@ -1,7 +1,7 @@
 """The scheduler's metrics, with the names, labels and buckets of kube-scheduler, so that dashboards work as they are.
 
-Counting happens for every pod and plugin, so plain numbers are added up or noted; the page is made of them when
-somebody reads it. The registry is handed in: a process with other components shows all metrics on one page.
+Counting happens for every pod and plugin, so plain numbers are added up, and the page is rendered when it is read. The
+registry is handed in: a process with other components serves all metrics on one page.
 
 `scheduler_plugin_evaluation_total` counts every node that a plugin evaluated, or whose cached verdict was still valid:
 what kube-scheduler, which evaluates each time, would have counted. It has KEP-5471's `status`.
@@ -83,7 +83,7 @@ class SchedulerMetrics(Collector):
         )
         self._likeness: tuple[object, ...] = ()
         self._counts: list[tuple[Labels, int]] = []
-        self._alike = 0
+        self._identical = 0
         self._gauges: list[tuple[str, str, Sequence[str], Gauges]] = []
         self._counters: list[tuple[str, str, Sequence[str], Gauges]] = []
 
@@ -93,31 +93,31 @@ class SchedulerMetrics(Collector):
     # -- counting
 
     def arrived(self, _queued: QueuedPod, pool: Pool, event: str) -> None:
-        """A pod came into a pool of the queue."""
+        """Count a pod that entered a pool of the queue."""
         self.incoming.add((pool, event))
 
     def evaluated(self, outcome: Outcome, seconds: float) -> None:
-        """A pod was filtered and scored."""
+        """Count the evaluations of plugins for a pod."""
         profile = outcome.profile.name
         likeness = outcome.likeness
         if likeness != self._likeness:
-            self._add_alike()
+            self._add_identical()
             self._likeness = likeness
             self._counts = [
                 ((plugin, point, profile, code), number) for plugin, point, code, number in outcome.evaluations()
             ]
-        self._alike += 1
+        self._identical += 1
         if outcome.error is not None and outcome.error.plugin:
             self.evaluations.add((outcome.error.plugin, "Filter", profile, outcome.error.code))
         self.algorithm_durations.observe((), seconds)
 
-    def _add_alike(self) -> None:
+    def _add_identical(self) -> None:
         for labels, number in self._counts:
-            self.evaluations.add(labels, number * self._alike)
-        self._alike = 0
+            self.evaluations.add(labels, number * self._identical)
+        self._identical = 0
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
-        """An attempt has ended."""
+        """Count an attempt that has ended."""
         self.attempts.add((result, profile))
         self.attempt_durations.observe((result, profile), seconds)
 
@@ -133,11 +133,11 @@ class SchedulerMetrics(Collector):
         self._gauges.append((name, about, labels, read))
 
     def counter(self, name: str, about: str, labels: Sequence[str], read: Gauges) -> None:
-        """A count that somebody else keeps."""
+        """Register a count that is read from its owner."""
         self._counters.append((name, about, labels, read))
 
     def collect(self) -> Iterator[Metric]:
-        self._add_alike()
+        self._add_identical()
         for counts in (self.attempts, self.evaluations, self.incoming, self.preemption_attempts):
             yield counts.family()
         for durations in (

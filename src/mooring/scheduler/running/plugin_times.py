@@ -1,12 +1,10 @@
 """How long plugins take: stand-ins for plugins that filter or score, which time every call and pass it on.
 
-The `Plan` of a profile is made of them, so that plugins themselves stay as they are. Times are summed up by extension
-point; what a plugin does in `refresh` belongs to the point that it prepares. Of the calls by
-themselves one in ten is counted, about as kube-scheduler does it: with a histogram for each, timing would cost nearly
-twice as much. The first call of a plugin at a point is among them, so that none is missing. Pods that look alike share
-verdicts, so a plugin is often not called at all for a pod; then it took no time, and its extension point took what the
-others took.
-Made by ``runtime.py``; ``cycle.py`` tells it when attempts begin and end.
+The `Plan` of a profile is built from them, so that plugins themselves stay as they are. Times are summed up by
+extension point; `refresh` belongs to the point that it prepares. One call in ten goes into a plugin's own histogram, as
+in kube-scheduler, and the first one always does. Pods with the same signature share verdicts, so a plugin is often not
+called for a pod.
+Made by ``runtime.py``; ``cycle.py`` calls it when attempts begin and end.
 """
 
 from collections import defaultdict
@@ -58,7 +56,7 @@ class PluginTimes:
         self._turns: defaultdict[tuple[str, str], Iterator[bool]] = defaultdict(_one_in_ten)
 
     def wrap(self, plugin: Any) -> Any:
-        """What stands for a plugin in a plan."""
+        """Return a stand-in for a plugin, which times its calls."""
         name = str(plugin.name)
         return _Timed(plugin, lambda call, point: self._timed(call, name, point))
 
@@ -81,7 +79,7 @@ class PluginTimes:
         return timed
 
     def ran(self, plugin: str, point: str, answer: object, seconds: float) -> None:
-        """A plugin was called; one call in ten is counted with what it said."""
+        """Observe the time of one call in ten, with its status."""
         if next(self._turns[plugin, point]):
             self._count(plugin, point, answer, seconds)
 
@@ -93,7 +91,7 @@ class PluginTimes:
         self._spent.update(_NOTHING_SPENT)
 
     def attempt_ended(self, outcome: Outcome) -> Mapping[str, float]:
-        """Count what the extension points took that the attempt came to; by name, in seconds, until the next begins."""
+        """Observe the times of the extension points that an attempt reached; return all, in seconds, by name."""
         evaluation, profile, observe = outcome.evaluation, outcome.profile.name, self._metrics.point_durations.observe
         reached, refusal = evaluation.reached, evaluation.refusal
         for point, seconds in self._spent.items():

@@ -1,7 +1,7 @@
-"""What the scheduler tells people about pods: events, the PodScheduled condition, and the node a pod is nominated for.
+"""Report on pods: events, the PodScheduled condition, and the nominated node.
 
-Nothing here waits: events and changes of status are written in the background, the last word on a pod counts, and what
-the pod says already is not written again.
+Nothing here waits: events and statuses are written in the background, only the last report on a pod counts, and what
+its status has already is not written again.
 """
 
 import asyncio
@@ -57,18 +57,18 @@ class Reports:
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
         self._recorder_of(pod).event(pod, "Normal", "Scheduled", note, action="Binding")
 
-    def not_scheduled(self, pod: Pod, told: NotScheduled) -> None:
+    def not_scheduled(self, pod: Pod, report: NotScheduled) -> None:
         key = pod_key(pod)
-        self._recorder_of(pod).event(pod, "Warning", "FailedScheduling", told.message, action="Scheduling")
-        self._open[key] = (pod, told)
+        self._recorder_of(pod).event(pod, "Warning", "FailedScheduling", report.message, action="Scheduling")
+        self._open[key] = (pod, report)
         self._queue.add(key)
 
     def not_nominated(self, pod: Pod) -> None:
-        """A more important pod was promised the node that this one was."""
+        """Clear the nomination of a pod whose node a more important pod got."""
         key = pod_key(pod)
         said = self._open.get(key)
-        told = said[1] if said is not None else NotScheduled("", "")
-        self._open[key] = (pod, replace(told, nominated=""))
+        report = said[1] if said is not None else NotScheduled("", "")
+        self._open[key] = (pod, replace(report, nominated=""))
         self._queue.add(key)
 
     def preempted(self, victim: Pod, by: Pod, node: str) -> None:
@@ -77,7 +77,7 @@ class Reports:
         recorder.event(victim, "Normal", "Preempted", note, action="Preempting", related=recorder.reference(by))
 
     def forget(self, pod: Pod) -> None:
-        """The pod is gone."""
+        """Drop the reports on a deleted pod."""
         self._open.pop(pod_key(pod), None)
 
     def _recorder_of(self, pod: Pod) -> EventRecorder:
@@ -128,23 +128,23 @@ class Reports:
             del self._open[key]
 
 
-def status_change(pod: Pod, told: NotScheduled, now: str) -> dict[str, Any]:
-    """What to change in a pod's status so that it says this; nothing if it does."""
+def status_change(pod: Pod, report: NotScheduled, now: str) -> dict[str, Any]:
+    """Return the patch that makes a pod's status say this; empty if it does."""
     change: dict[str, Any] = {}
     current = next((entry for entry in pod.status.conditions if entry.type == "PodScheduled"), None)
     said = None if current is None else (current.status, current.reason, current.message)
-    if told.reason and said != ("False", told.reason, told.message):
+    if report.reason and said != ("False", report.reason, report.message):
         since = current.last_transition_time if current is not None and current.status == "False" else now
         change["conditions"] = [
             {
                 "type": "PodScheduled",
                 "status": "False",
-                "reason": told.reason,
-                "message": told.message,
+                "reason": report.reason,
+                "message": report.message,
                 "lastProbeTime": None,
                 "lastTransitionTime": since,
             }
         ]
-    if told.nominated is not None and told.nominated != pod.status.nominated_node_name:
-        change["nominatedNodeName"] = told.nominated or None
+    if report.nominated is not None and report.nominated != pod.status.nominated_node_name:
+        change["nominatedNodeName"] = report.nominated or None
     return change

@@ -4,7 +4,7 @@
     await scheduler.run()            # until cancelled; `run_elected` waits for its turn first
 
 All state comes from the API server, so a restart loses nothing: pods without a node are queued again, pods with one
-are reckoned with, and nominations stand in the pods' status. `mooring scheduler` and `mooring up` run one.
+are placed in the columns, and nominations are in the pods' status. `mooring scheduler` and `mooring up` run one.
 Read next: ``cycle.py``.
 """
 

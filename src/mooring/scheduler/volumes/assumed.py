@@ -35,7 +35,7 @@ class Assumed(Generic[T]):
         return current
 
     def names(self) -> frozenset[str]:
-        """The objects about which something is assumed, some of it perhaps no longer true."""
+        """Return the keys of assumed objects, of which some may be out of date."""
         return frozenset(self._assumed)
 
     def assume(self, thing: T) -> bool:
@@ -49,7 +49,7 @@ class Assumed(Generic[T]):
         return True
 
     def assume_written(self, thing: T) -> None:
-        """The same for an object as the server has answered, unless informers show that or a newer one already."""
+        """Assume an object as the server returned it, unless informers show that or a newer version."""
         current = self._objects.get(object_key(thing.metadata.namespace, thing.metadata.name))
         if current is not None and compare(current.metadata.resource_version, thing.metadata.resource_version) < 0:
             self.assume(thing)
@@ -64,7 +64,7 @@ class Assumed(Generic[T]):
 
 
 def assumed(cluster: Cluster, kind: type[T]) -> Assumed[T]:
-    """The assumptions about a kind, which the profiles of a scheduler share."""
+    """Return the assumptions about a kind, which the profiles of a scheduler share."""
     found: Assumed[T] | None = cluster.shared.get((Assumed, kind))
     if found is None:
         found = cluster.shared[Assumed, kind] = Assumed(cluster, kind)

@@ -23,7 +23,7 @@ _NOTHING: frozenset[tuple[str, str]] = frozenset()
 
 
 def limits_of(node: CSINode) -> dict[str, int]:
-    """The most volumes that a node can have, by driver."""
+    """Return the maximum number of volumes on a node by driver."""
     limited = ((driver.name, driver.allocatable) for driver in node.spec.drivers)
     return {name: limit.count for name, limit in limited if limit is not None and limit.count is not None}
 
@@ -42,7 +42,7 @@ class AttachedVolumes:
         self._are_known = True
 
     def rows_to_look_at(self, volumes: Iterable[Attachment]) -> NDArray[np.intp]:
-        """The rows where so many more volumes could be too many."""
+        """Return the rows where these volumes could exceed a limit."""
         self._catch_up()
         found = np.zeros(self._cluster.capacity, np.bool_)
         for driver, number in Counter(volume.driver for volume in volumes).items():

@@ -51,7 +51,7 @@ def pod_volumes(
     to_provision: Sequence[PersistentVolumeClaim],
     node_name: str,
 ) -> PodVolumes:
-    """The objects as they must be for a pod that goes to a node."""
+    """Return the volumes and claims as they must be written when a pod goes to a node."""
     static = tuple(StaticBinding(_reserved(volume, claim), claim) for volume, claim in matches)
     return PodVolumes(static, tuple(_with_node(claim, node_name) for claim in to_provision))
 
@@ -98,7 +98,7 @@ class VolumeBinder:
         self._options = options
 
     def assume(self, wanted: PodVolumes) -> Status:
-        """Reckon with the bindings from now on."""
+        """Assume the bindings from now on."""
         for binding in wanted.static:
             if not self._volumes.assume(binding.volume):
                 return error(f'volume "{binding.volume.metadata.name}" does not exist any more')

@@ -24,7 +24,7 @@ _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 def claim_name(pod: Pod, volume: Volume) -> str | None:
-    """The claim that a volume of a pod stands for; None when it is no claim."""
+    """Return the name of the claim of a volume; None when it has none."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     if volume.ephemeral is not None:
@@ -42,7 +42,7 @@ def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
 
 def class_of(thing: PersistentVolume | PersistentVolumeClaim) -> str:
-    """The name of the StorageClass; the annotation of old comes first."""
+    """Return the name of the StorageClass; the beta annotation takes precedence."""
     return thing.metadata.annotations.get(_BETA_CLASS, thing.spec.storage_class_name or "")
 
 
@@ -85,7 +85,7 @@ class PodClaims(msgspec.Struct, frozen=True):
 
 
 def pod_claims(pod: Pod, cluster: Cluster, assumed: Assumed[PersistentVolumeClaim]) -> PodClaims | Status | None:
-    """The claims of a pod; None when it has none; a refusal when something about them must change first."""
+    """Return the claims of a pod; None when it has none; a rejection when a claim must change first."""
     bound: list[PersistentVolumeClaim] = []
     delayed: list[PersistentVolumeClaim] = []
     found_any = immediate = False

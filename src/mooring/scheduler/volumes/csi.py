@@ -79,7 +79,7 @@ _BUILT_IN: Final[Mapping[str, _BuiltIn]] = {
 
 
 def migrated_plugins(node: CSINode | None) -> frozenset[str]:
-    """The built-in drivers that CSI drivers have replaced on a node."""
+    """Return the in-tree drivers that CSI drivers have replaced on a node."""
     names = "" if node is None else node.metadata.annotations.get(MIGRATED_PLUGINS, "")
     return frozenset(filter(None, names.split(",")))
 
@@ -90,7 +90,7 @@ def is_counted(volume: Volume) -> bool:
 
 
 def attachments(pod: Pod, cluster: Cluster, missing: list[str]) -> Iterator[Attachment]:
-    """The CSI volumes of a pod; claims that do not exist, or are not its own, are noted in `missing`."""
+    """Yield the CSI volumes of a pod; add claims that do not exist or are not its own to `missing`."""
     known = cluster.objects(PersistentVolumeClaim)
     for volume in pod.spec.volumes:
         name = claims.claim_name(pod, volume)
@@ -112,7 +112,7 @@ def attachments(pod: Pod, cluster: Cluster, missing: list[str]) -> Iterator[Atta
 
 
 def of_claim(claim: PersistentVolumeClaim, cluster: Cluster) -> Attachment | None:
-    """The volume of a claim, or the one that would be made for it."""
+    """Return the CSI volume of a claim, or the one that would be provisioned for it."""
     name = claim.spec.volume_name
     volume = cluster.objects(PersistentVolume).get(name) if name else None
     return _to_be_made(claim, cluster) if volume is None else of_volume(volume)

@@ -32,13 +32,13 @@ class Choice(msgspec.Struct, frozen=True):
     by_row: NDArray[np.int32]
 
     def taken(self, group: Group) -> NDArray[np.bool_] | None:
-        """The rows on which the claim takes a volume of a group; None for nowhere."""
+        """Return the rows on which the claim takes a volume of a group; None for no row."""
         index = next((index for index, own in enumerate(self.groups) if own.key == group.key), None)
         return None if index is None else self.by_row == index
 
 
 def match(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, capacity: int) -> list[Choice]:
-    """A choice for each claim, the smallest claim first."""
+    """Choose volumes for each claim, the smallest claim first."""
     choices: list[Choice] = []
     for claim in sorted(claims, key=_request):
         groups = _groups(claim, stock, reach, capacity)
@@ -55,7 +55,7 @@ def match(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, c
 
 
 def volumes_on(choices: Sequence[Choice], row: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
-    """The volumes that claims get on a row."""
+    """Return the volumes that claims get on a row."""
     found: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
     taken: set[str] = set()
     for choice in choices:

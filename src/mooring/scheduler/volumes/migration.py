@@ -55,14 +55,14 @@ _KEYS: Final[Mapping[str, _Keys]] = {
 
 
 def built_in_driver(volume: PersistentVolume) -> str:
-    """The built-in driver that a volume is written for, if its CSI driver sees topology differently."""
+    """Return the in-tree driver of a volume, if its CSI driver has other topology labels; else an empty string."""
     attachment = csi.of_volume(volume)
     name = attachment.migrated_from if attachment is not None else ""
     return name if name in _KEYS else ""
 
 
 def on_node(volume: PersistentVolume, node: CSINode | None) -> PersistentVolume:
-    """The volume as it is to be understood on a node."""
+    """Return the volume with the topology labels that apply on a node."""
     name = built_in_driver(volume)
     return translated(volume, _KEYS[name]) if name and name in csi.migrated_plugins(node) else volume
 

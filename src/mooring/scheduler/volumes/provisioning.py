@@ -101,7 +101,7 @@ def _capacity_mask(class_name: str, wanted: Quantity, cluster: Cluster, capacity
 
 
 def volume_limit(entry: CSIStorageCapacity) -> Quantity | None:
-    """The largest volume that can be made: what the driver says, or all that is left."""
+    """Return the largest volume that can be provisioned: the driver's limit, or the capacity that is left."""
     return entry.maximum_volume_size if entry.maximum_volume_size is not None else entry.capacity
 
 

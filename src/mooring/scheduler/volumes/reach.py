@@ -52,7 +52,7 @@ class Reach:
         return found
 
     def selector(self, volume: PersistentVolume) -> Selector | None:
-        """The affinity, compiled; None when the volume can be used everywhere."""
+        """Return the compiled node affinity of a volume; None when it can be used everywhere."""
         name = volume.metadata.name
         known = self._selectors.get(name)
         if known is None or known[0].spec is not volume.spec:

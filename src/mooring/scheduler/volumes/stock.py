@@ -37,7 +37,7 @@ class GroupKey(NamedTuple):
 
 
 class Group:
-    """Volumes that are alike."""
+    """Volumes of the same class, size and modes."""
 
     def __init__(self, key: GroupKey, capacity: int) -> None:
         self.key = key
@@ -67,14 +67,14 @@ class Group:
                 self._local[row].discard(name)
 
     def on(self, row: int) -> Iterator[PersistentVolume]:
-        """The volumes that can be used on a row, by name."""
+        """Yield the volumes that can be used on a row, by name."""
         for name in sorted(self._local.get(row, set()) | self._wide):
             volume, rows = self.volumes[name]
             if isinstance(rows, slice) or row in rows:
                 yield volume
 
     def selected(self, selector: Selector) -> "Group":
-        """The volumes of the group that a claim's selector selects."""
+        """Return the volumes of the group that a claim's selector selects."""
         found = Group(self.key, len(self.counts))
         for volume, rows in self.volumes.values():
             if selector.matches(volume.metadata.labels):
@@ -99,12 +99,12 @@ class Stock:
         self._claim_of: dict[str, str] = {}
 
     def groups(self, class_name: str) -> Sequence[Group]:
-        """The groups of a class, the smallest volumes first."""
+        """Return the groups of a class, the smallest volumes first."""
         self._refresh()
         return self._by_class.get(class_name, ())
 
     def reserved_for(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
-        """The volumes that name a claim, by name."""
+        """Return the volumes whose `claimRef` names a claim, by name."""
         self._refresh()
         found = self._reserved.get(f"{claim.metadata.namespace}/{claim.metadata.name}", {})
         return [found[name] for name in sorted(found)]
