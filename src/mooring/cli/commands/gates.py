@@ -25,12 +25,13 @@ def gates(running: Component, output: str) -> None:
       mooring gates --feature-gates TaintTolerationNodeAffinityCEL=false -o json
     """
     states = sorted(running.gates.states.values(), key=lambda state: state.gate.name)
+    data = [_as_data(state, running) for state in states]
     if output in ("json", "yaml"):
-        print_data([{**_as_data(state), "kubernetes": released(state, running)} for state in states], output)
+        print_data(data, output)
         return
-    wide = output == "wide"
-    header = ["GATE", "STAGE", "SINCE", "DEFAULT", "LOCKED", "ENABLED", "KUBERNETES", *(["ABOUT"] if wide else [])]
-    print_table(header, [[*_row(state), released(state, running), *([state.gate.about] * wide)] for state in states])
+    columns = ["stage", "since", "default", "locked", "enabled", "kubernetes", *(["about"] if output == "wide" else [])]
+    rows = [[str(each["name"]), *(_cell(column, each[column]) for column in columns)] for each in data]
+    print_table(["GATE", *(column.upper() for column in columns)], rows)
 
 
 def released(state: GateState, running: Component) -> str:
@@ -45,7 +46,7 @@ def released(state: GateState, running: Component) -> str:
     return "same" if same else f"{spec.stage}, {'on' if spec.default else 'off'}"
 
 
-def _as_data(state: GateState) -> dict[str, object]:
+def _as_data(state: GateState, running: Component) -> dict[str, object]:
     return {
         "name": state.gate.name,
         "stage": str(state.spec.stage),
@@ -56,13 +57,12 @@ def _as_data(state: GateState) -> dict[str, object]:
         "forced": state.is_forced,
         "needs": list(state.gate.needs),
         "about": state.gate.about,
+        "kubernetes": released(state, running),
     }
 
 
-def _row(state: GateState) -> list[str]:
-    def word(value: bool) -> str:
-        return str(value).lower()
-
-    stage = click.style(str(state.spec.stage), fg=_COLOUR.get(state.spec.stage))
-    enabled = click.style("true", fg="green") if state.enabled else "false"
-    return [state.gate.name, stage, str(state.spec.since), word(state.default), word(state.locked), enabled]
+def _cell(column: str, value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if column == "stage":
+        return click.style(text, fg=_COLOUR.get(Stage(text)))
+    return click.style(text, fg="green") if column == "enabled" and value else text

@@ -28,7 +28,6 @@ from mooring.cli.support.store_places import (
     open_target,
 )
 from mooring.store.errors import NotEmpty, OpenError, StoreError
-from mooring.store.kv import KeyValue
 from mooring.store.sqlite import SqliteStore
 from mooring.store.sqlite_file import DATABASE, SqliteFile
 from mooring.store.tools import inventory, transfer
@@ -300,42 +299,34 @@ async def stats(*, access: EtcdAccess, place: Place, largest: int, output: str) 
     """
     async with _open(open_source(place, access)) as source:
         snapshot = await source.snapshot()
-    counted = inventory.count(snapshot, largest)
-    if output == "table":
-        _print_stats(snapshot, counted)
-    else:
-        print_data(_stats_data(snapshot, counted), output)
-
-
-def _print_stats(snapshot: Snapshot, counted: inventory.Inventory) -> None:
-    sizes = [*counted.resources.items(), ("total", counted.total)]
-    rows = [[name or "-", f"{size.keys:,}", f"{size.value_bytes:,}", f"{size.largest:,}"] for name, size in sizes]
+    data = _stats_data(snapshot, inventory.count(snapshot, largest))
+    if output != "table":
+        print_data(data, output)
+        return
+    sizes = [*data["resources"].items(), ("total", data["total"])]
+    rows = [[name or "-", *(f"{size[key]:,}" for key in ("keys", "bytes", "largest"))] for name, size in sizes]
     print_table(["RESOURCE", "KEYS", "BYTES", "LARGEST"], rows)
-    if counted.largest:
+    if data["largest"]:
         click.echo()
-        print_table(["LARGEST OBJECTS", "BYTES"], [[kv.key, f"{len(kv.value):,}"] for kv in counted.largest])
+        print_table(["LARGEST OBJECTS", "BYTES"], [[each["key"], f"{each['bytes']:,}"] for each in data["largest"]])
+    numbers = {
+        "revision": data["revision"],
+        "oldest revision": data["oldestRevision"],
+        "history, events": data["history"]["events"],
+        "history, bytes": data["history"]["bytes"],
+        "keys that expire": data["expiringKeys"],
+        "file, bytes": data["fileBytes"],
+    }
     click.echo()
-    print_table(["STORE", snapshot.name], _numbers(snapshot, counted))
-
-
-def _numbers(snapshot: Snapshot, counted: inventory.Inventory) -> list[list[str]]:
-    numbers = [
-        ("revision", snapshot.revision),
-        ("oldest revision", snapshot.floor),
-        ("history, events", snapshot.history_events),
-        ("history, bytes", snapshot.history_bytes),
-        ("keys that expire", counted.expiring),
-        ("file, bytes", snapshot.file_bytes),
-    ]
-    return [[name, "-" if number is None else f"{number:,}"] for name, number in numbers]
+    print_table(
+        ["STORE", data["place"]],
+        [[name, "-" if number is None else f"{number:,}"] for name, number in numbers.items()],
+    )
 
 
 def _stats_data(snapshot: Snapshot, counted: inventory.Inventory) -> dict[str, Any]:
     def size(each: inventory.Size) -> dict[str, int]:
         return {"keys": each.keys, "bytes": each.value_bytes, "largest": each.largest}
-
-    def large(kv: KeyValue) -> dict[str, Any]:
-        return {"key": kv.key, "bytes": len(kv.value)}
 
     return {
         "place": snapshot.name,
@@ -346,7 +337,7 @@ def _stats_data(snapshot: Snapshot, counted: inventory.Inventory) -> dict[str, A
         "fileBytes": snapshot.file_bytes,
         "total": size(counted.total),
         "resources": {name: size(each) for name, each in counted.resources.items()},
-        "largest": [large(kv) for kv in counted.largest],
+        "largest": [{"key": each.key, "bytes": len(each.value)} for each in counted.largest],
     }
 
 

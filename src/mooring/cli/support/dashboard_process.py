@@ -7,11 +7,12 @@ however that ends, because its standard input is closed then.
 import asyncio
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Self
 
 from mooring.base.component import Component
+from mooring.base.processes import kill_and_wait, spawn
 from mooring.cli.support.status_line import print_line
 
 READY = "The dashboard is at "
@@ -19,43 +20,32 @@ READY = "The dashboard is at "
 _STOP_SECONDS = 5.0
 
 
-class DashboardProcess:
-    """Run while entered, and print the address when it is known."""
-
-    def __init__(self, kubeconfig: Path, component: Component) -> None:
-        self._flags = ["--kubeconfig", str(kubeconfig), *_flags_of(component)]
-        self._process: Process | None = None
-        self._telling: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "mooring", "dashboard", "--no-browser", "--while-stdin", *self._flags,
-            stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        self._telling = asyncio.create_task(self._print_address(self._process), name="the dashboard's address")
-        return self
-
-    async def _print_address(self, process: Process) -> None:
-        assert process.stdout is not None  # noqa: S101 - it is a pipe
-        async for line in process.stdout:
-            if line.decode(errors="replace").startswith(READY):
-                print_line(line.decode().strip())
-        print_line(f"The dashboard has ended; `mooring dashboard {' '.join(self._flags)}` says why.")
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._telling is not None:
-            self._telling.cancel()
-        if self._process is None:
-            return
+@asynccontextmanager
+async def run_dashboard(kubeconfig: Path, component: Component) -> AsyncIterator[None]:
+    """Run the dashboard in the context, and print the address when it is known."""
+    command = ["dashboard", "--kubeconfig", str(kubeconfig), *_flags_of(component)]
+    hidden = ("--no-browser", "--while-stdin")
+    process = await spawn(
+        sys.executable, "-P", "-m", "mooring", *command, *hidden, stdin=PIPE, stdout=PIPE, stderr=DEVNULL
+    )
+    printing = asyncio.create_task(_print_address(process, command), name="the dashboard's address")
+    try:
+        yield
+    finally:
+        printing.cancel()
         with suppress(ProcessLookupError):
-            self._process.terminate()
-        try:
-            async with asyncio.timeout(_STOP_SECONDS):
-                await self._process.wait()
-        except TimeoutError:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+            process.terminate()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+        await kill_and_wait(process)
+
+
+async def _print_address(process: Process, command: list[str]) -> None:
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    async for line in process.stdout:
+        if line.decode(errors="replace").startswith(READY):
+            print_line(line.decode().strip())
+    print_line(f"The dashboard has ended; `mooring {' '.join(command)}` says why.")
 
 
 def _flags_of(component: Component) -> list[str]:

@@ -18,7 +18,7 @@ from mooring.api.errors import StatusError
 from mooring.apiserver.access.pki import write_private
 from mooring.apiserver.options import ServerConfig, for_component
 from mooring.cli.support.control_plane import START_ERRORS, Connect, ControlPlane, Crew, in_process
-from mooring.cli.support.dashboard_process import DashboardProcess
+from mooring.cli.support.dashboard_process import run_dashboard
 from mooring.cli.support.process_settings import StopSignal, collect_garbage_less
 from mooring.cli.support.status_line import ObjectCounts, StatusLine, print_line
 from mooring.cli.support.worker_process import DEFAULT_NODES, WorkerConfig, WorkerProcess, WorkersError
@@ -96,7 +96,7 @@ async def _serve(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
         if await stop.unless(_start(config, plane, nodes)):
             _print_connection(config, plane)
             if config.dashboard:
-                await opened.enter_async_context(DashboardProcess(plane.server.kubeconfig(), config.server.component))
+                await opened.enter_async_context(run_dashboard(plane.server.kubeconfig(), config.server.component))
             collect_garbage_less()
             await stop.unless(_show(plane))
         print_line("Stopping." if config.server.ephemeral else "Stopping; everything is kept.")
