@@ -238,7 +238,7 @@ _MAX_LENGTH = 2 * 253 + 63 + 2
 
 
 def validate_signer_name(name: str, path: Path) -> list[FieldError]:
-    """Check that a name is a domain of several labels, a slash and a path."""
+    """Validate the name of a signer: a domain of several labels, a slash and a path."""
     if not name:
         return [field_errors.required(path, "")]
     parts = name.split("/")

@@ -60,7 +60,7 @@ class JobStrategy(TemplateStrategy[Job]):
         if is_defaulted:
             obj.metadata.labels = dict(template.labels)
 
-    def renamed(self, obj: Job, taken: str) -> None:
+    def update_derived_names(self, obj: Job, taken: str) -> None:
         if not obj.spec.manual_selector:
             for label in (JOB_NAME, _OLD_LABELS[JOB_NAME]):
                 obj.spec.template.metadata.labels[label] = obj.metadata.name

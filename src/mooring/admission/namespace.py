@@ -40,7 +40,7 @@ class NamespaceStrategy(RuleStrategy[Namespace]):
         if FINALIZER not in obj.spec.finalizers:
             obj.spec.finalizers.append(FINALIZER)
 
-    def renamed(self, obj: Namespace, taken: str) -> None:
+    def update_derived_names(self, obj: Namespace, taken: str) -> None:
         self.default(obj)
 
     def prepare_for_update(self, new: Namespace, old: Namespace, request: Request) -> None:

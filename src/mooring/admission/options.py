@@ -82,7 +82,7 @@ class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The switches of admission. The defaults are those of a plain start."""
+    """The gated rules that admission applies. The defaults are those of a server without flags."""
 
     comparison_operators: bool = True
     """`Lt` and `Gt` in tolerations."""
@@ -136,7 +136,7 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpstreamGate(NamedTuple):
-    """A gate of Kubernetes that decides validation in Mooring, too."""
+    """A gate of upstream Kubernetes that switches a validation rule in Mooring too."""
 
     name: str
     on_since: Version

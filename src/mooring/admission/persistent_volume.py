@@ -109,7 +109,7 @@ _RENAMED_LABELS = {
 
 
 def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) -> NodeSelectorRules:
-    """Return what the node affinity of a volume may contain: what the gates allow, and what it contains already."""
+    """Return the features that a volume's node affinity may use: those that gates allow or the stored volume uses."""
     if old is None:
         return NodeSelectorRules(
             semver_operators=options.semver_operators,
@@ -176,7 +176,7 @@ def validate_class_name(name: str | None, path: Path) -> list[FieldError]:
 
 
 def validate_volume_mode(mode: str | None, path: Path) -> list[FieldError]:
-    """Block or Filesystem."""
+    """Validate a volume mode: Block or Filesystem."""
     return [] if mode is None or mode in VOLUME_MODES else [field_errors.not_supported(path, mode, VOLUME_MODES)]
 
 
@@ -270,7 +270,7 @@ def _moved(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> bool:
 
 
 def default_source(spec: PersistentVolumeSpec) -> None:
-    """Fill in what a source leaves out."""
+    """Set the defaults of a volume source."""
     if spec.host_path is not None:
         spec.host_path.type = spec.host_path.type or ""
     if spec.iscsi is not None:

@@ -35,7 +35,7 @@ _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no similar cha
 
 
 class Admitted(msgspec.Struct, Generic[T], frozen=True):
-    """An object that may be stored, and warnings for the client."""
+    """The result of admission: the object to store, and warnings for the client."""
 
     object: T
     warnings: list[str]
@@ -215,13 +215,13 @@ def generate_another_name(obj: meta_v1.Resource) -> None:
     """Generate another name for an admitted object, because the generated one is taken."""
     taken, obj.metadata.name = obj.metadata.name, ""
     generate_name(obj.metadata)
-    strategy_of(type(obj)).renamed(obj, taken)
+    strategy_of(type(obj)).update_derived_names(obj, taken)
 
 
 def another_of_template(template: T, row: Row) -> T:
     """Return a further object of an admitted template (``rows.py``), with a uid and, unless the row has one, a name."""
     name = row.name or generated_name(template.metadata.generate_name)
-    return rows.filled(template, structs.replace(row, name=name, uid=new_uid()))
+    return rows.fill(template, structs.replace(row, name=name, uid=new_uid()))
 
 
 def generate_name(metadata: meta_v1.ObjectMeta) -> None:

@@ -36,7 +36,7 @@ class _RbacStrategy(RuleStrategy[AnyRole]):
 
 
 class RoleStrategy(_RbacStrategy[Role]):
-    """The rules of Role."""
+    """Validate Roles."""
 
 
 class ClusterRoleStrategy(_RbacStrategy[ClusterRole]):

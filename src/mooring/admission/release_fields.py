@@ -92,7 +92,7 @@ class _Reader(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """A field that is set and should not be."""
+    """A set field that the server drops or rejects."""
 
     names: Names
     holder: Any
@@ -102,7 +102,7 @@ class _Use(NamedTuple):
 
 
 class ReleaseFields:
-    """The fields that a server drops and rejects."""
+    """Drop the fields that the emulated release lacks; reject those that are too new."""
 
     def __init__(
         self,

@@ -59,11 +59,11 @@ class SelfSubjectAccessReviewStrategy(_ReviewStrategy[SelfSubjectAccessReview]):
 
 
 class SelfSubjectRulesReviewStrategy(_ReviewStrategy[SelfSubjectRulesReview]):
-    """The rules of SelfSubjectRulesReview."""
+    """Accept every SelfSubjectRulesReview."""
 
 
 class SelfSubjectReviewStrategy(_ReviewStrategy[SelfSubjectReview]):
-    """The rules of SelfSubjectReview."""
+    """Accept every SelfSubjectReview."""
 
 
 class TokenReviewStrategy(_ReviewStrategy[TokenReview]):

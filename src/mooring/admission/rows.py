@@ -106,7 +106,7 @@ def take(obj: Resource | LeanPod) -> Row:
 
 
 def put(obj: Resource | LeanPod, row: Row) -> None:
-    """Put the values of a row in place of ROW."""
+    """Replace each ROW placeholder in an object by the value of the row, in place."""
     meta = obj.metadata
     if meta.name == ROW:
         meta.name = row.name
@@ -122,8 +122,8 @@ def put(obj: Resource | LeanPod, row: Row) -> None:
         _put_status(obj, row)
 
 
-def filled(template: T, row: Row) -> T:
-    """Return a new object of an admitted template; leave the template as it is."""
+def fill(template: T, row: Row) -> T:
+    """Return a copy of an admitted template with the values of a row."""
     copied = replace(template, metadata=_copied_metadata(template.metadata))
     if isinstance(copied, Pod) and (row.hostname or row.target_node):
         copied.spec = _copied_spec(copied.spec)
@@ -132,7 +132,7 @@ def filled(template: T, row: Row) -> T:
 
 
 def is_valid(row: Row) -> bool:
-    """Whether no rule refuses a value of a row; else the rules say what is wrong with it."""
+    """Whether all values of a row are valid. If one is not, admit its object in full to get the errors."""
     return not (
         (row.name and names.dns1123_subdomain(row.name))
         or (row.hostname and names.dns1123_label(row.hostname))

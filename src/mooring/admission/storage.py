@@ -112,7 +112,7 @@ class CSIDriverStrategy(RuleStrategy[v1.CSIDriver]):
     allow_unconditional_update = False
 
     def prepare_for_update(self, new: v1.CSIDriver, old: v1.CSIDriver, request: Request) -> None:
-        """Count changes of the spec, from 0 for a new driver."""
+        """Increment the generation, which is 0 for a new driver, when the spec changes."""
         super().prepare_for_update(new, old, request)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 

@@ -56,7 +56,7 @@ class Lookups(Protocol):
 
     @property
     def knows_runtime_classes(self) -> bool:
-        """Whether a RuntimeClass that cannot be found does not exist."""
+        """Whether all RuntimeClasses are known, so that a pod that names another one is refused."""
 
     def namespace_phase(self, name: str) -> str | None:
         """Return the phase of a namespace (`Active`, `Terminating`); None if it does not exist."""
@@ -151,7 +151,7 @@ SYSTEM_PRIORITIES: Mapping[str, Priority] = {
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """One write: its options, lookups and target."""
+    """One write to admit: the options of the server, lookups, the target and the user."""
 
     options: AdmissionOptions
     lookups: Lookups = msgspec.field(default_factory=NoCluster)
@@ -221,8 +221,8 @@ class Strategy(Generic[T]):
         """Return all errors of a new object, including `metadata` (``meta.validate_object_meta``)."""
         return []
 
-    def renamed(self, obj: T, taken: str) -> None:
-        """Update what was derived from the name `taken`, after another name was generated."""
+    def update_derived_names(self, obj: T, taken: str) -> None:
+        """Update labels and selectors that contain the name `taken`, after another name was generated."""
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
         """Keep what an update must not change, here the status; increment the generation."""

@@ -107,11 +107,11 @@ def _reviews_named(rule: v1.RuleWithOperations) -> list[str]:
 
 
 class ValidatingWebhookConfigurationStrategy(_ConfigurationStrategy[v1.ValidatingWebhookConfiguration]):
-    """The rules of ValidatingWebhookConfiguration."""
+    """Default and validate ValidatingWebhookConfigurations."""
 
 
 class MutatingWebhookConfigurationStrategy(_ConfigurationStrategy[v1.MutatingWebhookConfiguration]):
-    """The rules of MutatingWebhookConfiguration."""
+    """Default and validate MutatingWebhookConfigurations."""
 
 
 def _default(webhook: v1.Webhook) -> None:

@@ -118,7 +118,7 @@ def rolling_numbers(unavailable: int | str, surge: int | str, path: Path) -> lis
 
 
 def is_nothing(value: int | str) -> bool:
-    """Whether a number of pods is zero; a non-numeric string counts as zero."""
+    """Whether a number or percentage of pods is zero; a string that is neither counts as zero."""
     return is_zero(value) or (isinstance(value, str) and not value.rstrip("%").lstrip("+-").isdigit())
 
 

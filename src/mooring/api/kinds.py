@@ -194,7 +194,7 @@ class Kind:
 
     @property
     def stability(self) -> int:
-        """`ALPHA`, `BETA` or `STABLE`."""
+        """The stability of the version: `ALPHA`, `BETA` or `STABLE`."""
         return rank(self.version).stability
 
     def subresource(self, name: str) -> Subresource | None:

@@ -159,7 +159,7 @@ class Quantity(_Fields):
             return math.copysign(math.inf, self._unscaled)
 
     def sign(self) -> int:
-        """Return -1, 0 or 1."""
+        """Compare with another quantity; return -1, 0 or 1."""
         return (self._unscaled > 0) - (self._unscaled < 0)
 
     def is_zero(self) -> bool:

@@ -270,10 +270,10 @@ def test_match_conditions(case: Condition) -> None:
     values = values_for(about, RequestView(about.kind, about.resource), decide=may)
     if case.error:
         with pytest.raises(ConditionError) as error:
-            conditions.hold(values)
+            conditions.are_met(values)
         assert case.error in str(error.value)
     else:
-        assert conditions.hold(values) == case.holds
+        assert conditions.are_met(values) == case.holds
 
 
 def test_objects_are_shown_in_the_version_that_is_asked_for_and_again_after_a_change() -> None:

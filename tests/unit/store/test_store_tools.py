@@ -95,7 +95,7 @@ class MemorySource:
         self._revision = page.revision
         return Snapshot(self.name, page.revision, sorted(page.items, key=lambda kv: kv.mod_revision))
 
-    async def changed(self, seconds: float) -> bool:
+    async def wait_for_change(self, seconds: float) -> bool:
         with self._store.watch("", after=self._revision) as watcher:
             return bool((await watcher.next(timeout=seconds)).events)
 
@@ -247,9 +247,9 @@ async def test_following_a_data_directory_sees_that_it_has_changed(tmp_path: Pat
     await fill(tmp_path)
     source = SqliteSource(tmp_path)
     await source.snapshot()
-    assert not await source.changed(0)
+    assert not await source.wait_for_change(0)
     os.utime(tmp_path / "state.db", ns=(1, 1))
-    assert await source.changed(0)
+    assert await source.wait_for_change(0)
 
 
 async def test_keys_that_share_a_revision_get_one_each(tmp_path: Path) -> None:
@@ -556,7 +556,7 @@ class _Fixed:
     async def snapshot(self) -> Snapshot:
         return Snapshot(self.name, 1, self._items)
 
-    async def changed(self, seconds: float) -> bool:
+    async def wait_for_change(self, seconds: float) -> bool:
         return seconds < 0
 
     async def close(self) -> None:

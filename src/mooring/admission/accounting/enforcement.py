@@ -38,7 +38,7 @@ class Change(msgspec.Struct):
 
 
 def concerns(quota: ResourceQuota, evaluator: Evaluator) -> bool:
-    """Whether a quota limits anything that objects of a kind use, counted already or not."""
+    """Whether a quota limits a resource that objects of the evaluator's kind use."""
     return any(map(evaluator.measures, quota.status.hard)) or any(map(evaluator.measures, quota.spec.hard))
 
 
@@ -59,7 +59,7 @@ def used_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Chang
 def difference_of(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage:
     """Return how much a change adds to the usage; raise Forbidden if it lacks required requests."""
     evaluator = change.evaluator
-    limited = evaluator.measured(quota.status.hard)
+    limited = evaluator.measured_names(quota.status.hard)
     if not limited:
         return {}
     now = _usage_in(quota, evaluator, change.new)
@@ -95,7 +95,7 @@ def _usage_in(quota: ResourceQuota, evaluator: Evaluator, obj: Resource | None) 
 
 
 def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator, obj: Resource) -> bool:
-    """Whether a quota is about an object: whether it is in all of its scopes."""
+    """Whether an object is in all scopes of a quota, so that the quota counts it."""
     if not spec.scopes and spec.scope_selector is None:
         return True
     return all(evaluator.in_scope(requirement, obj) for requirement in scopes_of(spec))

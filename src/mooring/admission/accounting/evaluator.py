@@ -15,7 +15,7 @@ _ALIASES = frozenset({"configmaps", "replicationcontrollers", "resourcequotas", 
 
 
 class Evaluator:
-    """The rules of a kind of which quotas only count objects."""
+    """Compute what an object uses of a quota. This base suits kinds whose objects are only counted."""
 
     def __init__(self, group: str, resource: str) -> None:
         self.group = group
@@ -27,7 +27,7 @@ class Evaluator:
         """Whether objects of this kind use a quota's resource name."""
         return name in self._own_names
 
-    def measured(self, names: Iterable[str]) -> list[str]:
+    def measured_names(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if self.measures(name)]
 
     def usage(self, obj: Resource) -> Usage:

@@ -18,7 +18,7 @@ _NAMES = frozenset({"count/services", "services", _LOAD_BALANCERS, _NODE_PORTS})
 
 
 class ServiceEvaluator(Evaluator):
-    """Services. Node ports are not allocated yet at admission, so the required number counts."""
+    """Measure Services for quotas. Count the node ports that will be needed: admission precedes their allocation."""
 
     def __init__(self) -> None:
         super().__init__("", "services")

@@ -26,7 +26,7 @@ _REQUIRED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limi
 
 
 class PodEvaluator(Evaluator):
-    """Pods. Finished and overdue pods use only their object count."""
+    """Measure pods for quotas. A finished pod, or one past its deletion grace period, counts as an object only."""
 
     def __init__(self, now: Callable[[], datetime], *, pod_level: bool = True) -> None:
         super().__init__("", "pods")

@@ -13,10 +13,10 @@ from mooring.api.structural import Structural
 _ABSENT: Any = object()
 
 
-def changed_only(
+def errors_at_changed_values(
     errors: Iterable[tuple[FieldError, Place]], new: Any, old: Any, schema: Structural | None
 ) -> list[FieldError]:
-    """Return the errors at new or changed values."""
+    """Return those of the errors whose value is new or has changed; others may stay (ratcheting)."""
     return [error for error, place in errors if not _is_unchanged(_steps(place), new, old, schema)]
 
 

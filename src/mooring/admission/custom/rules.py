@@ -66,18 +66,18 @@ class _Node(msgspec.Struct):
     fields: "dict[str, _Node]"
     element: "_Node | None"
     """The node of a list's items or a map's values."""
-    _ready: "tuple[Declared, tuple[CompiledRule, ...]] | None" = None
+    _type_and_rules: "tuple[Declared, tuple[CompiledRule, ...]] | None" = None
 
     @property
-    def ready(self) -> tuple[Declared, tuple[CompiledRule, ...]]:
-        """The type of the values and the compiled rules."""
-        if self._ready is None:
+    def type_and_rules(self) -> tuple[Declared, tuple[CompiledRule, ...]]:
+        """The CEL type of the node's values and its compiled rules, built on first use."""
+        if self._type_and_rules is None:
             props = self.schema.props
             declared = declare(props, root=self.is_root or props.embedded_resource)
             if declared is None:
                 raise TypeError("a schema that `is_declared` has a type")
-            self._ready = declared, tuple(_compile_rules(props, declared))
-        return self._ready
+            self._type_and_rules = declared, tuple(_compile_rules(props, declared))
+        return self._type_and_rules
 
 
 class Rules:
@@ -158,7 +158,7 @@ class _Evaluation:
         shown_type = node.schema.props.type
         if self._left <= 0:
             self._stop(field_errors.invalid(path, shown_type, _OUT_OF_BUDGET))
-        declared, rules = node.ready
+        declared, rules = node.type_and_rules
         try:
             value = to_value(new, declared)
             before = None if old is None else to_value(old, declared)

@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.admission import meta
 from mooring.admission.custom import structure
-from mooring.admission.custom.ratcheting import changed_only
+from mooring.admission.custom.ratcheting import errors_at_changed_values
 from mooring.admission.custom.validation import Check, Findings, compile_schema, unique
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import errors as api_errors
@@ -120,7 +120,7 @@ class CustomStrategy(Strategy[Dynamic]):
     def validate_update(self, new: Dynamic, old: Dynamic, request: Request) -> list[FieldError]:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata, any_finalizer=True)
         tree, before = self.tree(new), self.tree(old)
-        errors += self.ratcheted(self.check, tree, before, self.schema)
+        errors += self.errors_at_changes(self.check, tree, before, self.schema)
         errors += self._scale_errors(new)
         errors += self.structure_errors(new, old)
         return errors + self.rule_errors(tree, before, errors, request)
@@ -138,14 +138,14 @@ class CustomStrategy(Strategy[Dynamic]):
         metadata = msgspec.to_builtins(obj.metadata) if self._looks_at_metadata or self.rules else {}
         return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
 
-    def ratcheted(
+    def errors_at_changes(
         self, check: Check, new: Any, old: Any, schema: Structural | None, base: Path | None = None
     ) -> list[FieldError]:
-        """Return the errors of a changed value, except those at unchanged parts."""
+        """Validate a changed value; return the errors, except those at parts that have not changed."""
         found = self._collect(check, new, base)
         if not found.errors:
             return []
-        return unique(changed_only(zip(found.errors, found.places, strict=True), new, old, schema))
+        return unique(errors_at_changed_values(zip(found.errors, found.places, strict=True), new, old, schema))
 
     @staticmethod
     def _collect(check: Check, value: Any, base: Path | None) -> Findings:
@@ -197,7 +197,7 @@ class CustomStatusStrategy(Strategy[Dynamic]):
         errors = meta.validate_object_meta_update(new.metadata, old.metadata, any_finalizer=True)
         if "status" in new.content:
             before, schema = old.content.get("status"), main.schema.properties.get("status")
-            errors += main.ratcheted(main.status_check, new.content["status"], before, schema, Path("status"))
+            errors += main.errors_at_changes(main.status_check, new.content["status"], before, schema, Path("status"))
         if main.scale is not None:
             errors += scale_status_errors(new, main.scale)
         errors += main.structure_errors(new, old, embedded=False)

@@ -239,7 +239,7 @@ def _add_error(findings: Findings, place: Place, text: str) -> None:
 
 
 def checks_made(schema: JSONSchemaProps, value: Any) -> int:
-    """Count the checks that Kubernetes makes for a value; the alternative with the most is reported."""
+    """Count the checks that Kubernetes makes for a value; of failed alternatives it reports the one with the most."""
     if value is None:
         return 1
     count = 3 + bool(types_of(schema))

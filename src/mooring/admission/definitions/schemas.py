@@ -156,7 +156,7 @@ class SchemaValidator(msgspec.Struct, frozen=True):
             return [field_errors.too_many(here, len(nodes), MAX_NODES)]
         errors = [*_root_errors(schema, path, has_status)]
         expressions: Expressions | None = None
-        impossible = structural.unsupported(nodes)
+        impossible = structural.find_unsupported(nodes)
         if not impossible:
             not_structural = structural.errors_in(schema, here) or default_errors(schema, here)
             errors += not_structural

@@ -31,7 +31,7 @@ _UNSUPPORTED = {
 }
 
 
-def unsupported(nodes: Iterable[JSONSchemaProps]) -> str:
+def find_unsupported(nodes: Iterable[JSONSchemaProps]) -> str:
     """Return why a schema cannot be structural at all; empty if it can."""
     for node in nodes:
         for attribute, name in _UNSUPPORTED.items():

@@ -38,7 +38,7 @@ class _Context(msgspec.Struct, frozen=True):
 
 
 def default_claim_requests(claim: v1.DeviceClaim) -> None:
-    """Fill in what requests leave out."""
+    """Set the default allocation mode, count and toleration operators of requests."""
     for request in claim.requests:
         for each in (request.exactly, *request.first_available):
             if each is not None:
@@ -180,9 +180,6 @@ def _allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path:
 def _constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> list[FieldError]:
     errors = validate_references(constraint.requests, path.child("requests"), known)
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
-    if match is not None and distinct is not None:
-        detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
-        errors.append(field_errors.invalid(path, None, detail))
     if match is None and distinct is None:
         detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required'
         errors.append(field_errors.required(path, detail))

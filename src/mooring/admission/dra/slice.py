@@ -19,7 +19,7 @@ from mooring.admission.dra.names import (
     validate_qualified_name,
     validate_set,
 )
-from mooring.admission.dra.taints import stamp, validate_taint
+from mooring.admission.dra.taints import set_time_added, validate_taint
 from mooring.admission.meta import immutable
 from mooring.admission.node_selector import validate_node_selector
 from mooring.admission.rule_strategy import RuleStrategy
@@ -68,7 +68,7 @@ _SEMVER = re.compile(
 class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
     def mutate(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> None:
         for device in obj.spec.devices:
-            stamp(device.taints, request)
+            set_time_added(device.taints, request)
 
     def prepare_for_create(self, obj: ResourceSlice, request: Request) -> None:
         super().prepare_for_create(obj, request)

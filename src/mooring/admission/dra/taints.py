@@ -21,7 +21,7 @@ MAX_TOLERATIONS = 16
 _MAX_CONDITIONS = 8
 
 
-def stamp(taints: list[DeviceTaint], request: Request) -> None:
+def set_time_added(taints: list[DeviceTaint], request: Request) -> None:
     """Set `timeAdded` of taints that have none."""
     for taint in taints:
         if taint.time_added is None:
@@ -84,7 +84,7 @@ class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
             before = old.spec.taint
             if taint.effect != before.effect and taint.time_added == before.time_added:
                 taint.time_added = None
-        stamp([taint], request)
+        set_time_added([taint], request)
 
     def rules(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> list[FieldError]:
         errors: list[FieldError] = []

@@ -3,7 +3,7 @@
 import msgspec
 
 from mooring.admission.pod.environment import validate_env, validate_env_from, validate_ports
-from mooring.admission.pod.probes import Pace, pace_of, validate_probes
+from mooring.admission.pod.probes import ProbeContext, probe_context, validate_probes
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.security import validate_container_security
@@ -48,20 +48,20 @@ _EPHEMERAL_FIELDS = (
 
 
 class _Pod(msgspec.Struct, frozen=True):
-    """The properties of the pod that container rules need."""
+    """The fields of a pod that the rules for its containers read."""
 
     volumes: dict[str, Volume]
     claims: frozenset[str]
     restart_policy: str
     host_users: bool
-    pace: Pace
+    probes: ProbeContext
     rules: PodRules
 
 
 def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Path, rules: PodRules) -> list[FieldError]:
     """Validate all containers of a pod. `volumes` are those that can be mounted."""
     claims = frozenset(claim.name for claim in spec.resource_claims if claim.name)
-    pod = _Pod(volumes, claims, spec.restart_policy, spec.host_users is not False, pace_of(spec), rules)
+    pod = _Pod(volumes, claims, spec.restart_policy, spec.host_users is not False, probe_context(spec), rules)
     errors = _regular(spec.containers, path.child("containers"), pod)
     if spec.init_containers:
         errors += _init(spec, path.child("initContainers"), pod)
@@ -81,7 +81,7 @@ def _regular(containers: list[Container], path: Path, pod: _Pod) -> list[FieldEr
         if container.name in taken:
             errors.append(field_errors.duplicate(here.child("name"), container.name))
         taken.add(container.name)
-        errors += validate_probes(container, here, pod.pace)
+        errors += validate_probes(container, here, pod.probes)
         if container.restart_policy is not None or container.restart_policy_rules:
             errors += _restart_policy(container, here, pod)
     return errors + _host_ports(containers, path)
@@ -101,7 +101,7 @@ def _init(spec: PodSpec, path: Path, pod: _Pod) -> list[FieldError]:
             taken.add(container.name)
         errors += _host_ports([container], path)
         if is_sidecar(container):
-            errors += validate_probes(container, here, pod.pace)
+            errors += validate_probes(container, here, pod.probes)
         else:
             errors += _not_for_init(container, here)
             if not pod.rules.restarting_init_resize:

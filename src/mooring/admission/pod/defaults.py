@@ -26,7 +26,7 @@ _IMAGE = re.compile(
 
 
 def default_pod(pod: core_v1.Pod) -> None:
-    """Default a pod, including what only pods get."""
+    """Set the defaults of a pod: those of its spec, and those that pod templates do not get."""
     spec = pod.spec
     default_pod_spec(spec)
     for container in spec.containers:

@@ -16,7 +16,7 @@ _NO_PRIORITY = Priority("", 0)
 
 
 def resolve_priority(pod: Pod, old: Pod | None, request: Request) -> None:
-    """Set the pod's priority from its PriorityClass; another explicit priority is rejected."""
+    """Set the pod's priority from its PriorityClass. Raise Forbidden if the client set another priority."""
     spec = pod.spec
     if old is not None:
         if spec.priority is None:

@@ -26,33 +26,33 @@ _SIGNALS = tuple(
 _WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
-class Pace(msgspec.Struct, frozen=True):
-    """The properties of the pod that probes and hooks need."""
+class ProbeContext(msgspec.Struct, frozen=True):
+    """The fields of a pod that the rules for probes and lifecycle hooks read."""
 
     grace_period: int | None
     os: str
 
 
-def pace_of(spec: PodSpec) -> Pace:
-    return Pace(spec.termination_grace_period_seconds, spec.os.name if spec.os is not None else "")
+def probe_context(spec: PodSpec) -> ProbeContext:
+    return ProbeContext(spec.termination_grace_period_seconds, spec.os.name if spec.os is not None else "")
 
 
-def validate_probes(container: Container, path: Path, pace: Pace) -> list[FieldError]:
+def validate_probes(container: Container, path: Path, context: ProbeContext) -> list[FieldError]:
     errors: list[FieldError] = []
     if container.lifecycle is not None:
-        errors += _lifecycle(container.lifecycle, path.child("lifecycle"), pace)
+        errors += _lifecycle(container.lifecycle, path.child("lifecycle"), context)
     for name, probe in (
         ("livenessProbe", container.liveness_probe),
         ("readinessProbe", container.readiness_probe),
         ("startupProbe", container.startup_probe),
     ):
         if probe is not None:
-            errors += _probe(probe, path.child(name), pace, readiness=name == "readinessProbe")
+            errors += _probe(probe, path.child(name), context, readiness=name == "readinessProbe")
     return errors
 
 
-def _probe(probe: Probe, path: Path, pace: Pace, *, readiness: bool) -> list[FieldError]:
-    errors = _handler(probe, path, pace)
+def _probe(probe: Probe, path: Path, context: ProbeContext, *, readiness: bool) -> list[FieldError]:
+    errors = _handler(probe, path, context)
     for name, value in (
         ("initialDelaySeconds", probe.initial_delay_seconds),
         ("timeoutSeconds", probe.timeout_seconds),
@@ -74,14 +74,14 @@ def _probe(probe: Probe, path: Path, pace: Pace, *, readiness: bool) -> list[Fie
     return errors
 
 
-def _lifecycle(lifecycle: Lifecycle, path: Path, pace: Pace) -> list[FieldError]:
+def _lifecycle(lifecycle: Lifecycle, path: Path, context: ProbeContext) -> list[FieldError]:
     errors: list[FieldError] = []
     if lifecycle.post_start is not None:
-        errors += _handler(lifecycle.post_start, path.child("postStart"), pace)
+        errors += _handler(lifecycle.post_start, path.child("postStart"), context)
     if lifecycle.pre_stop is not None:
-        errors += _handler(lifecycle.pre_stop, path.child("preStop"), pace)
+        errors += _handler(lifecycle.pre_stop, path.child("preStop"), context)
     if lifecycle.stop_signal is not None:
-        errors += _stop_signal(lifecycle.stop_signal, path.child("stopSignal"), pace.os)
+        errors += _stop_signal(lifecycle.stop_signal, path.child("stopSignal"), context.os)
     return errors
 
 
@@ -92,7 +92,7 @@ def _stop_signal(signal: str, path: Path, os: str) -> list[FieldError]:
     return [] if signal in supported else [field_errors.not_supported(path, signal, supported)]
 
 
-def _handler(handler: Probe | LifecycleHandler, path: Path, pace: Pace) -> list[FieldError]:
+def _handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContext) -> list[FieldError]:
     errors: list[FieldError] = []
     found = False
     for attribute, name in (
@@ -108,7 +108,7 @@ def _handler(handler: Probe | LifecycleHandler, path: Path, pace: Pace) -> list[
         if found:
             errors.append(field_errors.forbidden(path.child(name), "may not specify more than 1 handler type"))
         else:
-            errors += _action(action, path.child(name), pace)
+            errors += _action(action, path.child(name), context)
         found = True
     if not found:
         errors.append(field_errors.required(path, "must specify a handler type"))
@@ -116,7 +116,7 @@ def _handler(handler: Probe | LifecycleHandler, path: Path, pace: Pace) -> list[
 
 
 def _action(
-    action: ExecAction | HTTPGetAction | TCPSocketAction | GRPCAction | SleepAction, path: Path, pace: Pace
+    action: ExecAction | HTTPGetAction | TCPSocketAction | GRPCAction | SleepAction, path: Path, context: ProbeContext
 ) -> list[FieldError]:
     match action:
         case ExecAction():
@@ -124,7 +124,7 @@ def _action(
         case HTTPGetAction():
             return _http_get(action, path)
         case SleepAction():
-            return _sleep(action, path, pace)
+            return _sleep(action, path, context)
         case TCPSocketAction() | GRPCAction():
             return _port(action.port, path.child("port"))
 
@@ -139,10 +139,10 @@ def _http_get(action: HTTPGetAction, path: Path) -> list[FieldError]:
     return errors
 
 
-def _sleep(action: SleepAction, path: Path, pace: Pace) -> list[FieldError]:
-    if pace.grace_period is None or 0 <= action.seconds <= pace.grace_period:
+def _sleep(action: SleepAction, path: Path, context: ProbeContext) -> list[FieldError]:
+    if context.grace_period is None or 0 <= action.seconds <= context.grace_period:
         return []
-    detail = f"must be non-negative and less than terminationGracePeriodSeconds ({pace.grace_period})"
+    detail = f"must be non-negative and less than terminationGracePeriodSeconds ({context.grace_period})"
     return [field_errors.invalid(path, action.seconds, detail)]
 
 

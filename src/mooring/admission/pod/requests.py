@@ -19,7 +19,11 @@ def aggregate_limits(spec: PodSpec) -> dict[str, Quantity]:
 
 
 def qos_class(spec: PodSpec) -> str:
-    """Guaranteed when every container has equal requests and limits of cpu and memory, BestEffort when none has any."""
+    """Return the QoS class.
+
+    Guaranteed if every container has equal requests and limits of cpu and memory, BestEffort if none has any, or else
+    Burstable.
+    """
     resources = spec.resources
     if resources is not None and (resources.requests or resources.limits):
         return _qos([(resources.requests, resources.limits)])

@@ -62,7 +62,7 @@ def validate_resources(
     given = {*resources.limits, *resources.requests}
     if not given & {"cpu", "memory"} and any(name.startswith(_HUGE_PAGES) for name in given):
         errors.append(field_errors.forbidden(path, "HugePages require cpu or memory"))
-    if resources.claims and not pod_level:
+    if resources.claims:
         errors += _claims(resources.claims, claims, path.child("claims"))
     return errors
 

@@ -26,7 +26,7 @@ _OLD = Path("old")
 
 
 class PodRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules for one pod or template."""
+    """The rules that apply to one pod or template: the server's options, and what the stored object may keep."""
 
     options: AdmissionOptions
     is_pod: bool

@@ -225,7 +225,7 @@ def _user_problems(name: str) -> list[str]:
 
 
 def validate_host_process(spec: PodSpec, path: Path) -> list[FieldError]:
-    """Validate Windows host processes: all containers or none."""
+    """Validate Windows host processes: either all containers of a pod are host processes or none."""
     own = _host_process(spec.security_context)
     containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
     if own is None and all(container.security_context is None for container in containers):

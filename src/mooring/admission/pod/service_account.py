@@ -22,7 +22,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def set_service_account(pod: core_v1.Pod, request: Request) -> None:
-    """Apply Kubernetes' admission plugin ServiceAccount to a new pod. Raise Forbidden."""
+    """Set a new pod's service account, token volume and image pull secrets. Raise Forbidden if it is missing."""
     accounts = request.lookups.service_accounts(request.namespace)
     spec = pod.spec
     if accounts is None:

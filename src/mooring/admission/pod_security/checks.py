@@ -78,7 +78,7 @@ _VOLUME_FIELDS = [(each.name, each.encode_name) for each in msgspec.structs.fiel
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A violated check: short reason and detail."""
+    """The violation of a check: a short reason and a detail for the message."""
 
     reason: str
     detail: str
@@ -348,7 +348,7 @@ def _seccomp_set(pod: Subject) -> Violation | None:
 
 
 class Check(msgspec.Struct, frozen=True):
-    """A check: its rules by the minor version that introduced them, and the baseline check that it replaces."""
+    """A Pod Security check: a rule for each minor version that changed it, and the baseline check that it replaces."""
 
     name: str
     rules: dict[int, Rule]

@@ -19,7 +19,7 @@ _LABELS = Path("metadata", "labels")
 
 
 class Standard(msgspec.Struct, frozen=True):
-    """A level at a version."""
+    """A Pod Security level at a version of Kubernetes, such as `restricted:v1.30`."""
 
     level: str = PRIVILEGED
     version: str = _LATEST
@@ -46,7 +46,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:
-    """Read the labels of a namespace."""
+    """Return the policy that the labels of a namespace set."""
     errors: list[FieldError] = []
 
     def read(name: str, is_known: Callable[[str], bool], rule: str, otherwise: str) -> str | None:

@@ -73,7 +73,7 @@ class GroupVersionResource(NamedTuple):
 
 
 class MatchKey(NamedTuple):
-    """The attributes that rules match besides names: requests with equal ones match the same policies and webhooks."""
+    """The attributes that match rules read, except names: equal keys match the same policies and webhooks."""
 
     kind: Kind
     subresource: str
@@ -87,7 +87,7 @@ def _tree_of(names: "GroupVersionKind | GroupVersionResource") -> Tree:
 
 
 class Attributes(msgspec.Struct, kw_only=True):
-    """One write request."""
+    """One write request, with its object in any version that a rule names."""
 
     scheme: Scheme
     operation: str

@@ -85,7 +85,7 @@ class Invocation(NamedTuple, Generic[B]):
 
 
 class Bound(Generic[P, B]):
-    """A policy and its bindings."""
+    """A policy with its bindings, and the matchers of both."""
 
     def __init__(self, policy: P, bindings: Iterable[B]) -> None:
         self.policy = policy
@@ -99,10 +99,10 @@ class Bound(Generic[P, B]):
             and self.matcher.selects_all
             and all(each.matcher is None for each in self.bindings)
         )
-        """Whether its rules alone decide about whom it concerns."""
+        """Whether match rules alone decide which requests it matches: no parameters, selectors or binding rules."""
 
-    def is_of(self, policy: Policy, bindings: Sequence[Binding]) -> bool:
-        """Whether it was built from these very objects."""
+    def is_built_from(self, policy: Policy, bindings: Sequence[Binding]) -> bool:
+        """Whether it was built from this policy and these bindings: the same objects, not only equal ones."""
         if self.policy is not policy or len(self.bindings) != len(bindings):
             return False
         return all(mine.binding is other for mine, other in zip(self.bindings, bindings, strict=True))
@@ -161,12 +161,12 @@ def reuse_or_build(before: Iterable[K], pairs: Iterable[tuple[P, list[B]]], make
     made = []
     for policy, bindings in pairs:
         old = known.get(policy.metadata.name)
-        made.append(old if old is not None and old.is_of(policy, bindings) else make(policy, bindings))
+        made.append(old if old is not None and old.is_built_from(policy, bindings) else make(policy, bindings))
     return made
 
 
 class Compiler:
-    """Compile the expressions of one stored policy, its variables first."""
+    """Compile the expressions of one stored policy: first its variables, then what uses them."""
 
     def __init__(self, *, params: bool, variables: Iterable[Variable]) -> None:
         self._params = params
@@ -179,7 +179,7 @@ class Compiler:
         self._environment = self.environment()
 
     def environment(self, text: str | None = None, *, authorizer: bool = True, patches: bool = False) -> Environment:
-        """Return the environment for one expression, or for all."""
+        """Return the CEL environment of the expression `text`, with the variables that it uses; None: of all."""
         made = stored_policies(params=self._params, authorizer=authorizer, patches=patches)
         return with_variables(made, self._types, text)
 

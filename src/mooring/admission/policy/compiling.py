@@ -29,7 +29,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 def compile_expression(environment: Environment, expression: str, results: Sequence[str] = ANYTHING) -> Compiled:
-    """Compile an expression whose result must have one of some types; by default any."""
+    """Compile an expression. Its result must have one of the types in `results`, if there are any."""
     program = environment.compile(expression)
     if program.issues:
         if not program.issues[0].line:  # without a position: constant folding failed

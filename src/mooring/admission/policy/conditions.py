@@ -41,8 +41,11 @@ class Conditions:
     def __bool__(self) -> bool:
         return bool(self.compiled)
 
-    def hold(self, values: Mapping[str, Any]) -> bool:
-        """Whether a request matches, by its variables (see `values_for`); raise ConditionError."""
+    def are_met(self, values: Mapping[str, Any]) -> bool:
+        """Whether all conditions are true for a request, given by its CEL variables (`values_for`).
+
+        Raise ConditionError if none is false, one failed and the failure policy is Fail.
+        """
         if not self.compiled:
             return True
         activation = Activation({**values, "namespaceObject": None}, self._variables)

@@ -29,14 +29,14 @@ class OutOfBudgetError(Exception):
 
 
 class Outcome(NamedTuple):
-    """A value, or an error."""
+    """The result of an expression: its value, or the error."""
 
     value: Any = None
     error: str = ""
 
 
 class Budget:
-    """The cost budget of several expressions."""
+    """The cost that the expressions of one policy may still use."""
 
     __slots__ = ("left",)
 
@@ -71,7 +71,7 @@ def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
 
 
 class Activation(dict[str, Any]):
-    """The variables of one evaluation."""
+    """The CEL variables of one evaluation, and the cost of those that were computed on the way."""
 
     __slots__ = ("_cost",)
 
@@ -141,7 +141,7 @@ EVERYTHING = ReadSet()
 
 
 def find_reads(expressions: Iterable[Compiled]) -> ReadSet:
-    """Return what several expressions read."""
+    """Return the parts of the request that several expressions read."""
     new, old, others = Excerpt(), Excerpt(), set()
     for each in expressions:
         for (variable, *path), keys in each.program.reads.items():

@@ -125,7 +125,7 @@ class Matcher:
         return found if self._namespace_matches(attributes, namespace_labels) else None
 
     def match_rules(self, attributes: Attributes) -> RequestView | None:
-        """RequestView by the rules alone."""
+        """Match the rules, ignoring selectors; return the view of the request, or None."""
         if self.excluded and match_any_rule(self.excluded, self.match_policy, attributes):
             return None
         if self.rules:
@@ -197,7 +197,7 @@ class Index(Generic[C]):
         return not self._all or self._known.get(sort) == []
 
     def candidates(self, attributes: Attributes) -> list[C]:
-        """Return the candidates in order."""
+        """Return the matchers whose rules can match a request, in their order."""
         return [each for each, _ in self.candidates_with_views(attributes)]
 
     def candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:

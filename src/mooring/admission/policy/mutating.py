@@ -74,7 +74,7 @@ class _Invocation(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Identifies the invocation within its request."""
+        """The key of the invocation, unique within its request."""
         metadata = (self.invocation.params or {}).get("metadata", {})
         param = (metadata.get("namespace", ""), metadata.get("name", ""))
         return (self.policy.name, self.invocation.binding.metadata.name, *param)
@@ -115,12 +115,12 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         conditions, mutations, variables = self.program
         invocation = question.invocation
         try:
-            if not conditions.hold(values_of(invocation, attributes, cluster)):
+            if not conditions.are_met(values_of(invocation, attributes, cluster)):
                 return
         except ConditionError as error:
             yield str(error)
             return
-        if reinvocation.skips(question.key):
+        if reinvocation.should_skip(question.key):
             return
         kind, changed = invocation.match.kind, False
         for mutation in mutations:
@@ -142,9 +142,9 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
                 attributes.replace_object(patching.decode(made, kind))
                 changed = True
         if changed:
-            reinvocation.changed()
+            reinvocation.record_change()
         if self.policy.spec.reinvocation_policy == IF_NEEDED:
-            reinvocation.invoked(question.key)
+            reinvocation.record_invocation(question.key)
 
 
 def _apply_mutation(
@@ -211,7 +211,7 @@ def to_json(value: Any) -> Any:
 
 
 class MutatingPolicies:
-    """All policies that have bindings."""
+    """The MutatingAdmissionPolicies of a cluster that have bindings."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class MutatingPolicies:
         bindings: Iterable[MutatingAdmissionPolicyBinding] = (),
         before: "MutatingPolicies | None" = None,
     ) -> None:
-        """Reuse those of `before` whose objects are unchanged."""
+        """Bind the policies; reuse those of `before` whose objects are unchanged."""
         known = before.policies if before is not None else ()
         self.policies: Sequence[MutatingPolicy] = reuse_or_build(
             known, group_bindings(policies, bindings), MutatingPolicy

@@ -24,7 +24,7 @@ class Cluster(Protocol):
 
     @property
     def decide(self) -> Decide:
-        """Authorize an action."""
+        """The function that authorizes an action of a user."""
         ...
 
     def namespace(self, name: str) -> Tree:
@@ -32,7 +32,7 @@ class Cluster(Protocol):
         ...
 
     def param_kind(self, api_version: str, kind: str) -> Kind | None:
-        """Return a served kind."""
+        """Return the served kind with these names; None if there is none."""
         ...
 
     def named(self, kind: Kind, namespace: str, name: str) -> Tree | None: ...

@@ -14,16 +14,16 @@ class Reinvocation(msgspec.Struct):
     _invoked: set[object] = msgspec.field(default_factory=set)
     _again: set[object] = msgspec.field(default_factory=set)
 
-    def invoked(self, who: object) -> None:
-        """Record an invocation that wants to run again after later changes."""
-        self._invoked.add(who)
+    def record_invocation(self, invocation: object) -> None:
+        """Record a policy binding or webhook that must run again if the object changes later."""
+        self._invoked.add(invocation)
 
-    def changed(self) -> None:
-        """Record a change of the object: earlier invocations run again."""
+    def record_change(self) -> None:
+        """Record that the object changed: all recorded invocations run again in the second round."""
         self.wanted = True
         self._again |= self._invoked
         self._invoked = set()
 
-    def skips(self, who: object) -> bool:
-        """Whether an invocation does not run in this round."""
-        return self.is_second and who not in self._again
+    def should_skip(self, invocation: object) -> bool:
+        """Whether this is the second round and the object has not changed since the invocation."""
+        return self.is_second and invocation not in self._again

@@ -30,7 +30,7 @@ Environments = Callable[[], Environment]
 
 
 def default_rules(rules: Iterable[RuleWithOperations]) -> None:
-    """Default the scope of rules to all."""
+    """Set the default scope of rules: all."""
     for rule in rules:
         if rule.scope is None:
             rule.scope = _ANY

@@ -84,7 +84,7 @@ class PolicyResult(msgspec.Struct):
     asked: list[tuple[str, str]] = []
     """The matching policies and bindings."""
     checks: list[Check] = []
-    """For metrics."""
+    """The evaluated expressions, for metrics."""
 
     @property
     def is_quiet(self) -> bool:
@@ -107,11 +107,11 @@ class PolicyResult(msgspec.Struct):
         return texts
 
 
-def rejection(judgement: PolicyResult, attributes: Attributes) -> errors.StatusError | None:
+def rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusError | None:
     """Return the error of the first denial; None if there is none."""
-    if not judgement.denials:
+    if not result.denials:
         return None
-    first = judgement.denials[0]
+    first = result.denials[0]
     refused = errors.forbidden(
         attributes.resource.resource, attributes.name, first.text, group=attributes.resource.group
     )
@@ -138,7 +138,7 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
         super().__init__(policy, bindings)
         spec = policy.spec
         self.is_plain = self.is_plain and not (spec.match_conditions or spec.audit_annotations or spec.variables)
-        """Whether all there is to it are rules and validations, which are the same for all of its bindings."""
+        """Whether it has only match rules and validations, which give the same result for all of its bindings."""
         self.asked = [(self.name, each.binding.metadata.name) for each in self.bindings]
 
     @property
@@ -154,16 +154,16 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
         attributes: Attributes,
         cluster: Cluster,
         seen: ReadSet,
-        judgement: PolicyResult,
+        result: PolicyResult,
         by_rules: RequestView | None = None,
     ) -> None:
         problems: list[Problem] = []
         for invocation in self.invocations(attributes, cluster, problems, by_rules):
-            judgement.asked.append((self.name, invocation.binding.metadata.name))
+            result.asked.append((self.name, invocation.binding.metadata.name))
             values = values_of(invocation, attributes, cluster, seen)
-            self.program.run(invocation.binding, values, judgement)
+            self.program.run(invocation.binding, values, result)
         if not self.ignores_errors:
-            judgement.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
+            result.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
 
 
 class _Program:
@@ -200,13 +200,13 @@ class _Program:
         yield from (each for rule in self._rules for each in (rule.program, rule.message) if each is not None)
         yield from (each for _, each in self._annotations)
 
-    def run(self, binding: ValidatingAdmissionPolicyBinding, values: Tree, judgement: PolicyResult) -> None:
+    def run(self, binding: ValidatingAdmissionPolicyBinding, values: Tree, result: PolicyResult) -> None:
         """Evaluate one request with one set of parameters."""
-        recorder = _ActionRecorder(self._name, binding, judgement)
+        recorder = _ActionRecorder(self._name, binding, result)
         budget = Budget(BUDGET)
         activation = Activation(values, self._variables)
         try:
-            if not self._conditions.hold(values):
+            if not self._conditions.are_met(values):
                 return
             decided = [self._decide_timed(rule, activation, budget) for rule in self._rules]
             annotations = [self._annotation(key, each, values) for key, each in self._annotations]
@@ -218,11 +218,11 @@ class _Program:
                 recorder.record(index, finding, seconds)
         for key, value, problem in annotations:
             if problem:
-                recorder.annotation_failed(problem)
+                recorder.deny_for_annotation(problem)
             elif value:
-                judgement.annotations.setdefault(f"{self._name}/{key}", [])
-                if value not in judgement.annotations[f"{self._name}/{key}"]:
-                    judgement.annotations[f"{self._name}/{key}"].append(value)
+                result.annotations.setdefault(f"{self._name}/{key}", [])
+                if value not in result.annotations[f"{self._name}/{key}"]:
+                    result.annotations[f"{self._name}/{key}"].append(value)
 
     def all_hold(self, values: Tree) -> bool:
         """Whether every validation passes within all budgets; if not, `run` finds out why."""
@@ -294,10 +294,10 @@ class _Finding(NamedTuple):
 class _ActionRecorder:
     """Apply a binding's validation actions to failures."""
 
-    def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, judgement: PolicyResult) -> None:
+    def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, result: PolicyResult) -> None:
         self._policy = policy
         self._binding = binding
-        self._judgement = judgement
+        self._judgement = result
 
     def record(self, index: int, finding: _Finding, seconds: float) -> None:
         message = finding.message
@@ -323,8 +323,8 @@ class _ActionRecorder:
                     }
                 )
 
-    def annotation_failed(self, problem: str) -> None:
-        """Deny the request, whatever the binding's actions."""
+    def deny_for_annotation(self, problem: str) -> None:
+        """Deny the request because an audit annotation has no value, whatever the binding's actions."""
         self._judgement.denials.append(Decision(self._policy, self._binding.metadata.name, problem))
         self._count("deny", problem, 0)
 
@@ -334,7 +334,7 @@ class _ActionRecorder:
 
 
 class ValidatingPolicies:
-    """All policies that have bindings."""
+    """The ValidatingAdmissionPolicies of a cluster that have bindings."""
 
     def __init__(
         self,
@@ -342,7 +342,7 @@ class ValidatingPolicies:
         bindings: Iterable[ValidatingAdmissionPolicyBinding] = (),
         before: "ValidatingPolicies | None" = None,
     ) -> None:
-        """Reuse those of `before` whose objects are unchanged."""
+        """Bind the policies; reuse those of `before` whose objects are unchanged."""
         known = before.policies if before is not None else ()
         self.policies: Sequence[ValidatingPolicy] = reuse_or_build(
             known, group_bindings(policies, bindings), ValidatingPolicy
@@ -363,7 +363,7 @@ class ValidatingPolicies:
     def validate(self, attributes: Attributes, cluster: Cluster) -> PolicyResult:
         """Evaluate all matching policies."""
         asked = self._asked.get(attributes.match_key) or self._asked_about(attributes)
-        judgement = PolicyResult()
+        result = PolicyResult()
         seen = asked.seen
         last: RequestView | None = None
         values: Tree = {}
@@ -372,10 +372,10 @@ class ValidatingPolicies:
                 if match is not last:
                     last, values = match, variables_of(match, attributes, cluster, seen)
                 if policy.program.all_hold(values):
-                    judgement.asked += policy.asked
+                    result.asked += policy.asked
                     continue
-            policy.evaluate(attributes, cluster, seen, judgement, match)
-        return judgement
+            policy.evaluate(attributes, cluster, seen, result, match)
+        return result
 
     def _asked_about(self, attributes: Attributes) -> "_Candidates":
         if len(self._asked) >= MAX_CACHED_KEYS:
@@ -385,7 +385,7 @@ class ValidatingPolicies:
 
 
 class _Candidates(NamedTuple):
-    """Policies, how each sees the request, and what they read."""
+    """The policies that can match a request, each with its view of it, and the fields that their expressions read."""
 
     policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]
     seen: ReadSet

@@ -71,7 +71,7 @@ class CalledWebhooks:
         if match is None or not hook.conditions:
             return match is not None
         try:
-            return hook.conditions.hold(values_for(attributes, match))
+            return hook.conditions.are_met(values_for(attributes, match))
         except ConditionError:
             return True  # the server refuses then, by the webhook's conditions
 

@@ -151,7 +151,7 @@ def served_resources() -> Sequence[Served]:
 
 @cache
 def history() -> History:
-    """Read all tables."""
+    """Read the tables of Kubernetes' API history, on the first call."""
     served = served_resources()
     definitions, enums = _definitions(_FOLDER / "fields.txt")
     return History(definitions, enums, served, {(each.group, each.version, each.kind): each for each in served})

@@ -83,7 +83,7 @@ class Chain:
             before = copy_of(attributes.obj)
             built_in(attributes.obj)
             if attributes.obj != before:
-                reinvocation.changed()
+                reinvocation.record_change()
                 attributes.replace_object(attributes.obj)
         for step in steps:
             await self._measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))

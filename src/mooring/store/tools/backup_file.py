@@ -165,7 +165,7 @@ class BackupSource:
         header, items = read(self._path)
         return Snapshot(self.name, header.revision, items, file_bytes=self._path.stat().st_size)
 
-    async def changed(self, seconds: float) -> bool:  # noqa: ARG002 - a file does not change
+    async def wait_for_change(self, seconds: float) -> bool:  # noqa: ARG002 - a file does not change
         return False
 
     async def close(self) -> None:

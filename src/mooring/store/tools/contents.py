@@ -37,7 +37,7 @@ class Source(Protocol):
         """Read the current state. Raise `StoreError`."""
         ...
 
-    async def changed(self, seconds: float) -> bool:
+    async def wait_for_change(self, seconds: float) -> bool:
         """Wait up to `seconds` for a change since the last snapshot; return whether there may be one."""
         ...
 

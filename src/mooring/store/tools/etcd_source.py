@@ -49,7 +49,7 @@ class EtcdSource:
         status = await self._client.call_with_retry("Status", message("StatusRequest")())
         return Snapshot(self.name, self._revision, items, file_bytes=status.dbSize)
 
-    async def changed(self, seconds: float) -> bool:
+    async def wait_for_change(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while await self._client.revision(self._keys.store) == self._revision:
             if time.monotonic() >= deadline:

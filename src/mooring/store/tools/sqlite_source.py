@@ -53,7 +53,7 @@ class SqliteSource:
             problems = list(file.problems())
             return problems, None if problems else self._snapshot_of(file)
 
-    async def changed(self, seconds: float) -> bool:
+    async def wait_for_change(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while self._state() == self._seen:
             if time.monotonic() >= deadline:

@@ -45,7 +45,7 @@ async def copy(
     rounds, caught_up = 1, once
     while not caught_up:
         stopping = stop is not None and stop.is_set()
-        if stop is not None and not stopping and not await source.changed(_WAIT_SECONDS):
+        if stop is not None and not stopping and not await source.wait_for_change(_WAIT_SECONDS):
             continue
         snapshot = await source.snapshot()
         changes = await _copy_changes(snapshot, target, written, written, progress)

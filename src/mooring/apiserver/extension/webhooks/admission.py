@@ -123,16 +123,16 @@ class WebhookAdmission:
         The second round calls only webhooks that were called in the first.
         """
         for index, hook in enumerate(self._matching(self._mutating, attributes)):
-            if reinvocation.skips(hook):
+            if reinvocation.should_skip(hook):
                 continue
             match = self._match(hook, attributes)
             if match is None:
                 continue
             place = f"round_{int(reinvocation.is_second)}_index_{index}"
             if await self._mutate_by(hook, attributes, match, place):
-                reinvocation.changed()
+                reinvocation.record_change()
             if isinstance(hook.webhook, MutatingWebhook) and hook.webhook.reinvocation_policy == IF_NEEDED:
-                reinvocation.invoked(hook)
+                reinvocation.record_invocation(hook)
 
     async def _mutate_by(self, hook: Hook, attributes: Attributes, match: RequestView, place: str) -> bool:
         """Call a mutating webhook and apply its patch; return whether that changed the object."""
@@ -178,7 +178,7 @@ class WebhookAdmission:
         if match is None or not hook.conditions:
             return match
         try:
-            return match if hook.conditions.hold(values_for(attributes, match, decide=self._decide)) else None
+            return match if hook.conditions.are_met(values_for(attributes, match, decide=self._decide)) else None
         except ConditionError as error:
             resource = attributes.resource
             raise errors.forbidden(resource.resource, attributes.name, str(error), group=resource.group) from None

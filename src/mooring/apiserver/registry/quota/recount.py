@@ -171,7 +171,7 @@ class Recount:
         ]
         used: Usage = {}
         for evaluator, stored, items in objects:
-            names = evaluator.measured(quota.spec.hard)
+            names = evaluator.measured_names(quota.spec.hard)
             add_usage(used, dict.fromkeys(names, ZERO))
             if type(evaluator) is Evaluator:
                 add_usage(used, self._counted(quota, evaluator, names, len(items)))
