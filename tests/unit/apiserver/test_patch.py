@@ -27,9 +27,8 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver.registry.patch import patcher_for
 from mooring.apiserver.registry.patch.errors import PatchError
 from mooring.apiserver.registry.patch.json_patch import apply, check_operations
-from mooring.apiserver.registry.patch.merge_patch import merged
 from mooring.apiserver.registry.patch.schema import schema_of
-from mooring.apiserver.registry.patch.strategic import merge_object
+from mooring.apiserver.registry.patch.strategic import merge_object, merge_values
 
 pytestmark = pytest.mark.req("S.1")
 
@@ -177,7 +176,7 @@ MERGE = [
 
 @pytest.mark.parametrize("case", MERGE, ids=lambda case: case.id)
 def test_a_merge_patch(case: Case) -> None:
-    assert merged(copy.deepcopy(case.before), case.patch) == case.after
+    assert merge_values(copy.deepcopy(case.before), case.patch) == case.after
 
 
 TREES = st.recursive(
@@ -191,7 +190,7 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), TREES, max_size=3)
 @given(OBJECTS, OBJECTS)
 @settings(max_examples=100)
 def test_a_strategic_merge_without_a_schema_is_a_merge_patch(before: Any, patch: Any) -> None:
-    assert merge_object(copy.deepcopy(before), copy.deepcopy(patch), None) == merged(copy.deepcopy(before), patch)
+    assert merge_object(copy.deepcopy(before), copy.deepcopy(patch), None) == merge_values(copy.deepcopy(before), patch)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Signer:
             return
         why = self._fill_in(latest)
         try:
-            await self._calls.update_status(latest)
+            await self._calls.update(latest, "status")
         except (errors.Conflict, errors.NotFound):
             return  # a conflict: the watch will bring the change
         fields = {"name": csr.metadata.name, "signer": csr.spec.signer_name, "for": csr.spec.username, "why": why}

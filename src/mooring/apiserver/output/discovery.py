@@ -8,14 +8,7 @@ import base64
 import hashlib
 from collections.abc import Callable
 
-from mooring.api import codec
-from mooring.api.apidiscovery_v2 import (
-    APIGroupDiscovery,
-    APIGroupDiscoveryList,
-    APIResourceDiscovery,
-    APISubresourceDiscovery,
-    APIVersionDiscovery,
-)
+from mooring.api import apidiscovery_v2, codec
 from mooring.api.kinds import GroupVersion, Kind, Subresource
 from mooring.api.meta_v1 import (
     APIGroup,
@@ -116,24 +109,24 @@ class Discovery:
         version = accepted.version
         content_type = f"{JSON};g={_GROUP};v={version};as={_LIST}"
 
-        def make() -> APIGroupDiscoveryList:
+        def make() -> apidiscovery_v2.APIGroupDiscoveryList:
             groups = [group for group in self._scheme.groups if (group == "") == core]
-            return APIGroupDiscoveryList(
+            return apidiscovery_v2.APIGroupDiscoveryList(
                 kind=_LIST, api_version=f"{_GROUP}/{version}", items=[self._group_discovery(group) for group in groups]
             )
 
         return self._response(request, f"{version} {'core' if core else 'groups'}", make, content_type)
 
-    def _group_discovery(self, group: str) -> APIGroupDiscovery:
+    def _group_discovery(self, group: str) -> apidiscovery_v2.APIGroupDiscovery:
         versions = [
-            APIVersionDiscovery(
+            apidiscovery_v2.APIVersionDiscovery(
                 version=version,
                 freshness="Current",
                 resources=[_resource_discovery(kind) for kind in self._scheme.resources(group, version)],
             )
             for version in self._scheme.versions(group)
         ]
-        return APIGroupDiscovery(metadata=ObjectMeta(name=group), versions=versions)
+        return apidiscovery_v2.APIGroupDiscovery(metadata=ObjectMeta(name=group), versions=versions)
 
 
 def _is_aggregated(accepted: Accepted) -> bool:
@@ -170,8 +163,8 @@ def _storage_hash(kind: Kind) -> str:
     return base64.b64encode(digest[:8]).decode()
 
 
-def _resource_discovery(kind: Kind) -> APIResourceDiscovery:
-    return APIResourceDiscovery(
+def _resource_discovery(kind: Kind) -> apidiscovery_v2.APIResourceDiscovery:
+    return apidiscovery_v2.APIResourceDiscovery(
         resource=kind.plural,
         response_kind=GroupVersionKind(group=kind.group, version=kind.version, kind=kind.kind),
         scope="Namespaced" if kind.namespaced else "Cluster",
@@ -183,10 +176,10 @@ def _resource_discovery(kind: Kind) -> APIResourceDiscovery:
     )
 
 
-def _subresource_discovery(kind: Kind, subresource: Subresource) -> APISubresourceDiscovery:
+def _subresource_discovery(kind: Kind, subresource: Subresource) -> apidiscovery_v2.APISubresourceDiscovery:
     group, version = subresource.group_version or kind.group_version
     name = subresource.kind or kind.kind
-    return APISubresourceDiscovery(
+    return apidiscovery_v2.APISubresourceDiscovery(
         subresource=subresource.name,
         response_kind=GroupVersionKind(group=group, version=version, kind=name),
         verbs=[*subresource.verbs],

@@ -7,14 +7,7 @@ does not proxy requests. ``requests/app.py`` calls it before requests for APISer
 
 import asyncio
 
-from mooring.api import errors, times
-from mooring.api.apiregistration_v1 import (
-    AVAILABLE,
-    APIService,
-    APIServiceCondition,
-    APIServiceSpec,
-    APIServiceStatus,
-)
+from mooring.api import apiregistration_v1, errors, times
 from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.scheme import Scheme
@@ -78,7 +71,7 @@ class ApiServices:
         async with self._writing:
             now = self._scheme.changes
             wanted = {each.metadata.name: each for each in self._wanted()}
-            found = {each.metadata.name: each for each in await self._calls.list(APIService)}
+            found = {each.metadata.name: each for each in await self._calls.list(apiregistration_v1.APIService)}
             gone = [found[name] for name in found.keys() - wanted.keys()]
             await asyncio.gather(
                 *(self._write(each) for name, each in wanted.items() if name not in found),
@@ -88,36 +81,36 @@ class ApiServices:
 
     async def mark_unavailable(self) -> None:
         """Set the condition `Available` of other servers' APIServices to False."""
-        for each in await self._calls.list(APIService):
+        for each in await self._calls.list(apiregistration_v1.APIService):
             if each.spec.service is not None and not each.status.conditions:
-                each.status = APIServiceStatus(conditions=[self._unavailable()])
+                each.status = apiregistration_v1.APIServiceStatus(conditions=[self._unavailable()])
                 try:
-                    await self._calls.update_status(each)
+                    await self._calls.update(each, "status")
                 except (errors.Conflict, errors.NotFound):
                     continue  # it has changed: the next request sets it
 
-    def _wanted(self) -> list[APIService]:
+    def _wanted(self) -> list[apiregistration_v1.APIService]:
         custom = {kind.group_version for kind in self._scheme.served if kind.custom}
         every = [
             GroupVersion(group, version) for group in self._scheme.groups for version in self._scheme.versions(group)
         ]
         return [_local(each, is_custom=each in custom) for each in every if each.group != GROUP]
 
-    async def _write(self, service: APIService) -> None:
+    async def _write(self, service: apiregistration_v1.APIService) -> None:
         try:
             await self._calls.create(service)
         except errors.AlreadyExists:
             return  # another server has created it
 
-    async def _delete(self, service: APIService) -> None:
+    async def _delete(self, service: apiregistration_v1.APIService) -> None:
         try:
             await self._calls.delete(service)
         except errors.NotFound:
             return
 
-    def _unavailable(self) -> APIServiceCondition:
-        return APIServiceCondition(
-            type=AVAILABLE,
+    def _unavailable(self) -> apiregistration_v1.APIServiceCondition:
+        return apiregistration_v1.APIServiceCondition(
+            type=apiregistration_v1.AVAILABLE,
             status="False",
             reason="NotAggregated",
             message="this server passes no requests on to other API servers",
@@ -125,14 +118,14 @@ class ApiServices:
         )
 
 
-def _local(where: GroupVersion, *, is_custom: bool) -> APIService:
+def _local(where: GroupVersion, *, is_custom: bool) -> apiregistration_v1.APIService:
     """Return the APIService of a group-version of this server."""
     usual = _CUSTOM_VERSION if is_custom else _STABLE if where.version == "v1" else _OTHER
-    return APIService(
+    return apiregistration_v1.APIService(
         metadata=ObjectMeta(
             name=f"{where.version}.{where.group}", labels={AUTOMATIC: _CUSTOM if is_custom else _BUILT_IN}
         ),
-        spec=APIServiceSpec(
+        spec=apiregistration_v1.APIServiceSpec(
             group=where.group,
             version=where.version,
             group_priority_minimum=_GROUPS.get(where.group, _OF_CUSTOM),

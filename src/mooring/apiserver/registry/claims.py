@@ -12,7 +12,6 @@ from typing import cast
 from mooring.api import codec, errors
 from mooring.api.base import copy_of
 from mooring.api.codec import FieldValidation
-from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ListMeta, Resource, ResourceList, Status
 from mooring.api.resource_v1 import ResourceClaim
 from mooring.apiserver.messages.http import Accepted, Request, Response
@@ -20,10 +19,8 @@ from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.parameters import WriteOptions, check_object, read_body, write_options
 from mooring.apiserver.registry.pods.pods import StatusList
-from mooring.apiserver.registry.store_errors import status_of
-from mooring.apiserver.registry.writes import Outcome, Writer, Written
+from mooring.apiserver.registry.writes import Outcome, Writer, Written, outcome_status
 from mooring.apiserver.registry.writing import Plan, Update, Writing
-from mooring.store.errors import StoreError
 
 PROTECTION = "resource.kubernetes.io/delete-protection"
 """The finalizer that keeps a claim while devices are allocated for it."""
@@ -88,9 +85,5 @@ async def _respond(written: Written) -> Response:
 
 
 def _outcome(outcome: Outcome) -> Status:
-    error = status_of(outcome) if isinstance(outcome, StoreError) else outcome
-    if isinstance(error, StatusError):
-        return error.status
-    if isinstance(error, Exception):
-        raise error
-    return codec.decode_own(cast("bytes", cast("Response", error).body), Status)
+    status = outcome_status(outcome)
+    return status or codec.decode_own(cast("bytes", cast("Response", outcome).body), Status)

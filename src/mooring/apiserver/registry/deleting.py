@@ -28,7 +28,7 @@ from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.templates import Reused, Template
 from mooring.apiserver.registry.views import respond as responded
 from mooring.apiserver.registry.views import view_for
-from mooring.apiserver.registry.writes import Draft, Followed, Write, Writer, Written
+from mooring.apiserver.registry.writes import Draft, Followed, StoredWrite, Write, Writer, Written
 from mooring.apiserver.registry.writing import Update, is_deletable, release
 from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
@@ -65,7 +65,7 @@ _PODS_STAY = (
 )
 
 
-class Deletion(msgspec.Struct, eq=False):
+class Deletion(StoredWrite, msgspec.Struct, eq=False):
     """A write that deletes an object, or marks it for deletion."""
 
     deleting: "Deleting"
@@ -79,10 +79,6 @@ class Deletion(msgspec.Struct, eq=False):
     @property
     def is_extended(self) -> bool:
         return self.deleting.context.may_extend(self.call, DELETE)
-
-    @property
-    def reads_stored(self) -> bool:
-        return True
 
     async def draft(self) -> Draft:
         context, call = self.deleting.context, self.call
@@ -155,12 +151,6 @@ class Deletion(msgspec.Struct, eq=False):
             return await self.deleting.respond(self.call, self.options or self.read(), written, uid, gone=is_gone)
 
         return Draft((write,) if write is not None else (), respond, value=value)
-
-    async def retry(self) -> None:
-        """Try again: `draft` reads the object."""
-
-    def give_up(self) -> Exception:
-        return errors.conflict(self.call.kind.plural, self.call.name, group=self.call.kind.group)
 
 
 class LastUpdate(msgspec.Struct, eq=False):

@@ -26,10 +26,9 @@ from mooring.apiserver.registry.parameters import WriteOptions
 from mooring.apiserver.registry.pods.pods import Pods
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.scaling import Scaling
-from mooring.apiserver.registry.store_errors import status_of
 from mooring.apiserver.registry.templates import Template
 from mooring.apiserver.registry.watching import Watching
-from mooring.apiserver.registry.writes import Outcome, Write, Writer
+from mooring.apiserver.registry.writes import Outcome, Write, Writer, status_of
 from mooring.apiserver.registry.writing import Writing
 from mooring.store.errors import StoreError
 

@@ -32,9 +32,6 @@ class LoopbackClient:
     async def update(self, obj: Resource, subresource: str = "") -> None:
         await self._call("PUT", obj, subresource)
 
-    async def update_status(self, obj: Resource) -> None:
-        await self._call("PUT", obj, "status")
-
     async def delete(self, obj: Resource) -> None:
         await self._call("DELETE", obj)
 

@@ -14,12 +14,14 @@ from typing import Protocol, TypeAlias, cast
 import msgspec
 
 from mooring.admission.accounting.enforcement import Change as Charge
-from mooring.api import codec
-from mooring.api.meta_v1 import ObjectMeta
+from mooring.api import codec, errors
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import ObjectMeta, Status
 from mooring.apiserver.messages.http import Response
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.views import respond as responded
 from mooring.apiserver.registry.views import view_for
+from mooring.store.errors import StoreError, TooLarge, Unreachable
 from mooring.store.kv import Conflict, Delete, Event, Put
 
 _ATTEMPTS = 10
@@ -88,7 +90,7 @@ class Write(Protocol):
         ...
 
     async def draft(self) -> Draft:
-        """Read, change and admit; raises a `StatusError`."""
+        """Read, change and admit; raise a `StatusError`."""
         ...
 
     async def retry(self) -> None:
@@ -98,6 +100,39 @@ class Write(Protocol):
     def give_up(self) -> Exception:
         """Return the error after too many conflicts."""
         ...
+
+
+class StoredWrite:
+    """A base for writes that change a stored object, which each draft reads again."""
+
+    __slots__ = ()
+    call: Call
+    reads_stored = True
+
+    async def retry(self) -> None:
+        pass
+
+    def give_up(self) -> Exception:
+        return errors.conflict(self.call.kind.plural, self.call.name, group=self.call.kind.group)
+
+
+def status_of(error: StoreError) -> StatusError:
+    """Return 504 if a write may have been done, 413 if it is too large, and 503 if the store refuses it now."""
+    if isinstance(error, TooLarge):
+        return errors.request_entity_too_large(str(error))
+    if isinstance(error, Unreachable):
+        return errors.timeout(str(error))
+    return errors.service_unavailable(f"the store cannot do this now: {error}")
+
+
+def outcome_status(outcome: Outcome) -> Status | None:
+    """Return the Status of a write that failed, None for one that succeeded; raise errors that are not for clients."""
+    error = status_of(outcome) if isinstance(outcome, StoreError) else outcome
+    if isinstance(error, StatusError):
+        return error.status
+    if isinstance(error, Exception):
+        raise error
+    return None
 
 
 class Writer:

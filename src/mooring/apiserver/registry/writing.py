@@ -44,7 +44,7 @@ from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_object, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
 from mooring.apiserver.registry.templates import Reused, Template
-from mooring.apiserver.registry.writes import Draft, Settle, Write, Writer, Written
+from mooring.apiserver.registry.writes import Draft, Settle, StoredWrite, Write, Writer, Written
 from mooring.store.kv import Delete, KeyValue, Put
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class Creation(msgspec.Struct, eq=False):
         return refusal(kind.plural, name, group=kind.group)
 
 
-class Update(msgspec.Struct, eq=False):
+class Update(StoredWrite, msgspec.Struct, eq=False):
     """A write that changes an object, or creates it where the plan allows that."""
 
     writing: "Writing"
@@ -159,10 +159,6 @@ class Update(msgspec.Struct, eq=False):
     @property
     def is_extended(self) -> bool:
         return self.writing.context.may_extend(self.call, UPDATE)
-
-    @property
-    def reads_stored(self) -> bool:
-        return True
 
     @property
     def given(self) -> Row | None:
@@ -263,12 +259,6 @@ class Update(msgspec.Struct, eq=False):
             return await self.writing.writer.respond(self.call, written)
 
         return Draft(puts, respond, charge, settle, value)
-
-    async def retry(self) -> None:
-        """Try again: `draft` reads the object."""
-
-    def give_up(self) -> Exception:
-        return errors.conflict(self.call.kind.plural, self.call.name, group=self.call.kind.group)
 
 
 class Writing:

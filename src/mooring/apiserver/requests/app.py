@@ -71,8 +71,7 @@ from mooring.apiserver.registry.api_services import GROUP as API_SERVICES
 from mooring.apiserver.registry.api_services import ApiServices
 from mooring.apiserver.registry.connecting import admit_connection
 from mooring.apiserver.registry.handler import Batch
-from mooring.apiserver.registry.store_errors import status_of
-from mooring.apiserver.registry.writes import Followed, Outcome
+from mooring.apiserver.registry.writes import Followed, Outcome, status_of
 from mooring.apiserver.requests.batch import WriteBatches
 from mooring.apiserver.requests.health import Health
 from mooring.apiserver.requests.metrics import ServerMetrics

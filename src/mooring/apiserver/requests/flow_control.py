@@ -99,7 +99,7 @@ class FlowControl:
                 others = [each for each in schema.status.conditions if each.type != _DANGLING]
                 updated.status.conditions = [*others, condition]
                 try:
-                    await self._calls.update_status(updated)
+                    await self._calls.update(updated, "status")
                 except (errors.Conflict, errors.NotFound):
                     continue  # its new state is seen next
 

@@ -1,8 +1,8 @@
 """Patches: turns a request body into a function that changes the JSON tree of an object.
 
 - `json_patch`: operations on paths (`application/json-patch+json`).
-- `merge_patch`: an object put over another (`application/merge-patch+json`).
-- `strategic`: the same with lists merged by keys (`application/strategic-merge-patch+json`), by `schema`.
+- `strategic`: an object that is merged into another; its lists replace those there (`application/merge-patch+json`), or
+  are merged by keys (`application/strategic-merge-patch+json`), by `schema`.
 
 Server-side apply is in ``mooring.apiserver.registry.apply``. Called by ``registry/writing.py``.
 """
@@ -18,9 +18,8 @@ from mooring.api.codec import DecodeError, TooLargeError, max_elements, read_jso
 from mooring.api.kinds import Kind
 from mooring.apiserver.registry.patch.errors import Inapplicable, PatchError
 from mooring.apiserver.registry.patch.json_patch import apply, check_operations, is_shallow
-from mooring.apiserver.registry.patch.merge_patch import merged
 from mooring.apiserver.registry.patch.schema import schema_of
-from mooring.apiserver.registry.patch.strategic import merge_object
+from mooring.apiserver.registry.patch.strategic import merge_object, merge_values
 
 __all__ = ["MEDIA_TYPES", "Inapplicable", "PatchError", "Patcher", "patcher_for"]
 
@@ -69,6 +68,6 @@ def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
     if media_type == "application/json-patch+json":
         return Patcher(lambda tree: apply(next(fresh), tree), is_plain and is_shallow(patch))
     if media_type == "application/merge-patch+json":
-        return Patcher(lambda tree: merged(tree, next(fresh)), is_plain)
+        return Patcher(lambda tree: merge_values(tree, next(fresh)), is_plain)
     node = schema_of(kind.type)
     return Patcher(lambda tree: merge_object(tree, next(fresh), node), is_plain)

@@ -7,7 +7,7 @@ Beside plain values a patch may carry directives:
 - `$deleteFromPrimitiveList/finalizers: [x]`: take values out of a list;
 - `$setElementOrder/containers: [{name: a}, {name: b}]`: the order of a merged list.
 
-Fields that the type does not have merge as in a merge patch. Called by ``patch/__init__.py``.
+Fields that the type does not have merge as in a JSON merge patch (`merge_values`). Called by ``patch/__init__.py``.
 """
 
 from collections import deque
@@ -23,6 +23,19 @@ _PATCH = "$patch"
 _RETAIN = "$retainKeys"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
+
+
+def merge_values(target: Any, patch: Any) -> Any:
+    """Merge a patch into a target, which may be changed; return the result."""
+    if not isinstance(patch, dict):
+        return patch
+    result = target if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge_values(result.get(key), value) if isinstance(value, dict) else value
+    return result
 
 
 def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:

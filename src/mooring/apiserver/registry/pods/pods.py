@@ -13,7 +13,6 @@ from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import CREATE
 from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Binding, Pod
-from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ResourceList, Status
 from mooring.apiserver.messages.http import Accepted, Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
@@ -21,11 +20,9 @@ from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.deleting import Deleting
 from mooring.apiserver.registry.parameters import check_type, read_body, write_options
 from mooring.apiserver.registry.pods.disruption import Disruption
-from mooring.apiserver.registry.store_errors import status_of
 from mooring.apiserver.registry.stored import Stored
 from mooring.apiserver.registry.views import respond
-from mooring.apiserver.registry.writes import Draft, Outcome, Writer
-from mooring.store.errors import StoreError
+from mooring.apiserver.registry.writes import Draft, StoredWrite, Writer, outcome_status
 from mooring.store.kv import Put
 
 
@@ -41,7 +38,7 @@ class StatusList(ResourceList):
     items: list[Status] = []  # noqa: RUF012 - as above
 
 
-class Bind(msgspec.Struct, eq=False):
+class Bind(StoredWrite, msgspec.Struct, eq=False):
     """A write that binds a pod to a node."""
 
     pods: "Pods"
@@ -53,10 +50,6 @@ class Bind(msgspec.Struct, eq=False):
     @property
     def is_extended(self) -> bool:
         return self.pods.context.may_extend(self.call, CREATE)
-
-    @property
-    def reads_stored(self) -> bool:
-        return True
 
     async def draft(self) -> Draft:
         context, binding, call = self.pods.context, self.binding, self.call
@@ -71,9 +64,6 @@ class Bind(msgspec.Struct, eq=False):
         assert isinstance(pod, Pod), "pods are stored below their own prefix"  # noqa: S101 - says what is known
         value = stored.encode(bind(pod, binding, context.clock.now(), self.pods.labels(binding)))
         return Draft(() if self.dry_run else (Put(kv.key, value, expect=kv.mod_revision),), _respond)
-
-    async def retry(self) -> None:
-        """Try again: `draft` reads the pod."""
 
     def give_up(self) -> Exception:
         return errors.conflict("pods", self.binding.metadata.name)
@@ -111,7 +101,7 @@ class Pods:
             raise errors.method_not_allowed("create", "bindings")
         accepted = request.accepted()
         writes = [Bind(self, _call_of(request, self.stored, each, accepted), each) for each in many.items]
-        statuses = [_status_of(outcome) for outcome in await self._writer.execute(writes)]
+        statuses = [outcome_status(outcome) or _SUCCESS for outcome in await self._writer.execute(writes)]
         return Response(201, codec.encode(StatusList(kind="StatusList", api_version="v1", items=statuses)))
 
     async def _bind_one(self, call: Call, binding: Binding, *, dry_run: bool) -> Response:
@@ -157,12 +147,3 @@ def _call_of(request: Request, stored: Stored, binding: Binding, accepted: Accep
     """Return the call for a single binding."""
     place = binding.metadata
     return Call(request, stored.hub, stored, place.namespace, place.name, "binding", accepted)
-
-
-def _status_of(outcome: Outcome) -> Status:
-    error = status_of(outcome) if isinstance(outcome, StoreError) else outcome
-    if isinstance(error, StatusError):
-        return error.status
-    if isinstance(error, Exception):
-        raise error
-    return _SUCCESS

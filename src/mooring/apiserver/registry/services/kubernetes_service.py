@@ -15,17 +15,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from mooring.api import discovery_v1, errors, times
+from mooring.api import core_v1, discovery_v1, errors, times
 from mooring.api.coordination_v1 import Lease, LeaseSpec
-from mooring.api.core_v1 import (
-    EndpointAddress,
-    EndpointPort,
-    Endpoints,
-    EndpointSubset,
-    Service,
-    ServicePort,
-    ServiceSpec,
-)
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.base import logs
@@ -109,7 +100,7 @@ class KubernetesService:
 
     async def _keep_service(self, target: int) -> None:
         """Only the first server creates it; changes by users stay, as in Kubernetes."""
-        if await self._calls.get(Service, NAME, NAMESPACE) is None:
+        if await self._calls.get(core_v1.Service, NAME, NAMESPACE) is None:
             with suppress(errors.AlreadyExists):
                 await self._calls.create(_service(self._cluster_ip, target))
 
@@ -179,13 +170,13 @@ def _is_local(address: str) -> bool:
 # -- the objects
 
 
-def _service(cluster_ip: str, target: int) -> Service:
-    port = ServicePort(name="https", protocol="TCP", port=443, target_port=target or 443)
-    return Service(
+def _service(cluster_ip: str, target: int) -> core_v1.Service:
+    port = core_v1.ServicePort(name="https", protocol="TCP", port=443, target_port=target or 443)
+    return core_v1.Service(
         metadata=ObjectMeta(
             name=NAME, namespace=NAMESPACE, labels={"component": "apiserver", "provider": "kubernetes"}
         ),
-        spec=ServiceSpec(
+        spec=core_v1.ServiceSpec(
             type="ClusterIP",
             cluster_ip=cluster_ip,
             ip_family_policy="SingleStack",
@@ -195,13 +186,13 @@ def _service(cluster_ip: str, target: int) -> Service:
     )
 
 
-def _endpoints(addresses: Sequence[str], port: int) -> Endpoints:
-    return Endpoints(
+def _endpoints(addresses: Sequence[str], port: int) -> core_v1.Endpoints:
+    return core_v1.Endpoints(
         metadata=ObjectMeta(name=NAME, namespace=NAMESPACE, labels={"endpointslice.kubernetes.io/skip-mirror": "true"}),
         subsets=[
-            EndpointSubset(
-                addresses=[EndpointAddress(ip=address) for address in addresses],
-                ports=[EndpointPort(name="https", port=port, protocol="TCP")],
+            core_v1.EndpointSubset(
+                addresses=[core_v1.EndpointAddress(ip=address) for address in addresses],
+                ports=[core_v1.EndpointPort(name="https", port=port, protocol="TCP")],
             )
         ],
     )
@@ -247,7 +238,7 @@ def _completed(found: Resource, wanted: Resource) -> Resource | None:
     """Return the stored object with the wanted content; None if it has that already."""
     same_labels = wanted.metadata.labels.items() <= found.metadata.labels.items()
     match found, wanted:
-        case Endpoints() as old, Endpoints() as new:
+        case core_v1.Endpoints() as old, core_v1.Endpoints() as new:
             same = old.subsets == new.subsets
             old.subsets = new.subsets
         case discovery_v1.EndpointSlice() as old, discovery_v1.EndpointSlice() as new:
