@@ -14,7 +14,6 @@ from mooring.api import flowcontrol_v1 as v1
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
-GROUP = "flowcontrol.apiserver.k8s.io"
 ALL = "*"
 _METHODS = ("ByNamespace", "ByUser")
 _SUBJECTS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}

@@ -22,8 +22,6 @@ from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
 T = TypeVar("T", bound=meta_v1.Resource)
-AUTHENTICATION = "authentication.k8s.io"
-AUTHORIZATION = "authorization.k8s.io"
 _SPEC = Path("spec")
 _MIN_SECONDS = 600
 _MAX_SECONDS = 1 << 32

@@ -11,7 +11,6 @@ from mooring.api import storage_v1 as v1
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
-GROUP = "storage.k8s.io"
 MAX_PARAMETERS = 512
 MAX_PARAMETERS_BYTES = 256 * 1024
 _RECLAIM_POLICIES = ("Delete", "Retain")

@@ -216,23 +216,8 @@ def namespace_of(attributes: Attributes, cluster: Cluster) -> Tree | None:
 
 def namespace_tree(tree: Tree) -> Tree:
     """Return the fields of a namespace that policies may read."""
-    metadata = {key: value for key, value in tree["metadata"].items() if key in _SEEN}
+    metadata = {key: value for key, value in tree["metadata"].items() if key not in _HIDDEN_METADATA}
     return {"metadata": metadata, **{key: tree[key] for key in ("spec", "status") if key in tree}}
 
 
-_SEEN = frozenset(
-    {
-        "annotations",
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "finalizers",
-        "generateName",
-        "generation",
-        "labels",
-        "name",
-        "namespace",
-        "resourceVersion",
-        "uid",
-    }
-)
+_HIDDEN_METADATA = frozenset({"managedFields", "ownerReferences", "selfLink"})

@@ -6,6 +6,7 @@ New expressions are compiled at the minimum compatibility version, unchanged one
 
 import re
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 
 from mooring.admission.checks import Unique, one_of, require, validate_conditions
 from mooring.admission.options import PolicyEnvironment, stored_policies
@@ -20,7 +21,8 @@ from mooring.api.field_path import Path
 from mooring.cel.environment import Environment
 from mooring.cel.types import DYN, Kind, Type
 
-GROUP = "admissionregistration.k8s.io"
+P = TypeVar("P", v1.ValidatingAdmissionPolicy, v1.MutatingAdmissionPolicy)
+B = TypeVar("B", v1.ValidatingAdmissionPolicyBinding, v1.MutatingAdmissionPolicyBinding)
 _SPEC = Path("spec")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -68,14 +70,24 @@ class _Compiler:
         return rules.expression(self.environment(text, **environment), text, path, results)
 
 
-class ValidatingAdmissionPolicyStrategy(RuleStrategy[v1.ValidatingAdmissionPolicy]):
+class _PolicyStrategy(RuleStrategy[P]):
     allow_unconditional_update = False
 
-    def default(self, obj: v1.ValidatingAdmissionPolicy) -> None:
+    def default(self, obj: P) -> None:
         obj.spec.failure_policy = obj.spec.failure_policy or "Fail"
         if obj.spec.match_constraints is not None:
             rules.default_match(obj.spec.match_constraints)
 
+
+class _BindingStrategy(RuleStrategy[B]):
+    allow_unconditional_update = False
+
+    def default(self, obj: B) -> None:
+        if obj.spec.match_resources is not None:
+            rules.default_match(obj.spec.match_resources)
+
+
+class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPolicy]):
     def rules(
         self, obj: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy | None, request: Request
     ) -> list[FieldError]:
@@ -111,14 +123,7 @@ class ValidatingAdmissionPolicyStrategy(RuleStrategy[v1.ValidatingAdmissionPolic
         return errors + validate_conditions(new.status.conditions, path.child("conditions"))
 
 
-class MutatingAdmissionPolicyStrategy(RuleStrategy[v1.MutatingAdmissionPolicy]):
-    allow_unconditional_update = False
-
-    def default(self, obj: v1.MutatingAdmissionPolicy) -> None:
-        obj.spec.failure_policy = obj.spec.failure_policy or "Fail"
-        if obj.spec.match_constraints is not None:
-            rules.default_match(obj.spec.match_constraints)
-
+class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy]):
     def rules(
         self, obj: v1.MutatingAdmissionPolicy, old: v1.MutatingAdmissionPolicy | None, request: Request
     ) -> list[FieldError]:
@@ -142,13 +147,7 @@ class MutatingAdmissionPolicyStrategy(RuleStrategy[v1.MutatingAdmissionPolicy]):
         )
 
 
-class ValidatingAdmissionPolicyBindingStrategy(RuleStrategy[v1.ValidatingAdmissionPolicyBinding]):
-    allow_unconditional_update = False
-
-    def default(self, obj: v1.ValidatingAdmissionPolicyBinding) -> None:
-        if obj.spec.match_resources is not None:
-            rules.default_match(obj.spec.match_resources)
-
+class ValidatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.ValidatingAdmissionPolicyBinding]):
     def rules(
         self,
         obj: v1.ValidatingAdmissionPolicyBinding,
@@ -160,13 +159,7 @@ class ValidatingAdmissionPolicyBindingStrategy(RuleStrategy[v1.ValidatingAdmissi
         return errors + _actions(spec.validation_actions, _SPEC.child("validationActions"))
 
 
-class MutatingAdmissionPolicyBindingStrategy(RuleStrategy[v1.MutatingAdmissionPolicyBinding]):
-    allow_unconditional_update = False
-
-    def default(self, obj: v1.MutatingAdmissionPolicyBinding) -> None:
-        if obj.spec.match_resources is not None:
-            rules.default_match(obj.spec.match_resources)
-
+class MutatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.MutatingAdmissionPolicyBinding]):
     def rules(
         self, obj: v1.MutatingAdmissionPolicyBinding, old: v1.MutatingAdmissionPolicyBinding | None, request: Request
     ) -> list[FieldError]:
