@@ -338,3 +338,15 @@ def test_whatever_keys_owners_have_all_of_them_are_cut_off(behind: str) -> None:
     entry = json.dumps({"manager": "m", "fieldsV1": keys}, separators=(",", ":"))
     text = f'{{"metadata":{{"name":"a","uid":"1","managedFields":[{entry},{entry}]}}{behind}}}'.encode()
     assert without_managed_fields(text)[0] == f'{{"metadata":{{"name":"a","uid":"1"}}{behind}}}'.encode()
+
+
+async def test_managed_fields_that_are_no_field_set_do_not_break_the_watch_of_a_cache(api: ApiCaller) -> None:
+    odd = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    fields: dict[str, Any] = {"f:spec": {"]": {}, "}": {}, "f:a": [{}]}, "f:x": {}}
+    begun = await api.post(PODS, pod("a"))
+    body = pod("b")
+    body["metadata"]["managedFields"] = [{**odd, "fieldsV1": fields}]
+    await api.post(PODS, body)
+    [event] = await api.watch(f"{PODS}?resourceVersion={begun.version}&forCache=true", 1)
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "b")
+    assert event["object"]["spec"]

@@ -76,6 +76,8 @@ class FieldManagers:
         except MissingKeyError:
             fields = {}
         mine = _entry(manager, UPDATE, kind, fields)
+        if not _are_field_sets(obj.metadata.managed_fields):
+            obj.metadata.managed_fields = []
         if not obj.metadata.managed_fields:
             obj.metadata.managed_fields = [mine] if fields else []
             return
@@ -84,7 +86,7 @@ class FieldManagers:
 
     @staticmethod
     def forgets(new: Resource) -> bool:
-        """Whether a client asks, with one empty entry, to forget who owns what; then there are no entries left."""
+        """Remove all entries if a client requests that with one empty entry; return whether it does."""
         if len(new.metadata.managed_fields) != 1 or new.metadata.managed_fields[0] != _EMPTY_ENTRY:
             return False
         new.metadata.managed_fields = []
@@ -97,6 +99,8 @@ class FieldManagers:
         list lacks a key.
         """
         given = new.metadata.managed_fields or old.metadata.managed_fields
+        if given != old.metadata.managed_fields and not _are_field_sets(given):
+            given = old.metadata.managed_fields
         new.metadata.managed_fields = list(given)
         if not given:
             return
@@ -297,6 +301,15 @@ class _Trees:
     def comparison_for(self, entry: ManagedFieldsEntry) -> Comparison | None:
         kind = self._managers.version_of(entry, self._kind)
         return self.comparison(kind) if kind else None
+
+
+def _are_field_sets(entries: Iterable[ManagedFieldsEntry]) -> bool:
+    """Return whether entries of a client have trees of fields; as in Kubernetes, others are ignored."""
+    return all(_is_field_set(_fields(entry)) for entry in entries)
+
+
+def _is_field_set(fields: Any) -> bool:
+    return isinstance(fields, dict) and all(map(_is_field_set, fields.values()))
 
 
 def _own_metadata(obj: Resource) -> ObjectMeta:
