@@ -7,11 +7,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import structs
 
-from mooring.advisor.audit.results import API_VERSION
-from mooring.advisor.simulate import Add, Scenario, Settings, Simulation, Step, simulate
+from mooring.advisor.simulate import Add, Scenario, Settings, Simulation, Step, check_rights, result_of
 from mooring.advisor.simulate.node_pools import PoolVerdict, explain_pools
-from mooring.advisor.simulate.results import Departure, PendingGroup, RejectedGroup
-from mooring.advisor.simulate.running import Progress
+from mooring.advisor.simulate.results import API_VERSION, Departure, PendingGroup, RejectedGroup
+from mooring.advisor.simulate.running import Progress, Running
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.objects import hub_of
 from mooring.api import codec
@@ -113,8 +112,7 @@ def plan(
     changes = [_change(snapshot, obj, answer) for obj, answer in zip(objects, answers, strict=True)]
     written = ("create", "change")
     wanted = tuple(obj for obj, change in zip(objects, changes, strict=True) if change.action in written)
-    before = simulate(snapshot, Scenario(), settings)
-    played = simulate(snapshot, Scenario(steps=(Step((Add(wanted),)),) if wanted else ()), settings, tell=report)
+    before, played = _play(snapshot, wanted, settings, report)
     pending = _new_pending(played, before)
     return Plan(
         cluster=snapshot.origin,
@@ -123,11 +121,24 @@ def plan(
         pending=pending,
         pools=_pool_verdicts(snapshot, settings, wanted, pending),
         rejected=tuple(each for each in played.rejected if each not in before.rejected),
-        preempted=played.preempted,
+        preempted=tuple(each for each in played.preempted if each not in before.preempted),
         cost=_cost(played, before),
         has_server=any(answer is not None for answer in answers),
         notes=played.notes,
     )
+
+
+def _play(
+    snapshot: Snapshot, wanted: tuple[Resource, ...], settings: Settings, report: Callable[[Progress], None] | None
+) -> tuple[Simulation, Simulation]:
+    """Return what happens without the change, and then with it."""
+    check_rights(snapshot)
+    running = Running(snapshot, Scenario(), settings, report)
+    running.run()
+    before = result_of(running, snapshot)
+    if wanted:
+        running.run_on(Step((Add(wanted),)))
+    return before, result_of(running, snapshot)
 
 
 def _change(snapshot: Snapshot, obj: Resource, answer: ServerAnswer | None) -> ObjectChange:

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from mooring.advisor.audit.reports import Paint, Tone
-from mooring.advisor.lint.reports import one_line
 from mooring.advisor.plan.planning import Action, Cost, ObjectChange, Plan
+from mooring.api.quoting import one_line
 
-_SIGNS: dict[Action, tuple[str, Tone]] = {
+if TYPE_CHECKING:
+    from mooring.advisor.audit.reports import Paint, Tone
+
+_SIGNS: "dict[Action, tuple[str, Tone]]" = {
     "create": ("+", "good"),
     "change": ("~", "title"),
     "unchanged": ("=", "quiet"),
@@ -25,7 +28,7 @@ def headline(plan: Plan) -> str:
     return f"{', '.join(texts) or 'no objects'}: {outcome}"
 
 
-def lines(plan: Plan, paint: Paint, *, wide: bool = False) -> Iterator[str]:
+def lines(plan: Plan, paint: "Paint", *, wide: bool = False) -> Iterator[str]:
     """Write the plan for a terminal."""
     for each in plan.changes:
         if each.action != "unchanged" or wide:
@@ -50,7 +53,7 @@ def markdown(plan: Plan) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _change_lines(change: ObjectChange, paint: Paint) -> Iterator[str]:
+def _change_lines(change: ObjectChange, paint: "Paint") -> Iterator[str]:
     sign, tone = _SIGNS[change.action]
     yield paint(one_line(f"{sign} {change.kind} {change.name}"), tone)
     if change.message:

@@ -63,8 +63,10 @@ __all__ = [
     "Step",
     "Taint",
     "Untaint",
+    "check_rights",
     "compare",
     "kinds_of_interest",
+    "result_of",
     "simulate",
 ]
 
@@ -77,13 +79,18 @@ def simulate(
 
     A KeyboardInterrupt ends it early: the result is then not complete, and says so.
     """
-    for plural in ("nodes", "pods"):
-        if (why := snapshot.forbidden.get(plural)) is not None:
-            raise ScenarioError(f"the {plural} of {snapshot.origin} could not be read ({why})")
+    check_rights(snapshot)
     running = Running(snapshot, scenario, settings or Settings(), tell)
     with suppress(KeyboardInterrupt):  # the result has the time of the interruption
         running.run()
     return result_of(running, snapshot)
+
+
+def check_rights(snapshot: Snapshot) -> None:
+    """Raise ScenarioError where the nodes or pods of a cluster may not be read."""
+    for plural in ("nodes", "pods"):
+        if (why := snapshot.forbidden.get(plural)) is not None:
+            raise ScenarioError(f"the {plural} of {snapshot.origin} could not be read ({why})")
 
 
 def kinds_of_interest() -> tuple[type[Resource], ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mooring.advisor.simulate.applying import Applying
-from mooring.advisor.simulate.changes import AFTERMATH, Scenario, ScenarioError
+from mooring.advisor.simulate.changes import AFTERMATH, Scenario, ScenarioError, Step
 from mooring.advisor.simulate.descheduling import INTERVAL_SECONDS, Descheduler
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.pods import SimulatedPod, Workload, display_name_of
@@ -66,15 +66,9 @@ class Running:
                 self._time.pass_until(step.at)
                 self.world.clock.advance(step.at)
             try:
-                text = [self._applying.apply(change) for change in step.changes]
+                self._execute(step)
             except ScenarioError as problem:
                 raise ScenarioError(f"step {step.name or number + 1}: {problem}") from problem
-            self._doing = step.name or "; ".join(text)
-            if step.at is None:
-                self._work(self._doing)
-                self._time.settle()
-            else:
-                self._work(self._doing)
         self._deschedule()
         self._doing = "waiting until nothing more happens"
         until = self.scenario.until
@@ -86,6 +80,21 @@ class Running:
             self.room = fill(self.world, self.scheduling, self._applying, self._progress)
         self._note("")
         self.is_complete = self.room is None or self.room.is_complete
+
+    def run_on(self, step: Step) -> None:
+        """Apply one more step to a finished run, and wait until nothing more happens."""
+        self.is_complete = False
+        self._execute(step)
+        self._time.pass_until(self._now + AFTERMATH)
+        self._note("")
+        self.is_complete = True
+
+    def _execute(self, step: Step) -> None:
+        text = [self._applying.apply(change) for change in step.changes]
+        self._doing = step.name or "; ".join(text)
+        self._work(self._doing)
+        if step.at is None:
+            self._time.settle()
 
     def _deschedule(self) -> None:
         if not self.scenario.descheduler:
