@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.results import Row, keep
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces.opening import Trace
-from mooring.advisor.simulate.traces.replaying import Options, Progress, Replay
+from mooring.advisor.simulate.traces.replaying import Progress, Replay, ReplayOptions
 from mooring.advisor.snapshot import Snapshot
 
 _SIZES = "1000:10000,10000:100000,100000:1000000"
@@ -54,7 +54,7 @@ def write(path: Path, nodes: int, pods: int) -> None:
 
 def _measure(path: Path, nodes: int, pods: int) -> None:
     begun, cpu = time.perf_counter(), time.process_time()
-    replay = Replay(Snapshot("nothing", []), Settings(), Options(until=_SECONDS), _tell)
+    replay = Replay(Snapshot("nothing", []), Settings(), ReplayOptions(until=_SECONDS), _tell)
     replay.run(Trace((path,)).events())
     seconds, used = time.perf_counter() - begun, time.process_time() - cpu
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -18,7 +18,7 @@ from mooring.constraints.celenv import COST_LIMIT
 from mooring.constraints.expressions import parse_time_added
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ExpressionOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The result of an expression for a group of inputs."""
 
     matches: bool
@@ -38,13 +38,13 @@ def objections(program: Program) -> Iterator[str]:
         yield f"the estimated cost {program.max_cost} exceeds the limit of {COST_LIMIT}"
 
 
-def on_nodes(program: Program, nodes: Iterable[Node]) -> list[Outcome]:
+def on_nodes(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
     """Where an expression about `node` holds."""
     inputs = ((node.metadata.name, {"labels": node.metadata.labels}) for node in nodes)
     return _tried(program, "node", inputs, _read_keys(program))
 
 
-def on_taints(program: Program, nodes: Iterable[Node]) -> list[Outcome]:
+def on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
     """Which taints of the nodes an expression about `taint` tolerates; a name is that of a node with the taint."""
     inputs = ((f"{node.metadata.name} {shown(taint)}", bound(taint)) for node in nodes for taint in node.spec.taints)
     return _tried(program, "taint", inputs, None)
@@ -73,7 +73,7 @@ def _read_keys(program: Program) -> frozenset[str] | None:
 
 def _tried(
     program: Program, variable: str, inputs: Iterable[tuple[str, Mapping[str, Any]]], keys: frozenset[str] | None
-) -> list[Outcome]:
+) -> list[ExpressionOutcome]:
     by_input: dict[object, tuple[Mapping[str, Any], list[str]]] = {}
     for name, value in inputs:
         given = value["labels"] if variable == "node" else value
@@ -83,7 +83,7 @@ def _tried(
     for value, names in by_input.values():
         grouped.setdefault(_outcome(program, {variable: value}), []).extend(names)
     made = [
-        Outcome(matches=matches, why=why, cost=cost, count=len(names), names=names)
+        ExpressionOutcome(matches=matches, why=why, cost=cost, count=len(names), names=names)
         for (matches, why, cost), names in grouped.items()
     ]
     return sorted(made, key=lambda each: (not each.matches, -each.count, each.why))

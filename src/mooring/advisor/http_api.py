@@ -47,7 +47,7 @@ Work = Callable[[Snapshot, float], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class AnswerLimits:
     """What answers may cost."""
 
     seconds: float = 30.0
@@ -63,7 +63,7 @@ class AdvisorApi:
     ask: Callable[..., Question]
     """`mooring.advisor.audit.ask` about the server as it runs."""
     settings: Settings
-    costs: Costs = field(default_factory=Costs)
+    costs: AnswerLimits = field(default_factory=AnswerLimits)
     origin: str = "this cluster"
     _busy: set[str] = field(default_factory=set)
 

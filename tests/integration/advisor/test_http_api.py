@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.advisor.audit import ask
-from mooring.advisor.http_api import MOST_NODES, MOST_PODS, AdvisorApi, Costs
+from mooring.advisor.http_api import MOST_NODES, MOST_PODS, AdvisorApi, AnswerLimits
 from mooring.advisor.simulate import Settings
 from mooring.api import errors
 from mooring.api.advisor_v1 import KINDS
@@ -273,7 +273,7 @@ class Slow:
 
 async def slow_advisor(**costs: Any) -> Slow:
     store = await MemoryStore.open()
-    return Slow(AdvisorApi(store=store, ask=ask, settings=Settings(), costs=Costs(**costs)))
+    return Slow(AdvisorApi(store=store, ask=ask, settings=Settings(), costs=AnswerLimits(**costs)))
 
 
 def test_a_user_asks_one_thing_at_a_time() -> None:

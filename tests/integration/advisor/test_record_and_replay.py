@@ -12,7 +12,7 @@ from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces.events import TraceError
 from mooring.advisor.simulate.traces.opening import Trace
 from mooring.advisor.simulate.traces.recording import Pseudonyms, Recorder, TraceFile, record
-from mooring.advisor.simulate.traces.replaying import Options, Replay
+from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.snapshot import Snapshot
 from scheduler_rig import Rig, rig
 
@@ -50,7 +50,7 @@ async def add_pods(cluster: Rig, start: int, number: int, workers: int = 4) -> N
 
 
 def replayed(path: Path) -> Replay:
-    replay = Replay(Snapshot("nothing", []), Settings(), Options(keeps_placements=True))
+    replay = Replay(Snapshot("nothing", []), Settings(), ReplayOptions(keeps_placements=True))
     replay.run(Trace((path,)).events())
     return replay
 

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from mooring.advisor.audit import Audit, Effect, Finding, QuestionError, ask, audit, reports
-from mooring.advisor.audit.admission_checks import Uses
+from mooring.advisor.audit.admission_checks import GatedUseFinder
 from mooring.advisor.audit.options import component_of, component_of_dump
 from mooring.advisor.snapshot import Snapshot, dump
 from mooring.api.apps_v1 import Deployment, ReplicaSet
@@ -690,14 +690,14 @@ def test_a_dump_of_recorded_answers_is_audited(tmp_path: Path) -> None:
 
 
 def test_an_object_that_mooring_fails_on_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Uses.of
+    real = GatedUseFinder.of
 
-    def of(self: Uses, obj: Any) -> Any:
+    def of(self: GatedUseFinder, obj: Any) -> Any:
         if obj.metadata.name == "bad":
             raise RuntimeError("a mistake of ours")
         return real(self, obj)
 
-    monkeypatch.setattr(Uses, "of", of)
+    monkeypatch.setattr(GatedUseFinder, "of", of)
     good, bad = deployment(tolerations=[GT]), deployment()
     bad["metadata"] = {**bad["metadata"], "name": "bad"}
     found = audit(snapshot_of(bad, good, folder=tmp_path), ask(component.resolve()))

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from mooring.advisor.experiments import experiment_file, workers
 from mooring.advisor.experiments.experiment_file import ExperimentError
-from mooring.advisor.experiments.workers import Job, run
+from mooring.advisor.experiments.workers import RunJob, run
 from mooring.advisor.simulate.traces import results
 from mooring.advisor.simulate.traces.events import TraceError
 from mooring.advisor.simulate.traces.results import Replayed
@@ -47,8 +47,10 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "experiment.yaml"
 
 
-def jobs(file: Path) -> list[Job]:
-    return [Job(spec, workers.digest_of(spec)) for spec in experiment_file.read(file).runs if not spec.scheduler.config]
+def jobs(file: Path) -> list[RunJob]:
+    return [
+        RunJob(spec, workers.digest_of(spec)) for spec in experiment_file.read(file).runs if not spec.scheduler.config
+    ]
 
 
 def plain(result: Replayed) -> Replayed:

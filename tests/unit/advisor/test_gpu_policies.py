@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks import EXAMPLE, REGISTRY, gpu_node, settings_of, task
 from mooring.advisor.simulate.traces.events import PodArrives
-from mooring.advisor.simulate.traces.replaying import Options, Replay
+from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Node, Pod
 from mooring.scheduler.facade import Engine
@@ -147,7 +147,7 @@ def test_small_experiment(case: Case) -> None:
     replay = Replay(
         Snapshot("nodes", [*case.nodes, *case.placed]),
         settings_of(case.policy, case.workload),
-        Options(gives_up=True, keeps_placements=True),
+        ReplayOptions(gives_up=True, keeps_placements=True),
     )
     replay.run(PodArrives(float(number), arriving) for number, arriving in enumerate(case.arriving))
     cluster, found = replay.world.engine.cluster, []
@@ -163,7 +163,9 @@ def test_random_takes_any_node_and_any_card() -> None:
     seen = set()
     for seed in range(40):
         replay = Replay(
-            Snapshot("nodes", [gpu_node("a", 64, 2), gpu_node("b", 64, 2)]), settings_of("Random"), Options(seed=seed)
+            Snapshot("nodes", [gpu_node("a", 64, 2), gpu_node("b", 64, 2)]),
+            settings_of("Random"),
+            ReplayOptions(seed=seed),
         )
         replay.run(iter([PodArrives(0.0, task("p", 1, 500))]))
         placed = replay.world.engine.cluster.placed(task("p", 1, 500))
@@ -175,7 +177,7 @@ def test_random_takes_any_node_and_any_card() -> None:
 @pytest.mark.req("T.4")
 def test_equal_nodes_are_filled_one_after_the_other_in_the_order_in_which_they_came() -> None:
     nodes = [gpu_node(f"n{number}", 64, 1) for number in (5, 2, 7, 0, 3, 1, 6, 4)]
-    replay = Replay(Snapshot("nodes", nodes), settings_of("GpuPacking"), Options(seed=3, keeps_placements=True))
+    replay = Replay(Snapshot("nodes", nodes), settings_of("GpuPacking"), ReplayOptions(seed=3, keeps_placements=True))
     replay.run(PodArrives(float(number), task(f"p{number}", 4, 0)) for number in range(48))
     assert list(replay.placements.values()) == ["n5"] * 16 + ["n2"] * 16 + ["n7"] * 16
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks import gpu_node, settings_of, task
 from mooring.advisor.simulate.traces.events import PodArrives
-from mooring.advisor.simulate.traces.replaying import Options, Replay
+from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.snapshot import Snapshot
 
 pytestmark = pytest.mark.req("T.4")
@@ -56,7 +56,7 @@ def test_random_tasks_are_placed_on_the_same_nodes(policy: str) -> None:
     replay = Replay(
         Snapshot("nodes", [gpu_node(*size) for size in sizes]),
         settings_of(policy),
-        Options(gives_up=True, keeps_placements=True),
+        ReplayOptions(gives_up=True, keeps_placements=True),
     )
     replay.run(PodArrives(float(number), task(f"p{number}", *each)) for number, each in enumerate(asked))
     nodes = [Naive(name, cpu * 1000, [1000] * cards) for name, cpu, cards in sizes]

@@ -9,7 +9,7 @@ import pytest
 
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces.events import Event, NodeComes, NodeGoes, PodArrives, PodLeaves
-from mooring.advisor.simulate.traces.replaying import Options, Replay
+from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.snapshot import Snapshot
 from mooring.testing.builders import node, pod
 
@@ -45,7 +45,7 @@ def sizes(replay: Replay) -> dict[str, int]:
 def test_pods_and_nodes_that_are_gone_take_no_room() -> None:
     kept = []
     for number in (100, 400):
-        replay = Replay(Snapshot("nothing", []), Settings(), Options())
+        replay = Replay(Snapshot("nothing", []), Settings(), ReplayOptions())
         replay.run(come_and_go(number))
         assert replay.tally.placed == number
         kept.append(sizes(replay))

@@ -27,7 +27,7 @@ from mooring.advisor.simulate.traces.events import (
     TraceError,
 )
 from mooring.advisor.simulate.traces.prices import Prices
-from mooring.advisor.simulate.traces.replaying import Options, Replay
+from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.simulate.traces.results import Replayed, result_of
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
@@ -69,7 +69,7 @@ def until(events: Sequence[Event], number: int) -> Iterator[Event]:
 
 
 def replay_of(path: Path, objects: Sequence[Resource] = (), **options: Any) -> Replay:
-    wanted = Options(prices=Prices("price"), keeps_placements=True, **options)
+    wanted = ReplayOptions(prices=Prices("price"), keeps_placements=True, **options)
     return Replay(Snapshot("test", objects), Settings(), wanted, None, Checkpoints(path, "d", EVERY))
 
 

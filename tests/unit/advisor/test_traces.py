@@ -23,9 +23,9 @@ from mooring.advisor.simulate.traces.events import (
     PodLeaves,
     TraceError,
 )
-from mooring.advisor.simulate.traces.measures import Curve, Waits
+from mooring.advisor.simulate.traces.measures import AllocationCurve, WaitHistogram
 from mooring.advisor.simulate.traces.opening import Trace
-from mooring.advisor.simulate.traces.replaying import Options, Replay
+from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.simulate.traces.results import Replayed, result_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.cli.main import mooring
@@ -481,7 +481,7 @@ def replayed(events: Sequence[Event], *nodes: str, **options: object) -> tuple[R
     replay = Replay(
         Snapshot("nodes", [node(name, cpu="4") for name in nodes]),
         Settings(),
-        Options(keeps_placements=True, **options),  # type: ignore[arg-type] # tests name what they mean
+        ReplayOptions(keeps_placements=True, **options),  # type: ignore[arg-type] # tests name what they mean
     )
     replay.run(iter(events))
     return replay, result_of(replay, "nodes", "events", "default")
@@ -634,17 +634,17 @@ def test_prices_that_make_no_sense_are_reported(text: str, tmp_path: Path) -> No
 
 @pytest.mark.req("T.2")
 def test_percentiles_of_waiting_times_are_within_two_per_cent() -> None:
-    waits = Waits()
+    waits = WaitHistogram()
     for seconds in range(1, 1001):
         waits.add(float(seconds))
     for part in (0.5, 0.9, 0.99):
         assert waits.percentile(part) == pytest.approx(1000 * part, rel=0.02)
-    assert Waits().percentile(0.5) == 0.0
+    assert WaitHistogram().percentile(0.5) == 0.0
 
 
 @pytest.mark.req("T.2")
 def test_what_is_allocated_when_so_much_has_been_asked_for_is_a_mean_by_whole_per_cents() -> None:
-    curve = Curve()
+    curve = AllocationCurve()
     for asked, allocated in ((0.596, 0.5), (0.604, 0.6), (0.606, 0.7)):
         curve.note(asked, allocated)
     assert curve.points() == {60: 55.0, 61: 70.0}
@@ -656,7 +656,7 @@ def test_drawn_workloads_ask_for_what_is_wanted_and_depend_on_the_seed_alone() -
     nodes = [node("n", cpu="100")]
 
     def drawn(seed: int, times: float = 1.3) -> list[PodArrives]:
-        return list(drawing.draw(pods, nodes, drawing.Fill("cpu", times), seed).pods)
+        return list(drawing.draw(pods, nodes, drawing.FillTarget("cpu", times), seed).pods)
 
     def names(seed: int) -> list[str]:
         return [event.name for event in drawn(seed)]
@@ -668,9 +668,9 @@ def test_drawn_workloads_ask_for_what_is_wanted_and_depend_on_the_seed_alone() -
     assert 16_000 < sum(drawing.requested(event.pod, "cpu") for event in drawn(1, times=0.2)) <= 20_000
     assert len(drawn(1, times=0.5)) == 20  # they ask for exactly that: none more, none less
     with pytest.raises(TraceError, match="no node has any"):
-        drawing.draw(pods, nodes, drawing.Fill("nvidia.com/gpu", 1.0), 1)
+        drawing.draw(pods, nodes, drawing.FillTarget("nvidia.com/gpu", 1.0), 1)
     with pytest.raises(TraceError, match="no pod of the trace asks for it"):
-        drawing.draw(pods, [node("n", resources={"nvidia.com/gpu": "8"})], drawing.Fill("nvidia.com/gpu", 1.0), 1)
+        drawing.draw(pods, [node("n", resources={"nvidia.com/gpu": "8"})], drawing.FillTarget("nvidia.com/gpu", 1.0), 1)
 
 
 @pytest.mark.req("T.5")

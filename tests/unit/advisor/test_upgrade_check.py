@@ -13,7 +13,7 @@ import pytest
 from mooring.advisor.releases import Crossing
 from mooring.advisor.simulate import Settings
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.upgrade import DrainOptions, Rollout, Subject, check, drain_all, helm_manifests, reports
+from mooring.advisor.upgrade import DrainOptions, Rollout, UpgradeRequest, check, drain_all, helm_manifests, reports
 from mooring.advisor.upgrade.check import kubelet_skew, local_data
 from mooring.advisor.upgrade.drains import pools_of
 from mooring.advisor.upgrade.page import page
@@ -215,7 +215,7 @@ def test_kubelets_are_checked_at_every_release_on_the_way() -> None:
 
 def checked(*objects: Resource, **more: Any) -> Any:
     drains = DrainOptions(timeout_seconds=600)
-    subject = Subject(Snapshot("a test", objects), Crossing.between("1.36", "1.37"), drains, Settings())
+    subject = UpgradeRequest(Snapshot("a test", objects), Crossing.between("1.36", "1.37"), drains, Settings())
     return check(replace(subject, **more))
 
 

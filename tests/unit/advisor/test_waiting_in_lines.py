@@ -8,7 +8,7 @@ import pytest
 
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces.events import Event, NodeComes, NodeGoes, PodArrives, PodLeaves
-from mooring.advisor.simulate.traces.replaying import Options, Replay
+from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.simulate.traces.results import result_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Pod
@@ -96,7 +96,7 @@ def trace(seed: int) -> Iterator[Event]:
 
 
 def replayed(events: Iterator[Event], settings: Settings, seed: int = 0) -> Replay:
-    replay = Replay(Snapshot("a test", []), settings, Options(seed, until=400.0, keeps_placements=True))
+    replay = Replay(Snapshot("a test", []), settings, ReplayOptions(seed, until=400.0, keeps_placements=True))
     replay.run(events)
     return replay
 

@@ -18,7 +18,7 @@ from mooring.admission.pipeline import admit_update
 from mooring.admission.pod.affinity import IN_BOTH
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
-from mooring.advisor.audit.options import Options, Switch
+from mooring.advisor.audit.options import AuditOptions, Switch
 from mooring.advisor.audit.results import COMPATIBILITY
 from mooring.advisor.lint import specs
 from mooring.api import apps_v1, batch_v1, codec, errors
@@ -149,7 +149,7 @@ def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterat
                 yield from missing(value, kept[index], put_back, f"{path}[{index}]")
 
 
-class Made(NamedTuple):
+class GeneratedObject(NamedTuple):
     """An object that a controller would create, and where its fields stand in the object that it is made from."""
 
     object: Resource
@@ -164,22 +164,22 @@ class Made(NamedTuple):
         return f"{self.there}{field[len(self.here) :]}" if field.startswith(self.here) else field
 
 
-def made_from(obj: Resource) -> Made | None:
+def made_from(obj: Resource) -> GeneratedObject | None:
     """Return what a controller creates from an object; None if nothing."""
     namespace, name = obj.metadata.namespace, obj.metadata.name
     if isinstance(obj, batch_v1.CronJob):
         template = obj.spec.job_template
         job = batch_v1.Job(metadata=_metadata(template.metadata, namespace, name), spec=copy_of(template.spec))
-        return Made(job, "spec", "spec.jobTemplate.spec", "Jobs")
+        return GeneratedObject(job, "spec", "spec.jobTemplate.spec", "Jobs")
     if isinstance(obj, ResourceClaimTemplate):
         claim = ResourceClaim(metadata=_metadata(obj.spec.metadata, namespace, name), spec=copy_of(obj.spec.spec))
-        return Made(claim, "spec", "spec.spec", "claims")
+        return GeneratedObject(claim, "spec", "spec.spec", "claims")
     template_spec = _template(obj)
     at = specs.pod_spec(obj)
     if template_spec is None or at is None:
         return None
     pod = Pod(metadata=_metadata(template_spec.metadata, namespace, name), spec=copy_of(template_spec.spec))
-    return Made(pod, "spec", at.path, "pods")
+    return GeneratedObject(pod, "spec", at.path, "pods")
 
 
 def _template(obj: Resource) -> PodTemplateSpec | None:
@@ -213,7 +213,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 _LONGEST = 100
 
 
-class Use(NamedTuple):
+class GatedUse(NamedTuple):
     """A field that depends on something."""
 
     switch: Switch
@@ -224,15 +224,15 @@ class Use(NamedTuple):
         return self.switch.feature
 
 
-class Uses:
+class GatedUseFinder:
     """Find uses, with a cache."""
 
-    def __init__(self, options: Options, now: datetime) -> None:
+    def __init__(self, options: AuditOptions, now: datetime) -> None:
         self._options = options
         self._now = now
-        self._remembered: dict[tuple[type, bytes], tuple[Use, ...]] = {}
+        self._remembered: dict[tuple[type, bytes], tuple[GatedUse, ...]] = {}
 
-    def of(self, obj: Resource) -> tuple[Use, ...]:
+    def of(self, obj: Resource) -> tuple[GatedUse, ...]:
         """Return the gated uses of an object, in order of switches and fields."""
         if not has_rules(obj):
             return ()
@@ -242,24 +242,24 @@ class Uses:
             found = self._remembered[key] = self._find(obj)
         return found
 
-    def _find(self, obj: Resource) -> tuple[Use, ...]:
+    def _find(self, obj: Resource) -> tuple[GatedUse, ...]:
         options = self._options
         clean = create(obj, options.everything, self._now)
         if create(obj, options.nothing, self._now).beyond(clean).is_clean:
             return ()
-        by_gate: dict[str, Use] = {}
-        by_version: dict[str, Use] = {}
+        by_gate: dict[str, GatedUse] = {}
+        by_version: dict[str, GatedUse] = {}
         for switch in options.switches:
             more = create(obj, switch.off, self._now).beyond(clean)
             known = by_version if switch.feature == COMPATIBILITY else by_gate
             for field in sorted({*more.refused, *more.dropped}):
-                known.setdefault(field, Use(switch, field))
+                known.setdefault(field, GatedUse(switch, field))
         # A use of a gate implies its versions; report only uses that need more than the gate.
         newer = (use for field, use in by_version.items() if field not in by_gate or _is_newer(use, by_gate[field]))
         return (*by_gate.values(), *newer)
 
 
-def _is_newer(use: Use, gate: Use) -> bool:
+def _is_newer(use: GatedUse, gate: GatedUse) -> bool:
     def number(text: str) -> int:
         return int(text.partition(".")[2] or 0)
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit import options as audit_options
-from mooring.advisor.audit.admission_checks import Use, Uses
-from mooring.advisor.audit.options import Options, Question, Side
-from mooring.advisor.audit.outcomes import Outcomes, Served, Subject, bridged_findings, use_finding
-from mooring.advisor.audit.pods import Pods
+from mooring.advisor.audit.admission_checks import GatedUse, GatedUseFinder
+from mooring.advisor.audit.options import AuditOptions, Question, ResolvedFlags
+from mooring.advisor.audit.outcomes import ApiVersionFinder, AuditedObject, EffectFinder, bridged_findings, use_finding
+from mooring.advisor.audit.pods import PodEffectFinder
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference
 from mooring.advisor.audit.steps import Steps
 from mooring.advisor.lint.linter import without_logs
@@ -58,23 +58,23 @@ class _Auditor:
         self._question = question
         self._profiles = profiles
         self._options = audit_options.build(question)
-        self._uses = Uses(self._options, now)
-        self._pods = Pods(snapshot, self._options, now, profiles)
-        self._outcomes = Outcomes(snapshot, self._options, self._uses, self._pods, now)
-        self._served = Served(self._options)
+        self._uses = GatedUseFinder(self._options, now)
+        self._pods = PodEffectFinder(snapshot, self._options, now, profiles)
+        self._outcomes = EffectFinder(snapshot, self._options, self._uses, self._pods, now)
+        self._served = ApiVersionFinder(self._options)
         missing = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
         self._notes = [*question.notes, *map(str, snapshot.notes), *missing]
 
     def run(self, config_file: str, *, has_stored_versions: bool) -> Audit:
         raw = self._snapshot.raw()
-        subjects: dict[ObjectReference, Subject] = {}
+        subjects: dict[ObjectReference, AuditedObject] = {}
         findings: list[Finding] = []
         for each in raw:
             reference = reference_of(each, _is_namespaced(each, self._options))
             findings += self._served.of(each, reference, as_stored=has_stored_versions)
             obj = _decoded(each, self._options)
             if obj is not None:
-                subjects[reference] = Subject(obj, reference)
+                subjects[reference] = AuditedObject(obj, reference)
                 findings += self._evaluate(subjects[reference])
         self._notes += _refused_by_policies(self._snapshot, subjects.values())
         self._notes += _refused_by_quotas(self._snapshot, subjects.values())
@@ -93,7 +93,7 @@ class _Auditor:
             unread=sorted(self._snapshot.forbidden),
         )
 
-    def _evaluate(self, subject: Subject) -> list[Finding]:
+    def _evaluate(self, subject: AuditedObject) -> list[Finding]:
         try:
             return [*self._outcomes.of(subject), *bridged_findings(subject, self._uses)]
         except Exception as error:  # one object that Mooring fails on must not hide what happens to others
@@ -101,7 +101,9 @@ class _Auditor:
             self._notes.append(f"{subject.reference}: not judged: {failure}")
             return []
 
-    def _suffering(self, findings: Iterable[Finding], subjects: dict[ObjectReference, Subject]) -> Iterator[Finding]:
+    def _suffering(
+        self, findings: Iterable[Finding], subjects: dict[ObjectReference, AuditedObject]
+    ) -> Iterator[Finding]:
         text = {finding.object for finding in findings if finding.object.kind == "Pod"}
         gone = next((change for change in self._options.changes if not change.enabled), None)
         by_name = {(r.namespace, r.name): r for r in subjects if r.kind == "Pod" and r.stored}
@@ -116,7 +118,7 @@ class _Auditor:
                 )
 
 
-def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[Subject]) -> list[str]:
+def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[AuditedObject]) -> list[str]:
     policies = policies_of(snapshot)
     if policies.is_idle:
         return []
@@ -131,7 +133,7 @@ def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[Subject]) -> lis
     return _most(refused, "policies") + webhooks
 
 
-def _refused_by_quotas(snapshot: Snapshot, subjects: Iterable[Subject]) -> list[str]:
+def _refused_by_quotas(snapshot: Snapshot, subjects: Iterable[AuditedObject]) -> list[str]:
     if not snapshot.all(ResourceQuota):
         return []
     rules = NamespaceRules.of(snapshot)
@@ -145,14 +147,14 @@ def _most(refused: list[str], who: str) -> list[str]:
     return refused if more <= 0 else [*refused[:_MAX_REFUSED], f"{who} would refuse {more} more objects"]
 
 
-def subjects_of(snapshot: Snapshot, question: Question) -> list[Subject]:
+def subjects_of(snapshot: Snapshot, question: Question) -> list[AuditedObject]:
     """Return the audited objects, for a rehearsal with the same ones."""
     options = audit_options.build(question)
     found = ((_decoded(raw, options), reference_of(raw, _is_namespaced(raw, options))) for raw in snapshot.raw())
-    return [Subject(obj, reference) for obj, reference in found if obj is not None and obj.metadata.name]
+    return [AuditedObject(obj, reference) for obj, reference in found if obj is not None and obj.metadata.name]
 
 
-def _decoded(raw: RawObject, options: Options) -> Resource | None:
+def _decoded(raw: RawObject, options: AuditOptions) -> Resource | None:
     scheme = options.now.scheme
     kind = scheme.kind(raw.api_version, raw.kind)
     if kind is None:
@@ -168,7 +170,7 @@ def _decoded(raw: RawObject, options: Options) -> Resource | None:
     return obj
 
 
-def _is_namespaced(raw: RawObject, options: Options) -> bool:
+def _is_namespaced(raw: RawObject, options: AuditOptions) -> bool:
     kind = options.now.scheme.kind(raw.api_version, raw.kind)
     return kind.namespaced if kind is not None else bool(raw.namespace)
 
@@ -205,7 +207,7 @@ _IN_POD = "spec.affinity.nodeAffinity"
 
 
 def scheduler_config_findings(
-    profiles: Sequence[ProfileSpec], file: str, snapshot: Snapshot, options: Options, uses: Uses
+    profiles: Sequence[ProfileSpec], file: str, snapshot: Snapshot, options: AuditOptions, uses: GatedUseFinder
 ) -> Iterator[Finding]:
     """Yield the gated uses of the profiles, and their effects."""
     for index, profile in enumerate(profiles):
@@ -241,15 +243,15 @@ class _Left(NamedTuple):
     nodes: int
 
 
-def _nodes_left(pod: core_v1.Pod, nodes: Sequence[Node], options: Options) -> _Left:
-    def left(side: Side) -> int:
+def _nodes_left(pod: core_v1.Pod, nodes: Sequence[Node], options: AuditOptions) -> _Left:
+    def left(side: ResolvedFlags) -> int:
         required = node_selector.required_affinity(pod.spec, side.constraints)
         return sum(required.matches(node.metadata.labels, node.metadata.name) for node in nodes)
 
     return _Left(left(options.now), left(options.then), len(nodes))
 
 
-def _effect(use: Use, left: _Left, options: Options) -> tuple[Effect, str]:
+def _effect(use: GatedUse, left: _Left, options: AuditOptions) -> tuple[Effect, str]:
     if not any(change.gate == use.feature and not change.enabled for change in options.changes):
         return Effect.UNAFFECTED, ""
     text = f"{left.before} of {left.nodes} nodes are left to all pods of the profile now, and then {left.after}"

@@ -227,7 +227,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class ResolvedFlags:
     """What follows from the flags of one moment."""
 
     flags: Flags
@@ -238,7 +238,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Options:
+class AuditOptions:
     """What an audit goes by."""
 
     everything: AdmissionOptions
@@ -246,8 +246,8 @@ class Options:
     nothing: AdmissionOptions
     """Admission with all gates off and the oldest minimum compatibility version."""
     switches: tuple[Switch, ...]
-    now: Side
-    then: Side
+    now: ResolvedFlags
+    then: ResolvedFlags
     changes: tuple[GateChange, ...]
     forced: frozenset[str]
     """Gates that are on below the minimum compatibility version that they need."""
@@ -278,12 +278,12 @@ class Options:
         return self._checks_stored
 
 
-def build(question: Question) -> Options:
+def build(question: Question) -> AuditOptions:
     """Read versions and gates. Raises `SchemeError` when a runtime configuration is wrong."""
     target = question.target or question.current
     everything = _admission(_all_gates(on=True), BINARY)
     oldest = oldest_compatible(target.versions.emulation)
-    return Options(
+    return AuditOptions(
         everything=everything,
         nothing=_admission(_all_gates(on=False), oldest),
         switches=tuple(_switches(everything, oldest)),
@@ -299,8 +299,8 @@ def build(question: Question) -> Options:
     )
 
 
-def _side(component: Component, runtime_config: Mapping[str, bool]) -> Side:
-    return Side(
+def _side(component: Component, runtime_config: Mapping[str, bool]) -> ResolvedFlags:
+    return ResolvedFlags(
         flags=flags_of(component, runtime_config),
         scheme=Scheme(component.versions, runtime_config),
         admission=admission_options.for_component(component),

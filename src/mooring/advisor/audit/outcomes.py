@@ -13,9 +13,17 @@ from typing import Any
 import msgspec
 
 from mooring.advisor.audit import admission_checks
-from mooring.advisor.audit.admission_checks import AdmissionResult, Made, Use, Uses, is_over, made_from, value_at
-from mooring.advisor.audit.options import Options
-from mooring.advisor.audit.pods import Pods
+from mooring.advisor.audit.admission_checks import (
+    AdmissionResult,
+    GatedUse,
+    GatedUseFinder,
+    GeneratedObject,
+    is_over,
+    made_from,
+    value_at,
+)
+from mooring.advisor.audit.options import AuditOptions
+from mooring.advisor.audit.pods import PodEffectFinder
 from mooring.advisor.audit.results import API, COMPATIBILITY, Effect, Finding, ObjectReference
 from mooring.advisor.lint import specs
 from mooring.advisor.lint.specs import PodSpecAt
@@ -31,7 +39,7 @@ _RETRIES = "controllers try again and again (with growing pauses)"
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class AuditedObject:
     """An object in the newest version of its kind, and what to call it."""
 
     object: Resource
@@ -42,7 +50,7 @@ class Subject:
 class _Answers:
     """The results of admission for one object."""
 
-    made: Made | None
+    made: GeneratedObject | None
     create: AdmissionResult
     """What admission of a new object (or of what is made from it) rejects or drops with the target flags only."""
     already: AdmissionResult
@@ -51,17 +59,19 @@ class _Answers:
     """What an update of the stored object rejects with the target flags only."""
 
 
-class Outcomes:
+class EffectFinder:
     """Find the effects."""
 
-    def __init__(self, snapshot: Snapshot, options: Options, uses: Uses, pods: Pods, now: datetime) -> None:
+    def __init__(
+        self, snapshot: Snapshot, options: AuditOptions, uses: GatedUseFinder, pods: PodEffectFinder, now: datetime
+    ) -> None:
         self._snapshot = snapshot
         self._options = options
         self._uses = uses
         self._pods = pods
         self._now = now
 
-    def of(self, subject: Subject) -> Iterator[Finding]:
+    def of(self, subject: AuditedObject) -> Iterator[Finding]:
         """Yield the findings about an object: one per use, and one more if it can no longer be updated."""
         uses = self._uses.of(subject.object)
         if not uses:
@@ -85,7 +95,7 @@ class Outcomes:
                     message=f"it can no longer be updated: {text}",
                 )
 
-    def _answers(self, subject: Subject) -> _Answers:
+    def _answers(self, subject: AuditedObject) -> _Answers:
         obj = subject.object
         now, then = self._options.now.admission, self._options.then.admission
         made = made_from(obj) if subject.reference.stored else None
@@ -99,7 +109,7 @@ class Outcomes:
             update = admission_checks.update(obj, then, self._now).beyond(admission_checks.update(obj, now, self._now))
         return _Answers(made, after.beyond(before), before, update)
 
-    def _effect(self, subject: Subject, use: Use, answers: _Answers) -> tuple[Effect, str]:
+    def _effect(self, subject: AuditedObject, use: GatedUse, answers: _Answers) -> tuple[Effect, str]:
         refusal = answers.create.refused.get(use.field, "")
         dropped = use.field in answers.create.dropped
         already = answers.already.refused.get(use.field) or next(iter(answers.already.refused.values()), "")
@@ -123,15 +133,15 @@ class Outcomes:
         loop = f"; {_RETRIES}" if answers.made else ""
         return Effect.CREATE_REJECTED, f"{what} refused: {refusal}{loop}"
 
-    def _unreadable(self, use: Use) -> str:
+    def _unreadable(self, use: GatedUse) -> str:
         if use.feature not in self._options.forced:
             return ""
         return f"the gate is forced on: servers of {self._options.oldest_reader} cannot read this"
 
-    def _goes_off(self, use: Use) -> bool:
+    def _goes_off(self, use: GatedUse) -> bool:
         return any(change.gate == use.feature and not change.enabled for change in self._options.changes)
 
-    def _stored(self, obj: Resource, use: Use) -> tuple[Effect, str]:
+    def _stored(self, obj: Resource, use: GatedUse) -> tuple[Effect, str]:
         if use.feature == COMPATIBILITY and not isinstance(obj, Pod):
             return Effect.KEPT, "it stays as it is and may be updated; another one like it is refused"
         if isinstance(obj, Pod):
@@ -150,7 +160,7 @@ class Outcomes:
         return sum(node_selector.volume_matches(volume, node.metadata.labels, options) for node in nodes)
 
 
-def _renamed(judgement: AdmissionResult, made: Made) -> AdmissionResult:
+def _renamed(judgement: AdmissionResult, made: GeneratedObject) -> AdmissionResult:
     return AdmissionResult(
         {made.path(field): text for field, text in judgement.refused.items()},
         frozenset(map(made.path, judgement.dropped)),
@@ -158,7 +168,7 @@ def _renamed(judgement: AdmissionResult, made: Made) -> AdmissionResult:
 
 
 def use_finding(
-    reference: ObjectReference, use: Use, tree: object, effect: Effect, message: str, *, field: str = ""
+    reference: ObjectReference, use: GatedUse, tree: object, effect: Effect, message: str, *, field: str = ""
 ) -> Finding:
     """Return the finding about a gated use; `tree` has the value."""
     return Finding(
@@ -179,7 +189,7 @@ _PLACES = {
 }
 
 
-def bridged_findings(subject: Subject, uses: Uses) -> Iterator[Finding]:
+def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[Finding]:
     """Yield the constraints in annotations of a pod or template; `mooring lint` reports invalid ones."""
     at = specs.pod_spec(subject.object)
     if at is None or not annotations.has_constraints(at.annotations) or not _waits(subject, at):
@@ -199,7 +209,7 @@ def bridged_findings(subject: Subject, uses: Uses) -> Iterator[Finding]:
         yield use_finding(subject.reference, use, tree, Effect.UNAFFECTED, _UNBROKEN, field=field)
 
 
-def _waits(subject: Subject, at: PodSpecAt) -> bool:
+def _waits(subject: AuditedObject, at: PodSpecAt) -> bool:
     return not isinstance(subject.object, Pod) or any(
         gate.name == annotations.GATE for gate in at.spec.scheduling_gates
     )
@@ -208,10 +218,10 @@ def _waits(subject: Subject, at: PodSpecAt) -> bool:
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class Served:
+class ApiVersionFinder:
     """Compare the API versions of both sides."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: AuditOptions) -> None:
         self._options = options
 
     def of(self, raw: RawObject, reference: ObjectReference, *, as_stored: bool) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from mooring.advisor.audit.options import Options, Side
+from mooring.advisor.audit.options import AuditOptions, ResolvedFlags
 from mooring.advisor.audit.results import Effect
 from mooring.advisor.snapshot import Snapshot, engine
 from mooring.advisor.snapshot.engines import waits
@@ -27,18 +27,22 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class PodEffect:
     """What becomes of a pod, and why."""
 
     effect: Effect
     why: str = ""
 
 
-class Pods:
+class PodEffectFinder:
     """The fates of the pods of a snapshot."""
 
     def __init__(
-        self, snapshot: Snapshot, options: Options, now: datetime, profiles: Sequence[ProfileSpec] = (ProfileSpec(),)
+        self,
+        snapshot: Snapshot,
+        options: AuditOptions,
+        now: datetime,
+        profiles: Sequence[ProfileSpec] = (ProfileSpec(),),
     ) -> None:
         self._snapshot = snapshot
         self._options = options
@@ -46,15 +50,15 @@ class Pods:
         self._profiles = profiles
         self._is_same = options.now.features == options.then.features
 
-    def fate(self, pod: Pod) -> Fate:
+    def fate(self, pod: Pod) -> PodEffect:
         """Return what happens to one pod."""
         if has_ended(pod) or pod.metadata.deletion_timestamp is not None:
-            return Fate(Effect.FINISHED, "the pod has ended, or is about to go")
+            return PodEffect(Effect.FINISHED, "the pod has ended, or is about to go")
         if pod.spec.node_name:
             return self._running(pod)
         return self._waiting(pod)
 
-    def suffering(self) -> Iterator[tuple[Pod, Fate]]:
+    def suffering(self) -> Iterator[tuple[Pod, PodEffect]]:
         """All pods that are worse off, whether they use anything themselves or not."""
         if self._is_same:
             return
@@ -64,16 +68,16 @@ class Pods:
                 if fate.effect in (Effect.EVICTED, Effect.STUCK_PENDING):
                     yield pod, fate
 
-    def _running(self, pod: Pod) -> Fate:
+    def _running(self, pod: Pod) -> PodEffect:
         before, after = (self._due(pod, side.constraints) for side in (self._options.now, self._options.then))
         if before is not None and before <= self._now:
-            return Fate(Effect.FINISHED, "it does not tolerate a NoExecute taint now either, and is about to go")
+            return PodEffect(Effect.FINISHED, "it does not tolerate a NoExecute taint now either, and is about to go")
         if after is None or (before is not None and before <= after):
-            return Fate(Effect.KEEPS_RUNNING, "it has its node and stays there")
+            return PodEffect(Effect.KEEPS_RUNNING, "it has its node and stays there")
         taint = self._untolerated(pod)
         what = f" {{{taint.key}: {taint.value}}}" if taint else ""
         when = "at once" if after <= self._now else f"at {after.isoformat(timespec='seconds')}"
-        return Fate(Effect.EVICTED, f"it no longer tolerates the NoExecute taint{what} and is evicted {when}")
+        return PodEffect(Effect.EVICTED, f"it no longer tolerates the NoExecute taint{what} and is evicted {when}")
 
     def _due(self, pod: Pod, options: ConstraintOptions) -> datetime | None:
         moments = []
@@ -113,27 +117,27 @@ class Pods:
                     taints.append(rule.spec.taint)
         return found
 
-    def _waiting(self, pod: Pod) -> Fate:
+    def _waiting(self, pod: Pod) -> PodEffect:
         if pod.spec.scheduling_gates:
-            return Fate(Effect.ALREADY_PENDING, "it waits for its scheduling gates")
+            return PodEffect(Effect.ALREADY_PENDING, "it waits for its scheduling gates")
         key = (pod.metadata.namespace, pod.metadata.name)
         before, after = (outcome.get(key) for outcome in self._places)
         if after is None or before is None:
-            return Fate(Effect.ALREADY_PENDING, f"it waits for the scheduler {pod.spec.scheduler_name}")
+            return PodEffect(Effect.ALREADY_PENDING, f"it waits for the scheduler {pod.spec.scheduler_name}")
         if not after:
-            return Fate(Effect.STILL_SCHEDULABLE, "there is a node for it all the same")
+            return PodEffect(Effect.STILL_SCHEDULABLE, "there is a node for it all the same")
         if not before:
-            return Fate(Effect.STUCK_PENDING, f"no node is left for it: {after}")
+            return PodEffect(Effect.STUCK_PENDING, f"no node is left for it: {after}")
         if self._eligible(pod, self._options.now) and not self._eligible(pod, self._options.then):
-            return Fate(Effect.STUCK_PENDING, f"it waits now for room, and then no node is left for it: {after}")
-        return Fate(Effect.ALREADY_PENDING, f"it finds no node now either: {before}")
+            return PodEffect(Effect.STUCK_PENDING, f"it waits now for room, and then no node is left for it: {after}")
+        return PodEffect(Effect.ALREADY_PENDING, f"it finds no node now either: {before}")
 
     @cached_property
     def _places(self) -> tuple[dict[Key, str], dict[Key, str]]:
         before = self._schedule(self._options.now)
         return before, before if self._is_same else self._schedule(self._options.then)
 
-    def _schedule(self, side: Side) -> dict[Key, str]:
+    def _schedule(self, side: ResolvedFlags) -> dict[Key, str]:
         made = engine(self._snapshot, profiles=self._profiles, features=side.features)
         waiting = [
             pod for pod in self._snapshot.all(Pod) if pod.metadata.uid and waits(pod) and not pod.spec.scheduling_gates
@@ -154,7 +158,7 @@ class Pods:
             outcomes[key] = "" if node is not None else outcome.message or "no node fits"
         return outcomes
 
-    def _eligible(self, pod: Pod, side: Side) -> bool:
+    def _eligible(self, pod: Pod, side: ResolvedFlags) -> bool:
         required = node_selector.required_affinity(pod.spec, side.constraints)
         return any(
             required.matches(node.metadata.labels, node.metadata.name)

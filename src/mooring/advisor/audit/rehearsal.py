@@ -45,19 +45,19 @@ _FIRST = ("Namespace", "PriorityClass", "StorageClass", "DeviceClass")
 
 
 @dataclass(frozen=True, slots=True)
-class Plane:
+class RehearsalPlane:
     """A control plane that runs."""
 
     client: Client
     store: Store
 
 
-class Start(Protocol):
+class StartPlane(Protocol):
     """Starts a control plane on a data directory, with the flags to come or with those of now."""
 
     def __call__(
         self, folder: Path, *, then: bool, with_workers: bool = True
-    ) -> AbstractAsyncContextManager[Plane]: ...
+    ) -> AbstractAsyncContextManager[RehearsalPlane]: ...
 
 
 Subject = tuple[Resource, ObjectReference]
@@ -65,7 +65,7 @@ Subject = tuple[Resource, ObjectReference]
 
 
 @dataclass(slots=True)
-class Copy:
+class RehearsalObjects:
     """What is rehearsed with."""
 
     stored: list[Subject] = field(default_factory=list)
@@ -98,7 +98,7 @@ EXPECTED: Mapping[Effect, tuple[str, str]] = {
 _HARMLESS = frozenset({"accepted", "served", "scheduled", "works"})
 
 
-async def rehearse(audit: Audit, copy: Copy, start: Start, folder: Path, seconds: float) -> Audit:
+async def rehearse(audit: Audit, copy: RehearsalObjects, start: StartPlane, folder: Path, seconds: float) -> Audit:
     """Return the audit with the results of a rehearsal in `folder`, whose planes have `seconds` to settle."""
     began = time.monotonic()
     notes: list[str] = []
@@ -134,7 +134,7 @@ async def rehearse(audit: Audit, copy: Copy, start: Start, folder: Path, seconds
     return structs.replace(audit, rehearsal=report)
 
 
-async def _load(plane: Plane, copy: Copy, notes: list[str]) -> list[Subject]:
+async def _load(plane: RehearsalPlane, copy: RehearsalObjects, notes: list[str]) -> list[Subject]:
     scheme = plane.client.scheme
     objects = [obj for obj, _ in (*copy.stored, *copy.manifests)]
     stored = [obj for obj, _ in copy.stored]
@@ -152,7 +152,7 @@ async def _load(plane: Plane, copy: Copy, notes: list[str]) -> list[Subject]:
     return taken
 
 
-async def _wait_until_settled(plane: Plane, waiting: Sequence[Pod], seconds: float) -> bool:
+async def _wait_until_settled(plane: RehearsalPlane, waiting: Sequence[Pod], seconds: float) -> bool:
     """Wait until nothing is written any more and every waiting pod has been tried; return whether that was in time."""
     deadline = time.monotonic() + seconds
     revision, quiet = -1, 0
@@ -165,7 +165,7 @@ async def _wait_until_settled(plane: Plane, waiting: Sequence[Pod], seconds: flo
     return False
 
 
-async def _all_evaluated(plane: Plane, waiting: Sequence[Pod]) -> bool:
+async def _all_evaluated(plane: RehearsalPlane, waiting: Sequence[Pod]) -> bool:
     found = {(pod.metadata.namespace, pod.metadata.name): pod for pod in (await plane.client.list(Pod)).items}
     return all(
         pod is None or pod.spec.node_name or any(c.type == "PodScheduled" for c in pod.status.conditions)
@@ -177,7 +177,7 @@ async def _all_evaluated(plane: Plane, waiting: Sequence[Pod]) -> bool:
 class _Probe:
     """Looks at one of the copies."""
 
-    plane: Plane
+    plane: RehearsalPlane
 
     async def look_at(self, taken: Sequence[Subject]) -> dict[_Key, _Seen]:
         """Return the observations by object and attempt."""

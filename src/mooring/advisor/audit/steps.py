@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import structs
 
 from mooring.advisor.audit import rewriting
-from mooring.advisor.audit.options import Options
-from mooring.advisor.audit.outcomes import Subject
+from mooring.advisor.audit.options import AuditOptions
+from mooring.advisor.audit.outcomes import AuditedObject
 from mooring.advisor.audit.results import Command, Effect, Finding, ObjectReference, Step
 from mooring.advisor.audit.rewriting import Rewriter
 from mooring.advisor.lint import specs
@@ -72,8 +72,8 @@ class Steps:
     """Makes the steps of one audit."""
 
     snapshot: Snapshot
-    options: Options
-    subjects: Mapping[ObjectReference, Subject]
+    options: AuditOptions
+    subjects: Mapping[ObjectReference, AuditedObject]
 
     def of(self, findings: Sequence[Finding]) -> list[Step]:
         """All steps, in order; none when nothing is asked."""

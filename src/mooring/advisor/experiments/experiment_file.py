@@ -31,7 +31,7 @@ class FillWanted(_Strict, frozen=True):
     times: float
 
 
-class Cluster(_Strict, frozen=True):
+class ClusterSpec(_Strict, frozen=True):
     """Nodes from a trace, from a dump, or a number of identical ones."""
 
     trace: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Cluster(_Strict, frozen=True):
     template: str = ""
 
 
-class Workload(_Strict, frozen=True):
+class WorkloadSpec(_Strict, frozen=True):
     trace: tuple[str, ...]
     draw: bool = False
     """Pods in random order, one a second, none of which leaves."""
@@ -61,7 +61,7 @@ class Seeds(_Strict, frozen=True):
     count: int = 1
 
 
-class Asked(_Strict, frozen=True):
+class AllocationColumn(_Strict, frozen=True):
     """A column of the table: the allocation of a resource at a percentage of requests."""
 
     resource: str
@@ -71,13 +71,13 @@ class Asked(_Strict, frozen=True):
 class _File(_Strict, frozen=True):
     api_version: str
     kind: str
-    clusters: dict[str, Cluster]
-    workloads: dict[str, Workload]
+    clusters: dict[str, ClusterSpec]
+    workloads: dict[str, WorkloadSpec]
     schedulers: dict[str, Scheduler]
     name: str = ""
     plugins: tuple[str, ...] = ()
     seeds: Seeds | tuple[int, ...] = Seeds()
-    allocated: tuple[Asked, ...] = ()
+    allocated: tuple[AllocationColumn, ...] = ()
 
 
 class RunSpec(msgspec.Struct, frozen=True):
@@ -86,8 +86,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     cluster_name: str
     workload_name: str
     scheduler_name: str
-    cluster: Cluster
-    workload: Workload
+    cluster: ClusterSpec
+    workload: WorkloadSpec
     scheduler: Scheduler
     plugins: tuple[str, ...]
     seed: int
@@ -118,7 +118,7 @@ class RunSpec(msgspec.Struct, frozen=True):
 class Experiment:
     name: str
     runs: tuple[RunSpec, ...]
-    allocated: tuple[Asked, ...]
+    allocated: tuple[AllocationColumn, ...]
 
 
 def read(path: Path) -> Experiment:

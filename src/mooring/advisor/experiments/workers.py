@@ -19,14 +19,14 @@ from typing import Any, Protocol
 import msgspec
 
 import mooring
-from mooring.advisor.experiments.experiment_file import Asked, Cluster, ExperimentError, RunSpec
+from mooring.advisor.experiments.experiment_file import AllocationColumn, ClusterSpec, ExperimentError, RunSpec
 from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.manifests import nodes_like, read_nodes
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.traces.drawing import Fill, draw
+from mooring.advisor.simulate.traces.drawing import FillTarget, draw
 from mooring.advisor.simulate.traces.events import NodeComes, TraceError
-from mooring.advisor.simulate.traces.opening import Trace, Workload
-from mooring.advisor.simulate.traces.replaying import Options, Replay
+from mooring.advisor.simulate.traces.opening import Trace, TraceWorkload
+from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.simulate.traces.results import Replayed, result_of
 from mooring.advisor.snapshot import Snapshot, SnapshotError, dump
 from mooring.api.core_v1 import Node
@@ -35,7 +35,7 @@ from mooring.scheduler.framework.registry import PluginError, from_entry_points,
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RunJob:
     """The arguments of a run in another process or machine."""
 
     spec: RunSpec
@@ -43,7 +43,7 @@ class Job:
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
 
 
-def run(job: Job) -> Replayed:
+def run(job: RunJob) -> Replayed:
     """Execute a run; raise ExperimentError."""
     spec = job.spec
     try:
@@ -61,17 +61,17 @@ def _run(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Repla
     snapshot = _snapshot(spec.cluster)
     if wanted.draw:
         pods = list(trace.pods())
-        fill = Fill(wanted.fill.resource, wanted.fill.times) if wanted.fill is not None else None
+        fill = FillTarget(wanted.fill.resource, wanted.fill.times) if wanted.fill is not None else None
         events, nodes = draw(pods, snapshot.all(Node), fill, spec.seed)
         snapshot, workload = snapshot.replace(remove=nodes, put=nodes), pods
     else:
-        events, workload = trace.events(), Workload(trace)  # type: ignore[assignment] # both are pods, again and again
+        events, workload = trace.events(), TraceWorkload(trace)  # type: ignore[assignment] # both are pods, again and again
     registry = {**IN_TREE, **from_entry_points()}
     for folder in spec.plugins:
         registry |= from_folder(Path(folder))
     settings = Settings(profiles=profiles, registry=registry, workload=workload)
     gc.freeze()
-    replay = Replay(snapshot, settings, Options(spec.seed, wanted.give_up, wanted.until))
+    replay = Replay(snapshot, settings, ReplayOptions(spec.seed, wanted.give_up, wanted.until))
     replay.run(events)
     result = result_of(replay, spec.cluster_name, spec.workload_name, spec.scheduler_name, trace.complaints.summary())
     result.digest, result.skipped = digest, trace.complaints.skipped
@@ -80,7 +80,7 @@ def _run(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Repla
     return result
 
 
-def _snapshot(cluster: Cluster) -> Snapshot:
+def _snapshot(cluster: ClusterSpec) -> Snapshot:
     if cluster.trace:
         events = Trace(tuple(Path(name) for name in cluster.trace)).events()
         return Snapshot("the trace", [event.node for event in events if isinstance(event, NodeComes)])
@@ -93,7 +93,7 @@ def _snapshot(cluster: Cluster) -> Snapshot:
 _KEYS = ("cluster", "workload", "scheduler")
 
 
-def table_row(result: Replayed, asked: Sequence[Asked]) -> dict[str, object]:
+def table_row(result: Replayed, asked: Sequence[AllocationColumn]) -> dict[str, object]:
     """Return a run as a line of the table."""
     row: dict[str, object] = {key: getattr(result, key) for key in _KEYS} | {"seed": result.seed}
     for wanted in asked:
@@ -133,7 +133,7 @@ def summarize(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
 
 
 class Workers(Protocol):
-    def results(self, jobs: Sequence[Job]) -> Iterator[Replayed]:
+    def results(self, jobs: Sequence[RunJob]) -> Iterator[Replayed]:
         """Yield the results of runs as they finish. Raise ExperimentError."""
         ...
 
@@ -144,7 +144,7 @@ class LocalWorkers:
     def __init__(self, number: int | None = None) -> None:
         self._number = number or os.cpu_count() or 1
 
-    def results(self, jobs: Sequence[Job]) -> Iterator[Replayed]:
+    def results(self, jobs: Sequence[RunJob]) -> Iterator[Replayed]:
         if self._number == 1 or len(jobs) == 1:
             yield from map(run, jobs)
             return
@@ -173,7 +173,7 @@ class DaskWorkers:
             raise ExperimentError(f"--dask: there is no Dask scheduler at {address}: {problem}") from problem
         self._completed = distributed.as_completed
 
-    def results(self, jobs: Sequence[Job]) -> Iterator[Replayed]:
+    def results(self, jobs: Sequence[RunJob]) -> Iterator[Replayed]:
         futures = [self._client.submit(run, job, pure=False) for job in jobs]
         try:
             for future in self._completed(futures):
@@ -185,7 +185,7 @@ class DaskWorkers:
         self._client.close()
 
 
-class Results:
+class ResultsFolder:
     """The results in a folder."""
 
     def __init__(self, folder: Path) -> None:

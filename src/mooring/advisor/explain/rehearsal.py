@@ -14,7 +14,7 @@ from mooring.advisor.explain.subject import Subject
 from mooring.advisor.simulate.changes import Add, Remove, Scenario, ScenarioError, Step
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.pods import SimulatedPod
-from mooring.advisor.simulate.running import Running
+from mooring.advisor.simulate.running import SimulationRun
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
@@ -97,13 +97,13 @@ class Rehearsal:
         ) + tuple(_lost(world))
         return [_result(world, each, hurt) for each in proposals]
 
-    def _run(self, proposals: Sequence[Proposal]) -> Running:
+    def _run(self, proposals: Sequence[Proposal]) -> SimulationRun:
         put = [obj for each in proposals for obj in (*each.put, *_replaced(self.snapshot, each))]
         removed = [obj for each in proposals for obj in each.remove if not isinstance(obj, Pod)]
         removed += [each.before.pod for each in proposals if each.is_pod_replaced]
         after = self.snapshot.replace(put=put, remove=removed) if put or removed else self.snapshot
         steps = tuple(step for each in proposals for step in _steps(self.snapshot, each))
-        running = Running(after, Scenario(steps=steps), self.settings)
+        running = SimulationRun(after, Scenario(steps=steps), self.settings)
         running.run()
         return running
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from mooring.advisor.simulate import Add, Scenario, Settings, Simulation, Step, check_rights, result_of
 from mooring.advisor.simulate.node_pools import PoolVerdict, explain_pools
 from mooring.advisor.simulate.results import API_VERSION, Departure, PendingGroup, RejectedGroup
-from mooring.advisor.simulate.running import Progress, Running
+from mooring.advisor.simulate.running import Progress, SimulationRun
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.objects import hub_of
 from mooring.api import codec
@@ -133,7 +133,7 @@ def _play(
 ) -> tuple[Simulation, Simulation]:
     """Return what happens without the change, and then with it."""
     check_rights(snapshot)
-    running = Running(snapshot, Scenario(), settings, report)
+    running = SimulationRun(snapshot, Scenario(), settings, report)
     running.run()
     before = result_of(running, snapshot)
     if wanted:

@@ -18,13 +18,13 @@ from mooring.advisor.audit import audit as play
 from mooring.advisor.audit import options as audit_options
 from mooring.advisor.audit.admission_checks import AdmissionResult, content, made_from
 from mooring.advisor.audit.auditor import reference_of
-from mooring.advisor.audit.options import Options
+from mooring.advisor.audit.options import AuditOptions
 from mooring.advisor.audit.results import ObjectReference
 from mooring.advisor.lint.linter import without_logs
 from mooring.advisor.releases import checks, fields, rights, steps
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding, ReleaseAudit
-from mooring.advisor.releases.subjects import Subject
+from mooring.advisor.releases.subjects import ReleaseObject
 from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.advisor.snapshot.objects import Identity
 from mooring.api.core_v1 import Node, Pod
@@ -73,7 +73,7 @@ def audit(
     )
 
 
-def _evaluate(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
+def _evaluate(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
     yield from checks.version_findings(subject, crossing)
     yield from checks.bystander_findings(subject, crossing)
     yield from rights.findings(subject, crossing)
@@ -82,10 +82,10 @@ def _evaluate(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[F
     yield from checks.annotation_findings(subject, crossing)
 
 
-def subject_of(raw: RawObject, crossing: Crossing) -> Subject:
+def subject_of(raw: RawObject, crossing: Crossing) -> ReleaseObject:
     """Return the subject of an object."""
     served = crossing.history.kind(*GroupVersion.parse(raw.api_version), raw.kind)
-    return Subject(raw, reference_of(raw, served.namespaced if served else bool(raw.namespace)), served)
+    return ReleaseObject(raw, reference_of(raw, served.namespaced if served else bool(raw.namespace)), served)
 
 
 _FATES = frozenset({Played.EVICTED, Played.STUCK_PENDING, Played.NEVER_MATCHES})
@@ -138,7 +138,7 @@ def _concerns(field: str, text: str) -> bool:
     return field.startswith(text) or text.startswith(f"{field}.")
 
 
-def _suspects(snapshot: Snapshot, options: Options, now: datetime) -> Iterator[_Suspect]:
+def _suspects(snapshot: Snapshot, options: AuditOptions, now: datetime) -> Iterator[_Suspect]:
     results: dict[tuple[type[Resource], bytes], AdmissionResult] = {}
     for kind in snapshot.kinds():
         for obj in snapshot.all(kind):
@@ -160,7 +160,7 @@ def _suspects(snapshot: Snapshot, options: Options, now: datetime) -> Iterator[_
 
 
 def _explain_refusal(
-    suspect: _Suspect, reference: ObjectReference, options: Options, now: datetime
+    suspect: _Suspect, reference: ObjectReference, options: AuditOptions, now: datetime
 ) -> Iterator[Finding]:
     """Yield what is rejected, and the effect on a stored object or a manifest.
 

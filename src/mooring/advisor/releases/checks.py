@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mooring.advisor.audit import admission_checks
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
-from mooring.advisor.releases.subjects import Subject, items, mapping
+from mooring.advisor.releases.subjects import ReleaseObject, items, mapping
 from mooring.api import codec
 from mooring.api.admissionregistration_v1 import (
     MutatingAdmissionPolicy,
@@ -25,7 +25,7 @@ from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import Resource
 
 
-def version_findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+def version_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield findings about API versions."""
     served = subject.served
     if served is None:
@@ -38,7 +38,7 @@ def version_findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
     yield from _by_clients(subject, crossing)
 
 
-def _long_gone(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+def _long_gone(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     removal = crossing.removed(subject.raw.api_version, subject.raw.kind)
     if removal is not None:
         release, use = removal
@@ -48,7 +48,7 @@ def _long_gone(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
         yield subject.finding(Effect.NOT_SERVED, text)
 
 
-def _written(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Finding]:
+def _written(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iterator[Finding]:
     if crossing.serves(served, end=True):
         if crossing.deprecated(served):
             yield subject.finding(Effect.DEPRECATED, f"{_name(served)} is deprecated{_instead(served, crossing)}")
@@ -66,7 +66,7 @@ def _written(subject: Subject, served: Served, crossing: Crossing) -> Iterator[F
         yield subject.finding(Effect.NEEDS_GATE, text)
 
 
-def _stored(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Finding]:
+def _stored(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iterator[Finding]:
     versions = crossing.history.versions(served.group, served.plural)
     known = [each for each in versions if crossing.knows(each, end=True)]
     if not any(crossing.serves(each, end=True) for each in versions):
@@ -89,14 +89,14 @@ def _stored(subject: Subject, served: Served, crossing: Crossing) -> Iterator[Fi
         yield subject.finding(Effect.UNREADABLE, text)
 
 
-def _is_the_servers(subject: Subject) -> bool:
+def _is_the_servers(subject: ReleaseObject) -> bool:
     labels = mapping(subject.metadata.get("labels"))
     return "ipaddress.kubernetes.io/managed-by" in labels or (
         (subject.reference.kind, subject.reference.name) == ("ServiceCIDR", "kubernetes")
     )
 
 
-def _by_clients(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+def _by_clients(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     seen = {subject.raw.api_version}
     written = [(subject.applied_version, "kubectl apply")] if subject.applied_version else []
     for version, who in (*written, *((version, manager) for manager, version in subject.managers)):
@@ -157,7 +157,7 @@ _BY_KIND = {
 }
 
 
-def annotation_findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+def annotation_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield the deprecated annotations of an object and of its pod template."""
     if subject.served is None:
         return
@@ -170,7 +170,9 @@ def annotation_findings(subject: Subject, crossing: Crossing) -> Iterator[Findin
         yield from _in(subject, template, f"{subject.template_path}.metadata.annotations", _POD, crossing)
 
 
-def _in(subject: Subject, tree: Any, path: str, known: tuple[Deprecated, ...], crossing: Crossing) -> Iterator[Finding]:
+def _in(
+    subject: ReleaseObject, tree: Any, path: str, known: tuple[Deprecated, ...], crossing: Crossing
+) -> Iterator[Finding]:
     annotations = mapping(mapping(mapping(tree).get("metadata")).get("annotations"))
     for key in annotations if known else ():
         found = next((each for each in known if _names(each, key)), None)
@@ -195,7 +197,7 @@ _VITAL = frozenset({("", "pods"), ("", "nodes"), ("coordination.k8s.io", "leases
 """What a control plane must be able to write while it is restarted and nodes are drained."""
 
 
-def bystander_findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+def bystander_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield findings about webhooks, APIServices and kubelets."""
     kind, group = subject.reference.kind, subject.group
     if kind in _WEBHOOKS and group == "admissionregistration.k8s.io":
@@ -206,7 +208,7 @@ def bystander_findings(subject: Subject, crossing: Crossing) -> Iterator[Finding
         yield from _node(subject, crossing)
 
 
-def _webhooks(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+def _webhooks(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     for index, each in enumerate(items(subject.tree.get("webhooks"))):
         webhook = mapping(each)
         rules = [mapping(rule) for rule in items(webhook.get("rules"))]
@@ -237,7 +239,7 @@ def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield str(group), str(resource)
 
 
-def _versions(subject: Subject, crossing: Crossing, rule: Mapping[str, Any], field: str) -> Iterator[Finding]:
+def _versions(subject: ReleaseObject, crossing: Crossing, rule: Mapping[str, Any], field: str) -> Iterator[Finding]:
     for group, resource in _pairs(rule):
         versions = {each.version: each for each in crossing.history.versions(group, resource.partition("/")[0])}
         named = [versions[name] for name in map(str, items(rule.get("apiVersions"))) if name in versions]
@@ -248,7 +250,7 @@ def _versions(subject: Subject, crossing: Crossing, rule: Mapping[str, Any], fie
             yield subject.finding(Effect.IN_THE_WAY, text, field, resource)
 
 
-def _api_service(subject: Subject) -> Iterator[Finding]:
+def _api_service(subject: ReleaseObject) -> Iterator[Finding]:
     conditions = [mapping(each) for each in items(mapping(subject.tree.get("status")).get("conditions"))]
     available = next((each for each in conditions if each.get("type") == "Available"), None)
     if available is not None and available.get("status") != "True":
@@ -260,7 +262,7 @@ def _api_service(subject: Subject) -> Iterator[Finding]:
         yield subject.finding(Effect.IN_THE_WAY, text, "status.conditions", "Available")
 
 
-def _node(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+def _node(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     info = mapping(mapping(subject.tree.get("status")).get("nodeInfo"))
     version = str(info.get("kubeletVersion") or "")
     wrong = crossing.kubelet_skew(version)
@@ -299,7 +301,7 @@ _KINDS = {
 }
 
 
-def definition_findings(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
+def definition_findings(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
     """Yield findings about an object with expressions."""
     found = _KINDS.get((subject.group, subject.reference.kind))
     if found is None:
@@ -327,7 +329,7 @@ def _why(refusal: str) -> str:
     return words.partition("\n")[0]
 
 
-def _stored_versions(subject: Subject) -> Iterator[Finding]:
+def _stored_versions(subject: ReleaseObject) -> Iterator[Finding]:
     versions = [mapping(each) for each in items(mapping(subject.tree.get("spec")).get("versions"))]
     storage = next((each.get("name") for each in versions if each.get("storage")), None)
     names = {each.get("name") for each in versions}

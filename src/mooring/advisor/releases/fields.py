@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mooring.advisor.releases.options import Change, Crossing, Notice, Plan
+from mooring.advisor.releases.options import Crossing, FieldChange, FieldNotice, WalkPlan
 from mooring.advisor.releases.results import Effect, Finding
-from mooring.advisor.releases.subjects import Subject
+from mooring.advisor.releases.subjects import ReleaseObject
 from mooring.api.quoting import go_quote
 
 _RETRIES = "the controller tries again and again, with growing pauses"
@@ -18,11 +18,11 @@ _PLAIN = re.compile(r"[\w-]+")
 _NO_CONTENT: tuple[Any, ...] = (None, "", [], {})
 
 
-class Use(NamedTuple):
+class FieldUse(NamedTuple):
     """A field or value in an object that means something on the way."""
 
     path: str
-    notice: Notice | None
+    notice: FieldNotice | None
     """None for what no release has."""
     value: Any
     is_value: bool
@@ -42,7 +42,7 @@ class Use(NamedTuple):
         return False
 
 
-def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Yield findings about the fields and values of an object."""
     check = _FieldFindings(subject, crossing)
     for use in uses(subject, crossing):
@@ -51,7 +51,7 @@ def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
             yield finding
 
 
-def uses(subject: Subject, crossing: Crossing) -> Iterator[Use]:
+def uses(subject: ReleaseObject, crossing: Crossing) -> Iterator[FieldUse]:
     """Yield the fields and values of an object that differ between the releases."""
     plan = crossing.plan(subject.served) if subject.served else None
     for name in subject.tree if plan else ():
@@ -61,18 +61,18 @@ def uses(subject: Subject, crossing: Crossing) -> Iterator[Use]:
             yield from _uses(plan, name, subject.tree, "")
 
 
-def _uses(plan: Plan, name: str, part: dict[str, Any], at: str) -> Iterator[Use]:
+def _uses(plan: WalkPlan, name: str, part: dict[str, Any], at: str) -> Iterator[FieldUse]:
     value = part[name]
     path = f"{at}.{name}" if at else name
     if value in _NO_CONTENT:
         return
     if plan.only_in_mooring and (name not in plan.fields or value not in plan.closed.get(name, (value,))):
-        yield Use(path, None, value, name in plan.fields, part)
+        yield FieldUse(path, None, value, name in plan.fields, part)
         return
     notice = plan.notices.get(name)
     if notice is not None:
-        yield Use(path, notice, value, is_value=False, beside=part)
-        if notice.change in (Change.LOST, Change.OFF):
+        yield FieldUse(path, notice, value, is_value=False, beside=part)
+        if notice.change in (FieldChange.LOST, FieldChange.OFF):
             return  # with all that is below
     values = plan.values.get(name)
     if values is not None:
@@ -80,7 +80,7 @@ def _uses(plan: Plan, name: str, part: dict[str, Any], at: str) -> Iterator[Use]
         for each in given:
             found = values.get(each) if isinstance(each, str) else None
             if found is not None:
-                yield Use(path, found, each, is_value=True, beside=part)
+                yield FieldUse(path, found, each, is_value=True, beside=part)
     below = plan.below.get(name)
     if below is not None and name in plan.maps:
         for key, each in value.items() if isinstance(value, dict) else ():
@@ -89,7 +89,7 @@ def _uses(plan: Plan, name: str, part: dict[str, Any], at: str) -> Iterator[Use]
         yield from _below(below, value, path)
 
 
-def _below(plan: Plan, value: Any, path: str) -> Iterator[Use]:
+def _below(plan: WalkPlan, value: Any, path: str) -> Iterator[FieldUse]:
     if isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, dict):
@@ -102,29 +102,29 @@ def _below(plan: Plan, value: Any, path: str) -> Iterator[Use]:
 class _FieldFindings:
     """Says what happens because of a use."""
 
-    def __init__(self, subject: Subject, crossing: Crossing) -> None:
+    def __init__(self, subject: ReleaseObject, crossing: Crossing) -> None:
         self._subject = subject
         self._crossing = crossing
         self._end = crossing.end
 
-    def of(self, use: Use) -> Finding | None:
+    def of(self, use: FieldUse) -> Finding | None:
         notice = use.notice
         if notice is None:
             what = f"the value {go_quote(str(use.value))}" if use.is_value else "this field"
             text = f"no release of Kubernetes has {what}: it needs Mooring, or the bridge"
             return self._finding(use, Effect.NEEDS_MOORING, text)
         match notice.change:
-            case Change.LOST:
+            case FieldChange.LOST:
                 return self._refused(use) if use.is_value else self._lost(use)
-            case Change.OFF:
+            case FieldChange.OFF:
                 return self._off(use)
-            case Change.NEEDS_GATE if self._subject.reference.stored:
+            case FieldChange.NEEDS_GATE if self._subject.reference.stored:
                 text = f"{notice.gate} is off by default in {self._crossing.start} and {self._end}: set it there, too"
                 return self._finding(use, Effect.NEEDS_GATE, text)
-            case Change.NEW if self._is_written_for_both:
+            case FieldChange.NEW if self._is_written_for_both:
                 text = f"{self._crossing.start} drops it; it takes effect from {self._end} on"
                 return self._finding(use, Effect.COMES_ALIVE, text)
-            case Change.DEPRECATED:
+            case FieldChange.DEPRECATED:
                 text = f"the field is deprecated from {notice.release} on"
                 return self._finding(use, Effect.DEPRECATED, text)
         return None
@@ -134,11 +134,11 @@ class _FieldFindings:
         served = self._subject.served
         return not self._subject.reference.stored and served is not None and self._crossing.knows(served, end=False)
 
-    def _lost(self, use: Use) -> Finding:
+    def _lost(self, use: FieldUse) -> Finding:
         reason = f"{self._end} does not know the field"
         return self._gone(use, Effect.FIELD_LOST, reason, self._lost_because(use))
 
-    def _lost_because(self, use: Use) -> str:
+    def _lost_because(self, use: FieldUse) -> str:
         made = self._subject.makes(use.path)
         if not self._subject.reference.stored:
             return "kubectl apply refuses it (strict decoding), other clients get a warning and lose it"
@@ -149,7 +149,7 @@ class _FieldFindings:
             return f"{text}; the pod runs on as it was started"
         return text
 
-    def _off(self, use: Use) -> Finding:
+    def _off(self, use: FieldUse) -> Finding:
         gate = use.notice.gate if use.notice else ""
         reason = f"the feature gate {gate} is off by default in {self._end}"
         if use.is_value:
@@ -165,7 +165,7 @@ class _FieldFindings:
             text = "the object keeps the field as long as it is not removed; nothing acts on it"
         return self._gone(use, Effect.FIELD_OFF, reason, text)
 
-    def _gone(self, use: Use, effect: Effect, reason: str, text: str) -> Finding:
+    def _gone(self, use: FieldUse, effect: Effect, reason: str, text: str) -> Finding:
         if self._subject.reference.stored and self._subject.is_a_default(use.path):
             why = f"{reason}; the server filled it in, nobody asked for it"
             return self._finding(use, Effect.HARMLESS, why)
@@ -177,10 +177,10 @@ class _FieldFindings:
         severity = "warning" if use.path.startswith("status.") else ""
         return self._finding(use, effect, f"{reason}: {text}", severity)
 
-    def _refused(self, use: Use) -> Finding:
+    def _refused(self, use: FieldUse) -> Finding:
         value = go_quote(str(use.value))
         reason = f"{self._end} refuses the value {value}"
-        if use.notice is not None and use.notice.change is Change.OFF:
+        if use.notice is not None and use.notice.change is FieldChange.OFF:
             reason += f" while {use.notice.gate} is off, which is the default there"
         made, stored = self._subject.makes(use.path), self._subject.reference.stored
         if self._subject.is_over:
@@ -195,7 +195,7 @@ class _FieldFindings:
             text = "it cannot be created or changed so"
         return self._finding(use, Effect.VALUE_REFUSED, f"{reason}: {text}")
 
-    def _finding(self, use: Use, effect: Effect, text: str, severity: str = "") -> Finding:
+    def _finding(self, use: FieldUse, effect: Effect, text: str, severity: str = "") -> Finding:
         return Finding(
             object=self._subject.reference,
             field=use.path,

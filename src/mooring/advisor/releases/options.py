@@ -37,7 +37,7 @@ class CrossingError(ValueError):
     """The releases cannot be compared; the message says why."""
 
 
-class Change(Enum):
+class FieldChange(Enum):
     """What becomes of a field or value on the way."""
 
     LOST = auto()
@@ -52,20 +52,20 @@ class Change(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class FieldNotice:
     """What is to be said about a field or value."""
 
-    change: Change
+    change: FieldChange
     gate: str = ""
     release: str = ""
 
 
 @dataclass(slots=True)
-class Plan:
+class WalkPlan:
     """How to walk a definition."""
 
-    notices: dict[str, Notice] = field(default_factory=dict)
-    values: dict[str, dict[str, Notice]] = field(default_factory=dict)
+    notices: dict[str, FieldNotice] = field(default_factory=dict)
+    values: dict[str, dict[str, FieldNotice]] = field(default_factory=dict)
     """For fields of a closed type: the values that mean something."""
     only_in_mooring: bool = False
     """Whether Mooring has fields or values here that no release has."""
@@ -73,7 +73,7 @@ class Plan:
     """Where it has: the fields of all releases."""
     closed: dict[str, frozenset[str]] = field(default_factory=dict)
     """Where it has: the values of all releases, by field."""
-    below: "dict[str, Plan]" = field(default_factory=dict)
+    below: "dict[str, WalkPlan]" = field(default_factory=dict)
     """Fields to look below."""
     maps: frozenset[str] = frozenset()
 
@@ -86,7 +86,7 @@ class Crossing:
     end: Version
     gates: Mapping[str, bool] = field(default_factory=dict)
     """Gates that are set by hand, on both sides where they exist."""
-    _plans: dict[str, Plan] = field(default_factory=dict)
+    _plans: dict[str, WalkPlan] = field(default_factory=dict)
 
     @classmethod
     def between(cls, start: str, end: str, gates: Mapping[str, bool] | None = None) -> "Crossing":
@@ -186,12 +186,12 @@ class Crossing:
         """Whether a kube-apiserver of one release can behave as another."""
         return Crossing(Version.parse(newer), Version.parse(older)).emulates
 
-    def plan(self, served: Served) -> Plan | None:
+    def plan(self, served: Served) -> WalkPlan | None:
         """How to walk objects of a resource; None where nothing in them means anything on the way."""
         return self._all.get(served.definition) if served.releases.has(self.end) else None
 
     @property
-    def _all(self) -> dict[str, Plan]:
+    def _all(self) -> dict[str, WalkPlan]:
         if not self._plans:
             self._plans.update(_Planning(self).plans())
         return self._plans
@@ -259,7 +259,7 @@ class _Planning:
         self._history = history()
         self._renamed = dict(_renamed(self._history))
 
-    def plans(self) -> dict[str, Plan]:
+    def plans(self) -> dict[str, WalkPlan]:
         """Return a plan for every definition with differences, in itself or below."""
         own = {name: self._own(name, fields) for name, fields in self._history.definitions.items()}
         wanted = {name for name, plan in own.items() if plan.notices or plan.values or plan.only_in_mooring}
@@ -278,8 +278,8 @@ class _Planning:
             own[name].maps = frozenset(each.name for each in fields.values() if each.type.startswith("{}"))
         return {name: own[name] for name in wanted}
 
-    def _own(self, name: str, fields: Mapping[str, Field]) -> Plan:
-        plan = Plan()
+    def _own(self, name: str, fields: Mapping[str, Field]) -> WalkPlan:
+        plan = WalkPlan()
         if name in _PROPOSED:
             plan.only_in_mooring, plan.fields = True, frozenset(fields)
             enums = {each.name: self._history.enums.get(each.holds, {}) for each in fields.values()}
@@ -293,7 +293,7 @@ class _Planning:
                 self._values(plan, each)
         return plan
 
-    def _values(self, plan: Plan, of: Field) -> None:
+    def _values(self, plan: WalkPlan, of: Field) -> None:
         start, end = self._crossing.start, self._crossing.end
         values = self._history.enums[of.holds]
         if not any(value.releases.has(end) for value in values.values()):
@@ -303,28 +303,28 @@ class _Planning:
             change = self._change(value.releases.has(start), value.releases.has(end), value.gates)
             if change is not None:
                 since = value.releases.since if not self._crossing.goes_up else value.releases.until
-                found[name] = Notice(change, " or ".join(value.gates), str(since or ""))
+                found[name] = FieldNotice(change, " or ".join(value.gates), str(since or ""))
         if found:
             plan.values[of.name] = found
 
-    def _notice(self, definition: str, of: Field) -> Notice | None:
+    def _notice(self, definition: str, of: Field) -> FieldNotice | None:
         start, end = self._crossing.start, self._crossing.end
         change = self._change(of.releases.has(start), of.releases.has(end), of.gates)
         if change is not None and of.releases.since != self._renamed.get(definition, _NEVER):
-            edge = of.releases.until if self._crossing.goes_up and change is Change.LOST else of.releases.since
-            return Notice(change, " or ".join(of.gates), str(edge or ""))
+            edge = of.releases.until if self._crossing.goes_up and change is FieldChange.LOST else of.releases.since
+            return FieldNotice(change, " or ".join(of.gates), str(edge or ""))
         if of.deprecated.spans and of.deprecated.has(end) and not of.deprecated.has(start):
-            return Notice(Change.DEPRECATED, release=str(of.deprecated.since or ""))
+            return FieldNotice(FieldChange.DEPRECATED, release=str(of.deprecated.since or ""))
         return None
 
-    def _change(self, here: bool, there: bool, gates: tuple[str, ...]) -> Change | None:
+    def _change(self, here: bool, there: bool, gates: tuple[str, ...]) -> FieldChange | None:
         crossing = self._crossing
         on_here = here and crossing.is_on(gates, crossing.start)
         on_there = there and crossing.is_on(gates, crossing.end)
         if not there:
-            return Change.LOST
+            return FieldChange.LOST
         if on_here and not on_there:
-            return Change.OFF
+            return FieldChange.OFF
         if not on_here and not on_there:
-            return Change.NEEDS_GATE
-        return Change.NEW if not here or not on_here else None
+            return FieldChange.NEEDS_GATE
+        return FieldChange.NEW if not here or not on_here else None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
-from mooring.advisor.releases.subjects import Subject, items, mapping
+from mooring.advisor.releases.subjects import ReleaseObject, items, mapping
 
 _KINDS = frozenset({"Role", "ClusterRole"})
 _BOOTSTRAPPED = "kubernetes.io/bootstrapping"
@@ -70,7 +70,7 @@ _DEMANDS = (
 )
 
 
-def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
     """Rules of a role that give rights to nothing on the other side, or not enough."""
     if subject.reference.kind not in _KINDS or subject.group != "rbac.authorization.k8s.io":
         return

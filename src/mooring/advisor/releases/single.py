@@ -9,8 +9,8 @@ from mooring.advisor.audit.results import ObjectReference
 from mooring.advisor.lint import rules
 from mooring.advisor.lint.findings import Problem
 from mooring.advisor.releases import checks, fields
-from mooring.advisor.releases.options import Change, Crossing
-from mooring.advisor.releases.subjects import Subject
+from mooring.advisor.releases.options import Crossing, FieldChange
+from mooring.advisor.releases.subjects import ReleaseObject
 from mooring.advisor.snapshot import RawObject
 from mooring.api.kinds import GroupVersion
 
@@ -28,7 +28,7 @@ class Release:
         api_version, kind = str(tree.get("apiVersion") or ""), tree["kind"]
         served = self._crossing.history.kind(*GroupVersion.parse(api_version), kind)
         raw = RawObject(api_version, kind, "", "", _tree=tree)
-        subject = Subject(raw, ObjectReference(api_version=api_version, kind=kind, stored=False), served)
+        subject = ReleaseObject(raw, ObjectReference(api_version=api_version, kind=kind, stored=False), served)
         found = [
             Problem(rules.NOT_IN_RELEASE, each.field, each.message)
             for each in checks.version_findings(subject, self._crossing)
@@ -36,14 +36,14 @@ class Release:
         ]
         return found or [self._problem(use) for use in fields.uses(subject, self._crossing)]
 
-    def _problem(self, use: fields.Use) -> Problem:
+    def _problem(self, use: fields.FieldUse) -> Problem:
         release = self._crossing.end
         what = f"the value {use.value}" if use.is_value else "the field"
         if use.notice is None:
             return Problem(
                 rules.NEEDS_MOORING, use.path, f"no release of Kubernetes has {what}: Mooring has, or the bridge"
             )
-        if use.notice.change is Change.LOST:
+        if use.notice.change is FieldChange.LOST:
             since = f"; it came with {use.notice.release}" if use.notice.release else ""
             return Problem(rules.NOT_IN_RELEASE, use.path, f"{release} does not have {what}{since}")
         text = f"{release} has {what} behind {use.notice.gate}, which is off by default: it is dropped or refused"

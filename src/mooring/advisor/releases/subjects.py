@@ -26,7 +26,7 @@ _MADE = {"CronJob": "Jobs", "ResourceClaimTemplate": "claims"}
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReleaseObject:
     """One object."""
 
     raw: RawObject

@@ -35,7 +35,7 @@ from mooring.advisor.simulate.changes import (
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.outcome import compare, result_of
 from mooring.advisor.simulate.results import Simulation
-from mooring.advisor.simulate.running import Progress, Running, Tell
+from mooring.advisor.simulate.running import Progress, SimulationRun, Tell
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.namespace_rules import RULES
 from mooring.api.apps_v1 import DaemonSet, Deployment
@@ -80,7 +80,7 @@ def simulate(
     A KeyboardInterrupt ends it early: the result is then not complete, and says so.
     """
     check_rights(snapshot)
-    running = Running(snapshot, scenario, settings or Settings(), tell)
+    running = SimulationRun(snapshot, scenario, settings or Settings(), tell)
     with suppress(KeyboardInterrupt):  # the result has the time of the interruption
         running.run()
     return result_of(running, snapshot)

@@ -22,7 +22,7 @@ _KEEP_STATUS = frozenset({"Node", "PersistentVolume", "ResourceClaim"})
 """Kinds whose manifests may set the status, which holds capacity or allocation."""
 
 
-class Applying:
+class ChangeApplier:
     def __init__(self, world: World) -> None:
         self._world = world
         self.last: tuple[Resource, ...] = ()

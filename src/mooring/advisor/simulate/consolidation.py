@@ -21,7 +21,7 @@ from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.pods import SimulatedPod
 from mooring.advisor.simulate.reports import markdown_table
 from mooring.advisor.simulate.results import API_VERSION
-from mooring.advisor.simulate.running import Progress, Running
+from mooring.advisor.simulate.running import Progress, SimulationRun
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.utilisation import usage_of
 from mooring.advisor.snapshot import Snapshot
@@ -77,7 +77,7 @@ class Consolidation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 def consolidate(snapshot: Snapshot, settings: Settings, prices: Prices, report: Report | None = None) -> Consolidation:
     """Find the nodes that can go. Raises ScenarioError where pods or nodes may not be read."""
-    running = Running(snapshot, Scenario(), settings, report)
+    running = SimulationRun(snapshot, Scenario(), settings, report)
     running.run()
     search = _Search(running, prices, report)
     is_complete = True
@@ -132,7 +132,9 @@ def _played(snapshot: Snapshot, settings: Settings, removals: list[Removal], pen
     """Keep the removals that leave nothing pending or blocked when they are played together."""
     while removals:
         names = tuple(each.node for each in removals)
-        running = Running(snapshot, Scenario(steps=(Step((Drain(names),)), Step((RemoveNodes(names),)))), settings)
+        running = SimulationRun(
+            snapshot, Scenario(steps=(Step((Drain(names),)), Step((RemoveNodes(names),)))), settings
+        )
         running.run()
         world = running.world
         refused = {pod.node for pod, _ in world.drains.refused.values()}
@@ -158,7 +160,7 @@ class _Removed:
 class _Search:
     """Take nodes out of the engine and put them back."""
 
-    def __init__(self, running: Running, prices: Prices, report: Report | None) -> None:
+    def __init__(self, running: SimulationRun, prices: Prices, report: Report | None) -> None:
         self._world, self._prices, self._report = running.world, prices, report
         self._engine = running.world.engine
         self.nodes = [info.node for info in self._engine.cluster.node_infos()]

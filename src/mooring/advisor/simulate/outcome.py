@@ -17,7 +17,7 @@ from mooring.advisor.simulate.results import (
     Simulation,
     Utilisation,
 )
-from mooring.advisor.simulate.running import Running
+from mooring.advisor.simulate.running import SimulationRun
 from mooring.advisor.simulate.utilisation import Usage, usage_of
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
@@ -27,7 +27,7 @@ from mooring.base.natural_sort import natural_key
 _WAITING = "not tried yet"
 
 
-def result_of(running: Running, snapshot: Snapshot) -> Simulation:
+def result_of(running: SimulationRun, snapshot: Snapshot) -> Simulation:
     """Build the result of a finished or interrupted run."""
     world, scenario = running.world, running.scenario
     placements = _placements(world)

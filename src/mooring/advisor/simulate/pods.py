@@ -143,7 +143,7 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class Record:
+class SimulationRecord:
     clock: VirtualClock
     evictions: list[Departure] = field(default_factory=list)
     preemptions: list[Departure] = field(default_factory=list)

@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mooring.advisor.simulate.applying import Applying
+from mooring.advisor.simulate.applying import ChangeApplier
 from mooring.advisor.simulate.changes import AFTERMATH, Scenario, ScenarioError, Step
 from mooring.advisor.simulate.descheduling import INTERVAL_SECONDS, Descheduler
 from mooring.advisor.simulate.options import Settings
@@ -38,7 +38,7 @@ class Progress:
 Tell = Callable[[Progress], None]
 
 
-class Running:
+class SimulationRun:
     """One run of a scenario. Its state can be read at any time."""
 
     def __init__(self, snapshot: Snapshot, scenario: Scenario, settings: Settings, tell: Tell | None = None) -> None:
@@ -51,7 +51,7 @@ class Running:
         self._tell_progress = tell
         self._doing = "beginning"
         self.scheduling = Scheduling(self.world, self._progress)
-        self._applying = Applying(self.world)
+        self._applying = ChangeApplier(self.world)
         self._time = TimePassing(self.world, lambda: self._work(""))
         self._note("")
 
@@ -151,7 +151,7 @@ def _is_same_state(one: Moment, other: Moment) -> bool:
 _REPORT_EVERY = 256
 
 
-def fill(world: World, scheduling: Scheduling, applying: Applying, tell: Callable[[], None]) -> Room:
+def fill(world: World, scheduling: Scheduling, applying: ChangeApplier, tell: Callable[[], None]) -> Room:
     """Add pods of the last added workload. Raise ScenarioError if that is ambiguous."""
     wanted = [obj for obj in applying.last if not isinstance(obj, DaemonSet)]
     if len(wanted) != 1:
@@ -161,7 +161,7 @@ def fill(world: World, scheduling: Scheduling, applying: Applying, tell: Callabl
 
 
 class _Filling:
-    def __init__(self, world: World, scheduling: Scheduling, applying: Applying, wanted: Resource) -> None:
+    def __init__(self, world: World, scheduling: Scheduling, applying: ChangeApplier, wanted: Resource) -> None:
         self._world = world
         self._scheduling = scheduling
         self._applying = applying

@@ -18,7 +18,7 @@ from mooring.advisor.simulate.evictions import Budgets, Drains, TaintEvictions
 from mooring.advisor.simulate.identical_pending_pods import IdenticalPendingPods
 from mooring.advisor.simulate.node_pools import Autoscaler
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.pods import Record, SimulatedPod, Workload, uid_of
+from mooring.advisor.simulate.pods import SimulatedPod, SimulationRecord, Workload, uid_of
 from mooring.advisor.simulate.time_passing import StartingPods
 from mooring.advisor.simulate.workloads import Workloads
 from mooring.advisor.snapshot import Snapshot, engine
@@ -39,7 +39,11 @@ _POD_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 
 class World:
     def __init__(
-        self, snapshot: Snapshot, settings: Settings, seed: int, record: Callable[[VirtualClock], Record] = Record
+        self,
+        snapshot: Snapshot,
+        settings: Settings,
+        seed: int,
+        record: Callable[[VirtualClock], SimulationRecord] = SimulationRecord,
     ) -> None:
         snapshot = _with_uids(snapshot)
         self.settings = settings

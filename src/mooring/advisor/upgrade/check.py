@@ -18,7 +18,7 @@ from mooring.api.states import controller_of, has_ended
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class UpgradeRequest:
     """What is checked: a cluster, the releases, and how its nodes are upgraded."""
 
     snapshot: Snapshot
@@ -32,7 +32,7 @@ class Subject:
     """The manifests of Helm releases."""
 
 
-def check(subject: Subject, report: Callable[[Progress], None] | None = None) -> UpgradeCheck:
+def check(subject: UpgradeRequest, report: Callable[[Progress], None] | None = None) -> UpgradeCheck:
     """Check an upgrade from end to end. Nothing is changed."""
     snapshot, crossing = subject.snapshot, subject.crossing
     up = releases.audit(snapshot, crossing, beside=subject.clients)

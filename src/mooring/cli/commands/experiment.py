@@ -64,12 +64,12 @@ def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, onl
 
 def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[str, ...]) -> "list[Replayed]":
     from mooring.advisor.experiments.workers import (  # noqa: PLC0415 - as above
-        Job,
-        Results,
+        ResultsFolder,
+        RunJob,
         digest_of,
     )
 
-    kept, done, todo = Results(folder), [], []
+    kept, done, todo = ResultsFolder(folder), [], []
     for spec in found.runs:
         if only and not any(word in spec.name for word in only):
             continue
@@ -78,7 +78,7 @@ def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[s
         if known is not None:
             done.append(known)
         else:
-            todo.append(Job(spec, digest, _profiles(spec.scheduler.config)))
+            todo.append(RunJob(spec, digest, _profiles(spec.scheduler.config)))
     click.echo(f"{found.name}: {len(done)} runs are done already, {len(todo)} are to do", err=True)
     with Progress("Experiment") as tell:
         for number, result in enumerate(chosen.results(todo), 1):

@@ -123,7 +123,7 @@ def upgrade_check(
             timeout_seconds=drain_timeout,
             force_seconds=force_after,
         )
-        subject = upgrade.Subject(
+        subject = upgrade.UpgradeRequest(
             snapshot, crossing, drains, settings_of(running, scheduler), and_back, question.clients(crossing)
         )
         notes: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ import uvloop
 
 from mooring.advisor.audit import Audit, Question
 from mooring.advisor.audit.auditor import subjects_of
-from mooring.advisor.audit.rehearsal import Copy, Plane, rehearse
+from mooring.advisor.audit.rehearsal import RehearsalObjects, RehearsalPlane, rehearse
 from mooring.advisor.snapshot import Snapshot
 from mooring.apiserver.options import ServerConfig
 from mooring.cli.support.control_plane import ControlPlane
@@ -48,7 +48,7 @@ class Planes(msgspec.Struct, frozen=True):
     profiles: Sequence[ProfileSpec]
 
     @asynccontextmanager
-    async def __call__(self, folder: Path, *, then: bool, with_workers: bool = True) -> AsyncIterator[Plane]:
+    async def __call__(self, folder: Path, *, then: bool, with_workers: bool = True) -> AsyncIterator[RehearsalPlane]:
         """Run a control plane on `folder`, with the target flags or the current ones."""
         question = self.question
         component = (question.target if then else None) or question.current
@@ -59,14 +59,14 @@ class Planes(msgspec.Struct, frozen=True):
             await plane.start(listen=False)
             async with asyncio.timeout(_READY_SECONDS):
                 await plane.wait_until_ready()
-            yield Plane(plane.client, plane.server.store)
+            yield RehearsalPlane(plane.client, plane.server.store)
 
 
 def add_rehearsal(
     snapshot: Snapshot, question: Question, audit: Audit, profiles: Sequence[ProfileSpec], seconds: float
 ) -> Audit:
     """Return the audit with the results of a rehearsal."""
-    copy = Copy(schedulers=frozenset(profile.scheduler_name for profile in profiles))
+    copy = RehearsalObjects(schedulers=frozenset(profile.scheduler_name for profile in profiles))
     for subject in subjects_of(snapshot, question):
         (copy.stored if subject.reference.stored else copy.manifests).append((subject.object, subject.reference))
     with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, _silence():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mooring.advisor.simulate import Settings
     from mooring.advisor.simulate.traces.checkpoints import Checkpoints
-    from mooring.advisor.simulate.traces.drawing import Fill
+    from mooring.advisor.simulate.traces.drawing import FillTarget
     from mooring.advisor.simulate.traces.events import Event
     from mooring.advisor.simulate.traces.opening import Trace
     from mooring.advisor.simulate.traces.prices import Prices
@@ -151,7 +151,7 @@ def compare_replays(words: tuple[str, ...], output: str) -> None:
 
 def _run_replay(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Replayed":
     from mooring.advisor.simulate.traces.opening import Trace  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.traces.replaying import Options, Replay  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.results import result_of  # noqa: PLC0415 - as above
     from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
 
@@ -159,7 +159,7 @@ def _run_replay(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings"
     origin = snapshot.origin if snapshot.all(Node) else "its own nodes"
     events, workload, snapshot = _events(trace, wanted, snapshot, seed)
     settings = replace(settings, workload=workload)
-    options = Options(
+    options = ReplayOptions(
         seed, wanted.give_up, wanted.until, prices=prices_of(wanted), keeps_placements=wanted.keep_placements
     )
     with TraceProgress(trace.size) as tell:
@@ -194,13 +194,13 @@ def _events(
 ) -> "tuple[Iterator[Event], Iterable[Pod], Snapshot]":
     from mooring.advisor.simulate.traces import drawing  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.events import NodeComes, PodArrives  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.traces.opening import Workload  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.opening import TraceWorkload  # noqa: PLC0415 - as above
     from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
 
     if not wanted.draw:
         if wanted.fill:
             raise click.UsageError("--fill needs --draw")
-        return trace.events(), Workload(trace), snapshot
+        return trace.events(), TraceWorkload(trace), snapshot
     nodes, pods = {node.metadata.name: node for node in snapshot.all(Node)}, []
     for event in trace.events():
         if isinstance(event, PodArrives):
@@ -211,8 +211,8 @@ def _events(
     return arrivals, pods, snapshot.replace(remove=ordered, put=ordered)
 
 
-def _fill(text: str | None) -> "Fill | None":
-    from mooring.advisor.simulate.traces.drawing import Fill  # noqa: PLC0415 - as above
+def _fill(text: str | None) -> "FillTarget | None":
+    from mooring.advisor.simulate.traces.drawing import FillTarget  # noqa: PLC0415 - as above
 
     if text is None:
         return None
@@ -221,7 +221,7 @@ def _fill(text: str | None) -> "Fill | None":
         times = float(number)
     except ValueError as problem:
         raise click.UsageError(f"--fill: {text} is not of the form RESOURCE=TIMES, as in cpu=1.3") from problem
-    return Fill(resource, times)
+    return FillTarget(resource, times)
 
 
 def prices_of(wanted: TraceOptions) -> "Prices":

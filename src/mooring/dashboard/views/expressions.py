@@ -5,7 +5,7 @@ node that does not match has its reason, nodes with the same values together.
 """
 
 from mooring.advisor.audit import QuestionError
-from mooring.advisor.expressions import Outcome, objections, on_nodes, on_taints
+from mooring.advisor.expressions import ExpressionOutcome, objections, on_nodes, on_taints
 from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
 from mooring.api.core_v1 import Node
 from mooring.cel.tracing import format_value
@@ -67,7 +67,7 @@ class Tried(Model, frozen=True, kw_only=True):
     total: int = 0
     of: str = "nodes"
     """What it was tried on: `nodes` or `taints`."""
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[ExpressionOutcome, ...] = ()
     nodes_unread: str = ""
     """Why the user may not read any node, so that it was tried on none."""
 
@@ -209,7 +209,7 @@ def _outcomes(model: Tried, asked: Asked) -> Markup:
     return together(table(("Number", "Matches?", "Why not", "Which"), rows, "Where it holds") if rows else "", more)
 
 
-def _names(each: Outcome, asked: Asked) -> Markup:
+def _names(each: ExpressionOutcome, asked: Asked) -> Markup:
     made = []
     for name in each.names[:_NAMED]:
         node, _, taint = name.partition(" ")

@@ -60,6 +60,8 @@ async def checked(asked: Asked) -> Fragment:
         surge=asked.number("surge", 0, _MOST_AT_ONCE),
         max_unavailable=max(asked.number("unavailable", 1, _MOST_AT_ONCE), 1),
     )
-    subject = upgrade.Subject(snapshot, crossing, drains, cluster.settings, goes_back=asked.value("back") == "yes")
+    subject = upgrade.UpgradeRequest(
+        snapshot, crossing, drains, cluster.settings, goes_back=asked.value("back") == "yes"
+    )
     found = await cluster.compute(partial(upgrade.check, subject))
     return Fragment(together(*sections(found)), found.tree())

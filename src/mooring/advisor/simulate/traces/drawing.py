@@ -28,7 +28,7 @@ _TAKEN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class FillTarget:
     """How much of a resource the pods should request."""
 
     resource: str
@@ -41,13 +41,13 @@ class Fill:
             raise TraceError(f"a cluster cannot be filled with {wrong}: more than 0 and at most {_MAX_TIMES}")
 
 
-class Drawn(NamedTuple):
+class DrawnWorkload(NamedTuple):
     pods: Iterator[PodArrives]
     """One a second; none leaves."""
     nodes: list[Node]
 
 
-def draw(pods: Sequence[Pod], nodes: Sequence[Node], fill: Fill | None, seed: int) -> Drawn:
+def draw(pods: Sequence[Pod], nodes: Sequence[Node], fill: FillTarget | None, seed: int) -> DrawnWorkload:
     """Draw pods and nodes in random order. Raise TraceError."""
     lot = GoRandom(seed)
     lot.bits()  # the simulator logs the first number
@@ -61,7 +61,7 @@ def draw(pods: Sequence[Pod], nodes: Sequence[Node], fill: Fill | None, seed: in
     named = sorted(nodes, key=lambda node: node.metadata.name)
     places = lot.permutation(len(named))
     ordered = [node for _, node in sorted(zip(places, named, strict=True), key=lambda placed: placed[0])]
-    return Drawn((PodArrives(number * GAP, pod) for number, pod in enumerate(chosen)), ordered)
+    return DrawnWorkload((PodArrives(number * GAP, pod) for number, pod in enumerate(chosen)), ordered)
 
 
 def capacity(nodes: Iterable[Node], resource: str) -> int:
@@ -74,7 +74,7 @@ def requested(pod: Pod, resource: str) -> int:
     return in_units(requests_of(pod, pod_level=True)).get(resource, 0)
 
 
-def _fill(chosen: list[Pod], pods: Sequence[Pod], fill: Fill, has: int, lot: "GoRandom") -> list[Pod]:
+def _fill(chosen: list[Pod], pods: Sequence[Pod], fill: FillTarget, has: int, lot: "GoRandom") -> list[Pod]:
     wanted = fill.times * has
     amounts = {id(pod): requested(pod, fill.resource) for pod in pods}
     total = sum(amounts.values())

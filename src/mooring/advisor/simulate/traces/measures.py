@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mooring.advisor.simulate.pods import Record, SimulatedPod
+from mooring.advisor.simulate.pods import SimulatedPod, SimulationRecord
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.world import World
 from mooring.api.core_v1 import Pod
@@ -28,7 +28,7 @@ Sample = dict[str, float]
 
 
 @dataclass(slots=True)
-class Waits:
+class WaitHistogram:
     """A histogram of waiting times, so that millions of pods take little memory."""
 
     buckets: dict[int, int] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Waits:
 
 
 @dataclass(slots=True)
-class Curve:
+class AllocationCurve:
     """The allocated fraction of a resource by requested fraction: means by whole percent."""
 
     sums: dict[int, float] = field(default_factory=dict)
@@ -81,8 +81,8 @@ class Tally:
     """Everything counted so far: what a resumed replay must know of the past."""
 
     samples: list[Sample] = field(default_factory=list)
-    waits: Waits = field(default_factory=Waits)
-    curves: dict[str, Curve] = field(default_factory=dict)
+    waits: WaitHistogram = field(default_factory=WaitHistogram)
+    curves: dict[str, AllocationCurve] = field(default_factory=dict)
     arrived: int = 0
     placed: int = 0
     given_up: int = 0
@@ -98,7 +98,7 @@ class Tally:
     """By description."""
 
 
-class Meter(Record):
+class Meter(SimulationRecord):
     """Measure a replayed world."""
 
     def begin(self, world: World, prices: Prices, tally: Tally) -> None:
@@ -171,7 +171,7 @@ class Meter(Record):
             if has := self.capacity(resource):
                 curve = self.tally.curves.get(resource)
                 if curve is None:
-                    curve = self.tally.curves[resource] = Curve()
+                    curve = self.tally.curves[resource] = AllocationCurve()
                 curve.note(asked / has, self.tally.used.get(resource, 0) / has)
 
     def sample(self, *, is_last: bool = False) -> None:

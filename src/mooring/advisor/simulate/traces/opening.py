@@ -45,7 +45,7 @@ class Trace:
         return sum(path.stat().st_size for path in self.paths)
 
 
-class Workload:
+class TraceWorkload:
     """The pods of a trace, read again at each iteration, for plugins that sample them."""
 
     def __init__(self, trace: Trace) -> None:

@@ -14,7 +14,7 @@ from itertools import count, islice
 
 from msgspec import structs
 
-from mooring.advisor.simulate.applying import Applying
+from mooring.advisor.simulate.applying import ChangeApplier
 from mooring.advisor.simulate.changes import Add, Remove, ScenarioError
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.pods import SimulatedPod
@@ -46,7 +46,7 @@ _CANNOT = "--checkpoint: this replay cannot be resumed, and has to do without"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReplayOptions:
     seed: int = 0
     gives_up: bool = False
     """Whether a pod that is unschedulable on arrival is dropped."""
@@ -78,7 +78,7 @@ class Replay:
         self,
         snapshot: Snapshot,
         settings: Settings,
-        options: Options,
+        options: ReplayOptions,
         tell: Tell | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
@@ -113,7 +113,7 @@ class Replay:
         """Event numbers of pods by key, and of nodes by name, for checkpoints."""
         self._nodes_came: dict[str, int] = {}
         self._scheduling = Scheduling(self.world, self._progress)
-        self._applying = Applying(self.world)
+        self._applying = ChangeApplier(self.world)
         self._time = TimePassing(self.world, self._work)
         self.world.begin(keep_pending=False)
 
