@@ -60,7 +60,8 @@ def _module_of(frame: FrameType | None) -> str:
     return frame.f_code.co_filename.partition(_ROOT)[2] if frame is not None else ""
 
 
-def main() -> None:
+def measure() -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the modules in the order of their first call, and the calls into earlier ones."""
     calls = asyncio.run(_spine())
     modules = list(dict.fromkeys(module for _, module in calls))
     place = {module: index for index, module in enumerate(modules)}
@@ -69,9 +70,14 @@ def main() -> None:
         for caller, callee in calls
         if caller and place[callee] < place[caller] and not callee.startswith(_VALUES)
     }
+    return modules, sorted(returns)
+
+
+def main() -> None:
+    modules, returns = measure()
     print("\n".join(modules))
     print(f"{len(modules)} modules, {len(returns)} returns")
-    for caller, callee in sorted(returns):
+    for caller, callee in returns:
         print(f"  {caller} calls {callee}")
 
 
