@@ -4,6 +4,7 @@ Strategies of all kinds call these; the pod rules, which run most often, check i
 """
 
 from collections.abc import Callable, Collection, Sized
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -49,29 +50,40 @@ def limit_items(items: Sized, limit: int, path: Path) -> list[FieldError]:
     return [field_errors.too_many(path, len(items), limit)] if len(items) > limit else []
 
 
+@cache
+def _attributes(struct: type[msgspec.Struct]) -> dict[str, str]:
+    return dict(zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True))
+
+
 def json_fields(struct: msgspec.Struct) -> dict[str, Any]:
     """Return the values of a struct by their JSON names."""
-    names_and_attributes = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
-    return {name: getattr(struct, attribute) for name, attribute in names_and_attributes}
+    return {name: getattr(struct, attribute) for name, attribute in _attributes(type(struct)).items()}
 
 
 def required_fields(struct: msgspec.Struct, path: Path, *fields: str) -> list[FieldError]:
     """Return an error for each of the fields, by JSON name, that is empty."""
-    given = json_fields(struct)
-    return [field_errors.required(path.child(name)) for name in fields if not given[name]]
+    attributes = _attributes(type(struct))
+    return [field_errors.required(path.child(name)) for name in fields if not getattr(struct, attributes[name])]
 
 
 def immutable_fields(new: msgspec.Struct, old: msgspec.Struct, path: Path | None, *fields: str) -> list[FieldError]:
     """Return an error for each of the fields, by JSON name, that has changed; `path` is None for a whole object."""
-    now, before = json_fields(new), json_fields(old)
-    places = {name: path.child(name) if path else Path(name) for name in fields if now[name] != before[name]}
-    return [field_errors.invalid(here, now[name], IMMUTABLE) for name, here in places.items()]
+    attributes, errors = _attributes(type(new)), list[FieldError]()
+    for name in fields:
+        value = getattr(new, attributes[name])
+        if value != getattr(old, attributes[name]):
+            errors.append(field_errors.invalid(path.child(name) if path else Path(name), value, IMMUTABLE))
+    return errors
 
 
 def non_negative_fields(struct: msgspec.Struct, path: Path, *fields: str) -> list[FieldError]:
     """Return an error for each of the fields, by JSON name, that is a negative number."""
-    given = json_fields(struct)
-    return [error for name in fields for error in non_negative(given[name], path.child(name))]
+    attributes, errors = _attributes(type(struct)), list[FieldError]()
+    for name in fields:
+        value = getattr(struct, attributes[name])
+        if value is not None and value < 0:
+            errors.append(field_errors.invalid(path.child(name), value, NEGATIVE))
+    return errors
 
 
 class Unique:

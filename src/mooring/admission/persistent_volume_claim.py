@@ -84,7 +84,7 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         return errors
 
     def warnings(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> list[str]:
-        found = [*fractional_bytes(new.spec.resources, Path("spec", "resources"), "storage")]
+        found = [*fractional_bytes(new.spec.resources, _SPEC, "storage")]
         if CLASS_ANNOTATION in new.metadata.annotations:
             use = 'deprecated since v1.8; use "storageClassName" attribute instead'
             found.insert(0, f"metadata.annotations[{CLASS_ANNOTATION}]: {use}")

@@ -91,15 +91,17 @@ def _resource(
     name: str, quantity: Quantity, path: Path, pod_level: bool, indivisible_huge_pages: bool
 ) -> list[FieldError]:
     errors: list[FieldError] = []
-    if pod_level:
-        if problems := resource_problems(name):
-            errors += [field_errors.invalid(path.key(name), name, problem) for problem in problems]
-        elif not is_pod_level(name):
-            errors.append(field_errors.not_supported(path.key(name), name, _POD_RESOURCES))
-    elif problems := container_resource_problems(name):
-        errors += [field_errors.invalid(path.key(name), name, problem) for problem in problems]
     if quantity.sign() < 0:
         errors.append(field_errors.invalid(path.key(name), str(quantity), NEGATIVE))
+    if name in _CONTAINER_RESOURCES and (not pod_level or is_pod_level(name)):
+        return errors  # the common case
+    if pod_level:
+        problems = resource_problems(name)
+        if not problems and not is_pod_level(name):
+            errors.insert(0, field_errors.not_supported(path.key(name), name, _POD_RESOURCES))
+    else:
+        problems = container_resource_problems(name)
+    errors = [field_errors.invalid(path.key(name), name, problem) for problem in problems] + errors
     if (name in INTEGER_RESOURCES or is_extended(name)) and quantity.milli_value() % 1000:
         errors.append(field_errors.invalid(path.key(name), quantity, "must be an integer"))
     if name.startswith(_HUGE_PAGES) and not indivisible_huge_pages and not _is_divisible(name, quantity):
@@ -109,7 +111,7 @@ def _resource(
 
 
 def _within_limit(name: str, request: Quantity, limit: Quantity | None, path: Path) -> list[FieldError]:
-    overcommit = not is_extended(name) and not name.startswith(_HUGE_PAGES)
+    overcommit = name in _CONTAINER_RESOURCES or not (is_extended(name) or name.startswith(_HUGE_PAGES))
     if limit is None:
         detail = "Limit must be set for non overcommitable resources"
         return [] if overcommit else [field_errors.required(path.child("limits"), detail)]

@@ -115,7 +115,8 @@ def _host_aliases(spec: PodSpec, path: Path) -> Iterator[str]:
 
 def _containers(spec: PodSpec, path: Path) -> Iterator[str]:
     for container, here in containers_of(spec, path):
-        yield from fractional_bytes(container.resources, here.child("resources"), "memory", "ephemeral-storage")
+        if container.resources.limits or container.resources.requests:
+            yield from fractional_bytes(container.resources, here, "memory", "ephemeral-storage")
         yield from _variables(container, here)
         yield from _ports(container, here)
 
@@ -128,8 +129,8 @@ def fractional_bytes(
         for kind, amounts in (("limits", resources.limits), ("requests", resources.requests)):
             amount = amounts.get(name)
             if amount is not None and amount.milli_value() % 1000:
-                shown = go_quote(str(amount))
-                yield f"{path.child(kind).key(name)}: fractional byte value {shown} is invalid, must be an integer"
+                here, shown = path.child("resources", kind).key(name), go_quote(str(amount))
+                yield f"{here}: fractional byte value {shown} is invalid, must be an integer"
 
 
 def _variables(container: Container, path: Path) -> Iterator[str]:
