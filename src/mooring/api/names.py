@@ -93,11 +93,6 @@ def dns1123_subdomain(value: str) -> Messages:
     return _check(value, _DNS1123_SUBDOMAIN, 253, rule, "example.com")
 
 
-def is_dns1123_subdomain(value: str) -> bool:
-    """Whether a new name is an RFC 1123 subdomain, without caching or messages."""
-    return len(value) <= 253 and _compiled(_DNS1123_SUBDOMAIN).fullmatch(value) is not None
-
-
 def dns1123_subdomain_with_underscore(value: str) -> Messages:
     """Check a subdomain whose labels may contain underscores: search domains of a pod."""
     rule = (
