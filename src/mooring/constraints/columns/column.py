@@ -86,7 +86,7 @@ class RowVerdicts(Generic[Sample]):
             self._evaluate_new_samples()
         changed = column.changes.since(self._verified_at)
         if changed is None:
-            self._rows = self._table[column.codes]
+            self._rows = self._table.take(column.codes)
             self._shown = read_only(self._rows)
         else:
             self._rows[changed] = self._table[column.codes[changed]]

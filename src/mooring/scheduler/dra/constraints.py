@@ -4,30 +4,22 @@ Devices are added while the search tries them and removed when it goes back.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from mooring.api.resource_v1 import ResourceClaim
 from mooring.scheduler.dra.claims import Request, full_name
 from mooring.scheduler.dra.devices import PooledDevice, attribute_of
 
 
-class Constraint(Protocol):
-    def add(self, request: Request, device: PooledDevice) -> bool:
-        """Whether the device may be added; it has been, then."""
-        ...
+class Constraint:
+    """A constraint on an attribute of the devices that some requests get."""
 
-    def remove(self, request: Request, device: PooledDevice) -> None:
-        """Take back a successful `add`; the last one first."""
-        ...
-
-
-class _Attribute:
     def __init__(self, name: str, requests: Sequence[str]) -> None:
         self._name = name
         self._requests = frozenset(requests)
         self._values: list[tuple[str, object]] = []
 
     def add(self, request: Request, device: PooledDevice) -> bool:
+        """Add the device if it meets the constraint; return whether it does."""
         if not request.is_meant_by(self._requests):
             return True
         value = attribute_of(device, self._name)
@@ -37,6 +29,7 @@ class _Attribute:
         return True
 
     def remove(self, request: Request, _device: PooledDevice) -> None:
+        """Undo the last successful `add`."""
         if request.is_meant_by(self._requests):
             self._values.pop()
 
@@ -44,12 +37,12 @@ class _Attribute:
         raise NotImplementedError
 
 
-class MatchAttribute(_Attribute):
+class MatchAttribute(Constraint):
     def _allows(self, value: tuple[str, object]) -> bool:
         return not self._values or self._values[0] == value
 
 
-class DistinctAttribute(_Attribute):
+class DistinctAttribute(Constraint):
     def _allows(self, value: tuple[str, object]) -> bool:
         return value not in self._values
 
