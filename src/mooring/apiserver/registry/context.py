@@ -92,7 +92,7 @@ class Allocation(Protocol):
 
 
 class HandlerContext:
-    """What all handlers share."""
+    """The store, scheme, options, lookups and extensions that all handlers share."""
 
     def __init__(
         self,

@@ -83,8 +83,8 @@ class ClusterFacts(msgspec.Struct, frozen=True):
 
     async def about(self, obj: Resource | None, namespace: str) -> "ClusterFacts":
         """Return the lookups for a write of `obj`, after making sure that they know what the object names."""
-        if namespace:
-            await self._fetch(f"/registry/namespaces/{namespace}")
+        if namespace and self.store.peek(f"/registry/namespaces/{namespace}") is None:
+            await self.store.get(f"/registry/namespaces/{namespace}")
         if not isinstance(obj, Pod):
             return self
         if obj.spec.priority_class_name and self.priority_class(obj.spec.priority_class_name) is None:
@@ -124,17 +124,13 @@ class ClusterFacts(msgspec.Struct, frozen=True):
         kv = await self._fetch(f"/registry/serviceaccounts/{namespace}/{name}")
         return self.decoded.get(kv, _service_account) if kv is not None else None
 
-    def _namespace(self, name: str) -> "tuple[str, Mapping[str, str]] | None":
-        kv = self.store.peek(f"/registry/namespaces/{name}")
-        return self.decoded.get(kv, _phase_and_security) if kv is not None else None
-
     def namespace_phase(self, name: str) -> str | None:
-        found = self._namespace(name)
-        return found[0] if found else None
+        kv = self.store.peek(f"/registry/namespaces/{name}")
+        return self.decoded.get(kv, _phase_and_security)[0] if kv is not None else None
 
     def security_labels(self, namespace: str) -> Mapping[str, str]:
-        found = self._namespace(namespace)
-        return found[1] if found else {}
+        kv = self.store.peek(f"/registry/namespaces/{namespace}")
+        return self.decoded.get(kv, _phase_and_security)[1] if kv is not None else {}
 
     def allows_admin_access(self, namespace: str) -> bool:
         return self.security_labels(namespace).get(ADMIN_ACCESS_LABEL) == "true"

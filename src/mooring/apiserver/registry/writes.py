@@ -47,7 +47,7 @@ class Written(msgspec.Struct, frozen=True):
     revision: int
     created: bool = False
     metadata: ObjectMeta | None = None
-    """Of what was created."""
+    """The metadata of a created object."""
 
     @property
     def identity(self) -> bytes:
@@ -69,11 +69,11 @@ class Draft(msgspec.Struct, frozen=True):
     respond: Callable[[Sequence[int]], Awaitable[Response | Followed]]
     """Make the response, given the revisions of what was stored."""
     charge: Charge | None = None
-    """What it changes in quotas; then there is one put."""
+    """The change of usage in quotas; a draft with one has exactly one put."""
     settle: Settle | None = None
     """Called after the commit with whether it succeeded: keeps or gives back what was reserved."""
     value: bytes = b""
-    """The object as it will be stored; as it was, where it is deleted."""
+    """The object as it will be stored; for a deletion, as it was stored."""
 
 
 class Write(Protocol):

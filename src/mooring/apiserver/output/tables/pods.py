@@ -117,7 +117,7 @@ _HOLE = Raw(b"\1")
 
 
 class _Summary(Struct):
-    """How the containers of a pod are."""
+    """The reason, ready containers and restarts that a row shows."""
 
     reason: str
     ready: int = 0

@@ -28,7 +28,7 @@ class Comparison(msgspec.Struct, frozen=True):
     modified: Fields
     removed: Fields
     changed: Fields
-    """What was added or modified."""
+    """Fields that were added or modified."""
 
     def touches(self, fields: Fields) -> bool:
         """Return whether fields of a set may have changed, by the top level alone."""

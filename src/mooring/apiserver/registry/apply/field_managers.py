@@ -76,7 +76,7 @@ class FieldManagers:
         except MissingKeyError:
             fields = {}
         mine = _entry(manager, UPDATE, kind, fields)
-        if not _are_field_sets(obj.metadata.managed_fields):
+        if obj.metadata.managed_fields and not _are_field_sets(obj.metadata.managed_fields):
             obj.metadata.managed_fields = []
         if not obj.metadata.managed_fields:
             obj.metadata.managed_fields = [mine] if fields else []

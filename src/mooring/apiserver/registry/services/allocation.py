@@ -22,7 +22,7 @@ _SPEC = Path("spec")
 
 
 class Reservation(msgspec.Struct):
-    """What was allocated for a Service, and what it no longer uses."""
+    """The addresses and ports that were allocated for a Service, and those that it no longer uses."""
 
     allocation: "ServiceAllocation"
     service: Service

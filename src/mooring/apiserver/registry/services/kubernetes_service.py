@@ -37,7 +37,7 @@ _SOMEWHERE = "192.0.2.1"
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """Where a server can be reached."""
+    """The port and address of a server."""
 
     port: int
     address: str
@@ -140,7 +140,7 @@ class KubernetesService:
 
 
 def advertised(address: str, bound: str, port: int) -> Place | None:
-    """Where a server can be reached that listens on `bound`; `address` is what the administrator says, if anything."""
+    """Return the address of a server that listens on `bound`; `address` is the configured one, if any."""
     if address:
         return Place(port, address)
     if not _is_local(bound):
