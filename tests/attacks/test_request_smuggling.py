@@ -101,8 +101,8 @@ async def test_a_probe_sends_one_request() -> None:
         pod = Pod(status=PodStatus(pod_ip="127.0.0.1"))
         by_path = HTTPGetAction(path=f"/{SMUGGLED}", port=port)
         by_header = HTTPGetAction(path="/", port=port, http_headers=[HTTPHeader(name="x", value=SMUGGLED)])
-        assert await containers.succeeds(Probe(http_get=by_path), pod, Container(name="c"), command)
-        assert not await containers.succeeds(Probe(http_get=by_header), pod, Container(name="c"), command)
+        assert await containers.probe_once(Probe(http_get=by_path), pod, Container(name="c"), command)
+        assert not await containers.probe_once(Probe(http_get=by_header), pod, Container(name="c"), command)
     assert len(received) == 1
     assert b"POST /run" not in received[0]
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from mooring.testing.replay import api
-from mooring.testing.replay.result import Result, UnreadableFileError
+from mooring.testing.replay import Result, UnreadableFileError, api
 
 DATA = Path(__file__).parent / "data" / "api" / "requests.jsonl"
 

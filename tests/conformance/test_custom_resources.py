@@ -10,8 +10,7 @@ import pytest
 from mooring.api import codec
 from mooring.api.errors import StatusError
 from mooring.testing.control_plane import RunningControlPlane
-from mooring.testing.replay import api
-from mooring.testing.replay.result import Result
+from mooring.testing.replay import Result, api
 
 DATA = Path(__file__).parent / "data" / "api" / "custom-resources.jsonl"
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.testing.replay import scheduling
-from mooring.testing.replay.result import Result, UnreadableFileError
+from mooring.testing.replay import Result, UnreadableFileError, scheduling
 
 DATA = Path(__file__).parent / "data" / "scheduling" / "cases.jsonl.gz"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import upstream_tables as upstream
-from mooring.testing.replay.result import UnreadableFileError
+from mooring.testing.replay import UnreadableFileError
 from outside_data import KUBERNETES, UPSTREAM
 from upstream_tables import accepted, checkout, live
 from upstream_tables.go_objects import Scope

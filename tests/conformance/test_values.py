@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.testing.replay import values
-from mooring.testing.replay.result import UnreadableFileError
+from mooring.testing.replay import UnreadableFileError, values
 
 DATA = Path(__file__).parent / "data" / "values" / "values.json"
 

@@ -76,7 +76,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "",
-        r"spec\.(strategy|preferredHolder|dataSourceRef|dataSource)|lifecycle\.stopSignal|status\.(healthStatus|config|volumeHealth)",
+        r"spec\.(strategy|preferredHolder|schedulingGroup|dataSourceRef|dataSource)|lifecycle\.stopSignal|status\.(healthStatus|config|volumeHealth|nodeAlloc)",
         "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
     ),
     Explained(

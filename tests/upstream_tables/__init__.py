@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from mooring.testing.replay.result import Result, UnreadableFileError
+from mooring.testing.replay import Result, UnreadableFileError
 from upstream_tables import accepted, admission, expressions, matching, plugins, versions
 from upstream_tables.case import NotPlayableError, Play, Tree
 

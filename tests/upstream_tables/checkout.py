@@ -18,7 +18,7 @@ from mooring.scheduler.deciding.profiles import PluginUse
 from mooring.scheduler.facade import DEFAULT_SCHEDULER, Engine, ProfileSpec
 from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, Kind
 from mooring.scheduler.framework.events import QueueingHint
-from mooring.testing.replay.result import Result
+from mooring.testing.replay import Result
 from upstream_tables import accepted
 from upstream_tables.case import NotPlayableError, Tree, decode, difference
 from upstream_tables.go_objects import Scope

@@ -149,7 +149,7 @@ class GarbageCollector(Controller):
         elif FOREGROUND in finalizers:
             blocked = False
             for other, dependent in list(self._dependents(obj.metadata.uid)):
-                blocked = blocked or _blocks(dependent, obj.metadata.uid)
+                blocked = blocked or _is_blocking(dependent, obj.metadata.uid)
                 if dependent.metadata.deletion_timestamp is None:
                     self._enqueue(other, dependent)
             if not blocked:
@@ -180,7 +180,7 @@ class GarbageCollector(Controller):
         """Unblock the owner of an object whose dependent is waiting too: both may wait for each other."""
         meta = obj.metadata
         blocking = [each.uid for each in meta.owner_references if each.block_owner_deletion]
-        if blocking and any(_waits(dependent) for _, dependent in self._dependents(meta.uid)):
+        if blocking and any(_is_waiting(dependent) for _, dependent in self._dependents(meta.uid)):
             opened = [{"uid": uid, "blockOwnerDeletion": False} for uid in blocking]
             body = {"metadata": {"uid": meta.uid, "ownerReferences": opened}}
             with suppress(errors.NotFound):
@@ -191,7 +191,9 @@ class GarbageCollector(Controller):
 
     def _is_solid(self, reference: OwnerReference, namespace: str) -> bool:
         cached = self._cached(reference, namespace)
-        return cached is not None and not _waits(cached[1]) and _named(reference, namespace) not in self._absent
+        return (
+            cached is not None and not _is_waiting(cached[1]) and _owner_key(reference, namespace) not in self._absent
+        )
 
     async def _owners(self, obj: Resource) -> Owners:
         found = Owners([], [], [])
@@ -199,7 +201,7 @@ class GarbageCollector(Controller):
             owner = await self._owner(reference, obj.metadata.namespace)
             if owner is None:
                 found.dangling.append(reference)
-            elif isinstance(owner, Resource) and _waits(owner):
+            elif isinstance(owner, Resource) and _is_waiting(owner):
                 found.waiting.append(reference)
             else:
                 found.solid.append(reference)
@@ -207,7 +209,7 @@ class GarbageCollector(Controller):
 
     async def _owner(self, reference: OwnerReference, namespace: str) -> Resource | bool | None:
         """Return the owner, True if it cannot be checked, None if it is gone."""
-        named = _named(reference, namespace)
+        named = _owner_key(reference, namespace)
         if named in self._absent:
             return None
         cached = self._cached(reference, namespace)
@@ -273,15 +275,15 @@ def _owner_uids(obj: Resource) -> list[str]:
     return [owner.uid for owner in obj.metadata.owner_references]
 
 
-def _named(reference: OwnerReference, namespace: str) -> OwnerKey:
+def _owner_key(reference: OwnerReference, namespace: str) -> OwnerKey:
     return namespace, reference.api_version, reference.kind, reference.name, reference.uid
 
 
-def _waits(owner: Resource) -> bool:
+def _is_waiting(owner: Resource) -> bool:
     return owner.metadata.deletion_timestamp is not None and FOREGROUND in owner.metadata.finalizers
 
 
-def _blocks(dependent: Resource, uid: str) -> bool:
+def _is_blocking(dependent: Resource, uid: str) -> bool:
     return any(owner.uid == uid and owner.block_owner_deletion for owner in dependent.metadata.owner_references)
 
 

@@ -86,6 +86,20 @@ async def test_fractions_of_bytes_are_warned_about(api: ApiCaller) -> None:
     assert what in (await api.post(PODS, tree)).warnings
 
 
+async def test_a_deleted_volume_attributes_class_is_shown(api: ApiCaller) -> None:
+    classes = "/apis/storage.k8s.io/v1/volumeattributesclasses"
+    await api.post(classes, {"metadata": {"name": "c"}, "driverName": "d.example.com", "parameters": {"a": "b"}})
+    await api.patch(f"{classes}/c", {"metadata": {"finalizers": None}}, MERGE_PATCH)
+    assert (await api.delete(f"{classes}/c")).body["kind"] == "VolumeAttributesClass"
+
+
+async def test_a_host_address_without_a_port_is_warned_about(api: ApiCaller) -> None:
+    tree = pod()
+    tree["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostIP": "10.0.0.1"}]
+    what = "{Name: HostPort:0 ContainerPort:80 Protocol:TCP HostIP:10.0.0.1}"
+    assert f"spec.containers[0].ports[0]: hostIP set without hostPort: {what}" in (await api.post(PODS, tree)).warnings
+
+
 async def test_names_in_an_endpoint_slice_are_warned_about_when_it_is_created(api: ApiCaller) -> None:
     slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
     tree = {"metadata": {"name": "s"}, "addressType": "FQDN", "endpoints": [{"addresses": ["a.example.com"]}]}

@@ -320,3 +320,44 @@ COVERS = [
 @pytest.mark.parametrize(("name", "registered", "happened", "covered"), COVERS, ids=[case[0] for case in COVERS])
 def test_what_an_event_covers(name: str, registered: ClusterEvent, happened: ClusterEvent, covered: bool) -> None:
     assert registered.covers(happened) is covered, name
+
+
+UPSTREAM_EVENTS = {
+    "SchedulingGates": "TargetPod/UPDATE_POD_SCHEDULING_GATES_ELIMINATED",
+    "NodeUnschedulable": "Node/ADD Node/UPDATE_NODE_TAINT TargetPod/UPDATE_POD_TOLERATION",
+    "NodeName": "Node/ADD",
+    "TaintToleration": "Node/ADD Node/UPDATE_NODE_TAINT TargetPod/UPDATE_POD_TOLERATION",
+    "NodeAffinity": "Node/ADD Node/UPDATE_NODE_LABEL",
+    "NodePorts": "AssignedPod/DELETE Node/ADD",
+    "NodeResourcesFit": "AssignedPod/DELETE AssignedPod/UPDATE_POD_SCALE_DOWN Node/ADD Node/UPDATE_NODE_ALLOCATABLE "
+    "TargetPod/UPDATE_POD_SCALE_DOWN",
+    "VolumeRestrictions": "AssignedPod/DELETE Node/ADD PersistentVolumeClaim/ADD",
+    "NodeVolumeLimits": "CSINode/ADD CSINode/UPDATE_OTHER AssignedPod/DELETE PersistentVolumeClaim/ADD "
+    "VolumeAttachment/DELETE",
+    "VolumeBinding": "StorageClass/ADD StorageClass/UPDATE_OTHER PersistentVolumeClaim/ADD "
+    "PersistentVolumeClaim/UPDATE_OTHER PersistentVolume/ADD PersistentVolume/UPDATE_OTHER Node/ADD "
+    "Node/UPDATE_NODE_LABEL CSINode/ADD CSINode/UPDATE_OTHER CSIDriver/UPDATE_OTHER CSIStorageCapacity/ADD "
+    "CSIStorageCapacity/UPDATE_OTHER",
+    "VolumeZone": "StorageClass/ADD Node/ADD Node/UPDATE_NODE_LABEL PersistentVolumeClaim/ADD "
+    "PersistentVolumeClaim/UPDATE_OTHER PersistentVolume/ADD PersistentVolume/UPDATE_OTHER",
+    "PodTopologySpread": "AssignedPod/ADD AssignedPod/UPDATE_POD_LABEL AssignedPod/DELETE "
+    "TargetPod/UPDATE_POD_TOLERATION TargetPod/UPDATE_POD_LABEL Node/ADD Node/DELETE Node/UPDATE_NODE_LABEL "
+    "Node/UPDATE_NODE_TAINT",
+    "InterPodAffinity": "AssignedPod/ADD AssignedPod/UPDATE_POD_LABEL AssignedPod/DELETE TargetPod/UPDATE_POD_LABEL "
+    "Node/ADD Node/UPDATE_NODE_LABEL",
+    "DynamicResources": "Node/ADD Node/UPDATE_NODE_LABEL Node/UPDATE_NODE_ALLOCATABLE ResourceClaim/ADD "
+    "ResourceClaim/UPDATE_OTHER ResourceClaim/DELETE TargetPod/UPDATE_POD_GENERATED_RESOURCE_CLAIM DeviceClass/ADD "
+    "DeviceClass/UPDATE_OTHER ResourceSlice/ADD ResourceSlice/UPDATE_OTHER",
+}
+"""The events that kube-scheduler 1.37 registers by default, by plugin."""
+
+
+@pytest.mark.parametrize("plugin", UPSTREAM_EVENTS)
+def test_a_plugin_registers_every_event_that_kube_scheduler_does(plugin: str) -> None:
+    [entry] = [each for each in Engine().profiles["default-scheduler"].plugins if each.name == plugin]
+    assert isinstance(entry, EnqueueExtensions)
+    registered = [each.event for each in entry.events_to_register()]
+    for text in UPSTREAM_EVENTS[plugin].split():
+        kind, _, action = text.partition("/")
+        event = ClusterEvent(next(each for each in Kind if each.value == kind), Action[action])
+        assert any(each.covers(event) for each in registered), text

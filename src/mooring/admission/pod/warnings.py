@@ -148,6 +148,10 @@ def _variables(container: Container, path: Path) -> Iterator[str]:
 def _ports(container: Container, path: Path) -> Iterator[str]:
     seen: dict[tuple[str, int], int] = {}
     for index, port in enumerate(container.ports):
+        if port.host_ip and not port.host_port:
+            shown = f"Name:{port.name} HostPort:0 ContainerPort:{port.container_port} Protocol:{port.protocol}"
+            where = path.child("ports").index(index)
+            yield f"{where}: hostIP set without hostPort: {{{shown} HostIP:{port.host_ip}}}"
         key = (port.protocol, port.container_port)
         if key in seen and port.host_port == container.ports[seen[key]].host_port:
             here = path.child("ports")

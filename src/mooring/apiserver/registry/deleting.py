@@ -53,6 +53,7 @@ _SHOWN_WHEN_DELETED = frozenset(
         "services",
         "storageclasses",
         "volumeattachments",
+        "volumeattributesclasses",
     }
 )
 """Resources whose deletion returns the object; others return a Status."""

@@ -58,7 +58,7 @@ def decide(behavior: HorizontalPodAutoscalerBehavior | None, history: History, r
     """Apply windows, limits and bounds to the required number, and record it."""
     up = (behavior.scale_up if behavior else None) or _UP
     down = (behavior.scale_down if behavior else None) or _DOWN
-    stable = _stabilized(history, request, up, down)
+    stable = _stabilize(history, request, up, down)
     if stable == request.wanted:
         able = ("ReadyForNewScale", "recommended size matches current size")
     elif request.wanted >= request.current:
@@ -67,11 +67,11 @@ def decide(behavior: HorizontalPodAutoscalerBehavior | None, history: History, r
     else:
         text = "recent recommendations were higher than current one, applying the highest recent recommendation"
         able = ("ScaleDownStabilized", text)
-    replicas, reason, message = _limited(history, replace(request, wanted=stable), up, down)
+    replicas, reason, message = _apply_limits(history, replace(request, wanted=stable), up, down)
     return Decision(replicas, able, ("False" if replicas == stable else "True", reason, message))
 
 
-def _stabilized(history: History, request: Request, up: HPAScalingRules, down: HPAScalingRules) -> int:
+def _stabilize(history: History, request: Request, up: HPAScalingRules, down: HPAScalingRules) -> int:
     lowest = highest = request.wanted
     for time, recommendation in history.recommended:
         if request.now - time < _window(up, _UP):
@@ -88,7 +88,9 @@ def _window(rules: HPAScalingRules, default: HPAScalingRules) -> int:
     return (default.stabilization_window_seconds or 0) if seconds is None else seconds
 
 
-def _limited(history: History, request: Request, up: HPAScalingRules, down: HPAScalingRules) -> tuple[int, str, str]:
+def _apply_limits(
+    history: History, request: Request, up: HPAScalingRules, down: HPAScalingRules
+) -> tuple[int, str, str]:
     current, wanted = request.current, request.wanted
     if wanted > current:
         limit = max(current, _limit(history, current, up, request.now, is_up=True))

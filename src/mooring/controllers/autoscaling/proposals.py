@@ -160,7 +160,7 @@ def by_pods(
     """
     if not pods:
         raise NoMeasureError("no pods returned by selector while calculating replica count")
-    groups = _grouped(pods, measures, resource, now)
+    groups = _group_pods(pods, measures, resource, now)
     values = {name: value for name, value in measures.values.items() if name not in groups.ignored | groups.unready}
     names = {pod.metadata.name for pod in pods}
     values = {name: value for name, value in values.items() if name in names}
@@ -200,7 +200,7 @@ def _ratio(values: Mapping[str, int], target: int, requests: Mapping[str, int] |
     return utilization / target, utilization
 
 
-def _grouped(pods: Sequence[Pod], measures: Measures, resource: str, now: datetime) -> _Groups:
+def _group_pods(pods: Sequence[Pod], measures: Measures, resource: str, now: datetime) -> _Groups:
     groups = _Groups(0, set(), set(), set())
     for pod in pods:
         name = pod.metadata.name

@@ -50,7 +50,7 @@ _HEAD = 64 * 1024
 _TARGET_CHARACTERS = "/:~!$&'()*+,;=@%?"
 
 
-async def succeeds(probe: Probe, pod: Pod, container: Container, command: Command) -> bool:
+async def probe_once(probe: Probe, pod: Pod, container: Container, command: Command) -> bool:
     """Probe once."""
     seconds = float(max(1, probe.timeout_seconds))
     try:
@@ -98,7 +98,7 @@ def _port(container: Container, port: int | str) -> int:
     return next((each.container_port for each in container.ports if each.name == port), None) or int(port)
 
 
-async def watched(
+async def probe_periodically(
     probe: Probe, clock: Clock, ask: Callable[[], Awaitable[bool]], on_result: Callable[[bool], None]
 ) -> None:
     """Probe periodically; report a result after its threshold of consecutive ones."""
@@ -113,7 +113,7 @@ async def watched(
         await clock.sleep(max(1, probe.period_seconds or 10))
 
 
-async def ended(task: "asyncio.Task[None] | None") -> None:
+async def cancel_and_wait(task: "asyncio.Task[None] | None") -> None:
     """Cancel a task and wait for it."""
     if task is not None:
         task.cancel()
@@ -191,7 +191,7 @@ class ProgramContainer:
         """Run once, until it ends."""
         program = self.program
         if program is None:
-            self._runs()
+            self._set_running()
             await asyncio.Event().wait()
             return
         try:
@@ -213,7 +213,7 @@ class ProgramContainer:
         await self._supervise(self.process, began)
 
     async def _supervise(self, process: Process, began: str) -> None:
-        self._runs()
+        self._set_running()
         self.handle.event("Normal", "Started", f"Container started: {self.spec.name}")
         probing = asyncio.create_task(self._probe())
         code = KILLED
@@ -223,11 +223,11 @@ class ProgramContainer:
             code = await process.wait()
         finally:
             await process.end()  # also when cancelled
-            await ended(probing)
+            await cancel_and_wait(probing)
             self.process = None
             self._end(code, began, self._message())
 
-    def _runs(self) -> None:
+    def _set_running(self) -> None:
         now = times.to_seconds(self.handle.clock.now())
         started = self.spec.startup_probe is None or self.program is None
         ready = started and (self.spec.readiness_probe is None or self.program is None)
@@ -372,7 +372,7 @@ class ProgramContainer:
             await self.handle.clock.sleep(handler.sleep.seconds)
             return
         asked = Probe(exec=handler.exec, http_get=handler.http_get, timeout_seconds=_HOOK_SECONDS)
-        await succeeds(asked, self.handle.pod, self.spec, self.command)
+        await probe_once(asked, self.handle.pod, self.spec, self.command)
 
     async def _probe(self) -> None:
         up = asyncio.Event()
@@ -384,11 +384,11 @@ class ProgramContainer:
                 self._set(started=True, ready=self.spec.readiness_probe is None)
                 up.set()
             elif not up.is_set():
-                self._unhealthy("Startup")
+                self._handle_unhealthy("Startup")
 
         def alive(well: bool) -> None:
             if not well:
-                self._unhealthy("Liveness")
+                self._handle_unhealthy("Liveness")
 
         async with asyncio.TaskGroup() as tasks:
             starting = tasks.create_task(self._watch(self.spec.startup_probe, begun))
@@ -399,15 +399,15 @@ class ProgramContainer:
 
     async def _watch(self, probe: Probe | None, on_result: Callable[[bool], None]) -> None:
         if probe is not None:
-            ask = lambda: succeeds(probe, self.handle.pod, self.spec, self.command)  # noqa: E731 - short
-            await watched(probe, self.handle.clock, ask, on_result)
+            ask = lambda: probe_once(probe, self.handle.pod, self.spec, self.command)  # noqa: E731 - short
+            await probe_periodically(probe, self.handle.clock, ask, on_result)
 
     def _set(self, *, started: bool, ready: bool) -> None:
         if (self.started, self.ready) != (started, ready):
             self.started, self.ready = started, ready
             self.handle.publish()
 
-    def _unhealthy(self, which: str) -> None:
+    def _handle_unhealthy(self, which: str) -> None:
         self.handle.event("Warning", "Unhealthy", f"{which} probe failed")
         self.handle.event(
             "Normal", "Killing", f"Container {self.spec.name} failed {which.lower()} probe, will be restarted"

@@ -81,7 +81,7 @@ def read(path: Path, data_dir: Path) -> Programs:
         raise ProgramsError(f"{path}: {error}") from error
     base, data_dir = path.absolute().parent, data_dir.resolve()  # mounts follow no links
     programs = tuple(
-        _checked(program, base, f"{path}: programs[{index}]") for index, program in enumerate(found.programs)
+        _check_program(program, base, f"{path}: programs[{index}]") for index, program in enumerate(found.programs)
     )
     if any(program.root for program in programs):
         _require_sandbox(data_dir, str(path))
@@ -96,7 +96,7 @@ def read(path: Path, data_dir: Path) -> Programs:
     )
 
 
-def _checked(program: Program, base: Path, where: str) -> Program:
+def _check_program(program: Program, base: Path, where: str) -> Program:
     if not program.image:
         raise ProgramsError(f"{where}.image: name an image, such as example.com/webhook:*")
     if not program.root and not program.run:

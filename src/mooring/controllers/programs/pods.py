@@ -163,15 +163,15 @@ class ProgramPod:
         self._changed = asyncio.Event()
         self.network: list[str] = []
         self._volumes = Volumes(self.folder, shared.source)
-        self._inits = self._made(pod.spec.init_containers, pod.status.init_container_statuses)
-        self._containers = self._made(pod.spec.containers, pod.status.container_statuses)
+        self._inits = self._containers_of(pod.spec.init_containers, pod.status.init_container_statuses)
+        self._containers = self._containers_of(pod.spec.containers, pod.status.container_statuses)
         self._phase, self._reason = PENDING, ""
         self._started_at = pod.status.start_time or times.to_seconds(self.clock.now())
         self._run_task = asyncio.create_task(self._live(), name=f"programs of {key_of(pod)}")
         self._status_task = asyncio.create_task(self._write_status_changes(), name=f"status of {key_of(pod)}")
         self._stop_task: asyncio.Task[None] | None = None
 
-    def _made(self, specs: list[Container], before: list[ContainerStatus]) -> list[ProgramContainer]:
+    def _containers_of(self, specs: list[Container], before: list[ContainerStatus]) -> list[ProgramContainer]:
         known = {status.name: status for status in before}
         made = [ProgramContainer(self, spec, self._shared.programs.of(spec.image)) for spec in specs]
         for each in made:
@@ -181,7 +181,7 @@ class ProgramPod:
 
     # -- events
 
-    def seen(self, pod: Pod) -> None:
+    def handle_update(self, pod: Pod) -> None:
         """Handle a pod update."""
         self.pod = pod
         if pod.metadata.deletion_timestamp is not None and self._stop_task is None:
@@ -379,14 +379,14 @@ class ProgramPods:
         self._pods: dict[str, ProgramPod] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
-    def concerns(self, pod: Pod) -> bool:
+    def is_concerned(self, pod: Pod) -> bool:
         """Return whether programs run for a pod, or must be stopped."""
         if pod.metadata.uid in self._pods:
             return True
         containers = (*pod.spec.init_containers, *pod.spec.containers)
         return not has_ended(pod) and any(self._shared.programs.of(each.image) for each in containers)
 
-    def look(self, pod: Pod, node: Node, allocate: Callable[[], str | None]) -> bool:
+    def handle_changed(self, pod: Pod, node: Node, allocate: Callable[[], str | None]) -> bool:
         """Handle a new or updated pod; return False if its node has no address left."""
         uid = pod.metadata.uid
         if uid not in self._pods:
@@ -396,19 +396,19 @@ class ProgramPods:
             if address is None:
                 return False
             self._pods[uid] = ProgramPod(self._shared, pod, node, address)
-        self._pods[uid].seen(pod)
+        self._pods[uid].handle_update(pod)
         return True
 
-    def gone(self, pod: Pod) -> None:
+    def handle_deleted(self, pod: Pod) -> None:
         """Handle a deleted pod."""
         living = self._pods.pop(pod.metadata.uid, None)
         if living is None:
             return
-        task = asyncio.create_task(self._bury(living))
+        task = asyncio.create_task(self._clean_up(living))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _bury(self, living: ProgramPod) -> None:
+    async def _clean_up(self, living: ProgramPod) -> None:
         await living.kill()
         self._shared.source.forget(living.pod)
         with suppress(NetworkError):

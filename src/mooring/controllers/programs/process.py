@@ -73,7 +73,7 @@ async def start(
     reading, writing = info or (-1, -1)
     try:
         process = await spawn(
-            *(words if info else [*_ending_with_us(), *words]),
+            *(words if info else [*_die_with_parent_command(), *words]),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=dict(variables),
@@ -104,7 +104,7 @@ async def start(
 
 
 @cache
-def _ending_with_us() -> tuple[str, ...]:
+def _die_with_parent_command() -> tuple[str, ...]:
     found = shutil.which("setpriv")
     return (found, "--pdeathsig", "KILL", "--") if found else ()
 

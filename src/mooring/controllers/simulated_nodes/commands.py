@@ -186,7 +186,7 @@ class Commands:
         runs = self._runs_of(pod).runs
         if restarts not in runs:
             with self._budget(pod) as budget:
-                _keep(runs, restarts, self._worked_out(pod, restarts, now, budget))
+                _remember(runs, restarts, self._compute_run(pod, restarts, now, budget))
         return runs[restarts] or self._by_rules(pod, rules, restarts)
 
     def failed_init(self, pod: Pod, rules: PodRules, attempt: int, now: datetime) -> Failure | None:
@@ -196,7 +196,7 @@ class Commands:
         inits = self._runs_of(pod).inits
         if attempt not in inits:
             with self._budget(pod) as budget:
-                _keep(inits, attempt, self._first_failure(pod, attempt, now, budget))
+                _remember(inits, attempt, self._first_failure(pod, attempt, now, budget))
         return inits[attempt]
 
     def _runs_of(self, pod: Pod) -> _Runs:
@@ -241,7 +241,7 @@ class Commands:
         codes = {container.name: code for container in pod.spec.containers}
         return Run(None if endless else rules.run_seconds, codes)
 
-    def _worked_out(self, pod: Pod, restarts: int, now: datetime, budget: Budget) -> Run | None:
+    def _compute_run(self, pod: Pod, restarts: int, now: datetime, budget: Budget) -> Run | None:
         codes: dict[str, int] = {}
         longest: float | None = 0.0
         for container in pod.spec.containers:
@@ -286,7 +286,7 @@ class Commands:
         return Files(places)
 
 
-def _keep(runs: dict[int, T], number: int, found: T) -> None:
+def _remember(runs: dict[int, T], number: int, found: T) -> None:
     runs[number] = found
     if len(runs) > _RUNS_A_POD:
         del runs[next(iter(runs))]

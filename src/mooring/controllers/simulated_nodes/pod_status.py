@@ -138,15 +138,9 @@ def terminated(
         restarts = last.restart_count if last else 0
         began = last.state.running.started_at if last and last.state.running else finished_at
         exit_code = exit_codes.get(container.name, 0)
-        ended = ContainerStateTerminated(
-            exit_code=exit_code,
-            reason="Error" if exit_code else "Completed",
-            started_at=began,
-            finished_at=finished_at,
-            container_id=container_id(pod, container.name, restarts),
-        )
         last_state = last.last_state if last else ContainerState()
-        state = ContainerState(terminated=ended)
+        identity = container_id(pod, container.name, restarts)
+        state = _ended_state(exit_code, began, finished_at, identity)
         statuses.append(_with_image(pod, container, restarts, state=state, last_state=last_state, started=False))
     return statuses
 
@@ -158,9 +152,7 @@ def init_container_statuses(pod: Pod, now: str, done: bool) -> list[ContainerSta
         if done and container.restart_policy == "Always":
             statuses.append(_running(pod, container, now))
         elif done:
-            identity = container_id(pod, container.name, 0)
-            ended = ContainerStateTerminated(reason="Completed", started_at=now, finished_at=now, container_id=identity)
-            state = ContainerState(terminated=ended)
+            state = _ended_state(0, now, now, container_id(pod, container.name, 0))
             statuses.append(_with_image(pod, container, 0, state=state, ready=True, started=False))
         else:
             state = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
@@ -171,21 +163,14 @@ def init_container_statuses(pod: Pod, now: str, done: bool) -> list[ContainerSta
 def failed_init_statuses(pod: Pod, failure: Failure, now: str, restarts: int, *, final: bool) -> list[ContainerStatus]:
     """Return statuses of init containers up to a failed one; those after it wait."""
     statuses = init_container_statuses(pod, now, done=True)
-    behind = init_container_statuses(pod, now, done=False)
+    waiting_statuses = init_container_statuses(pod, now, done=False)
     place = next(index for index, each in enumerate(statuses) if each.name == failure.container)
     failed = statuses[place]
-    ended = ContainerStateTerminated(
-        exit_code=failure.exit_code,
-        reason="Error",
-        started_at=now,
-        finished_at=now,
-        container_id=container_id(pod, failure.container, restarts),
-    )
+    ended = _ended_state(failure.exit_code, now, now, container_id(pod, failure.container, restarts))
     waiting_again = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff"))
     failed.ready, failed.restart_count = False, restarts
-    failed.state = ContainerState(terminated=ended) if final else waiting_again
-    failed.last_state = ContainerState() if final else ContainerState(terminated=ended)
-    return [*statuses[: place + 1], *behind[place + 1 :]]
+    failed.state, failed.last_state = (ended, ContainerState()) if final else (waiting_again, ended)
+    return [*statuses[: place + 1], *waiting_statuses[place + 1 :]]
 
 
 def ephemeral_statuses(pod: Pod, now: str) -> list[ContainerStatus]:
@@ -196,6 +181,14 @@ def ephemeral_statuses(pod: Pod, now: str) -> list[ContainerStatus]:
         known.get(container.name) or _with_image(pod, container, 0, state=state)
         for container in pod.spec.ephemeral_containers
     ]
+
+
+def _ended_state(code: int, began: str | None, ended: str, identity: str) -> ContainerState:
+    reason = "Error" if code else "Completed"
+    found = ContainerStateTerminated(
+        exit_code=code, reason=reason, started_at=began, finished_at=ended, container_id=identity
+    )
+    return ContainerState(terminated=found)
 
 
 def _last_state(status: ContainerStatus | None) -> ContainerState:

@@ -87,7 +87,7 @@ class SimulatedPods(Controller):
         self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)
         self._commands.forget(pod)
         if self._programs is not None:
-            self._programs.gone(pod)
+            self._programs.handle_deleted(pod)
 
     async def run(self) -> None:
         if self._programs is None:
@@ -111,9 +111,13 @@ class SimulatedPods(Controller):
         rejection, later = self._rejection(pod, node, now)
         if later is not None:
             return later
-        if rejection is None and self._programs is not None and self._programs.concerns(pod):
+        if rejection is None and self._programs is not None and self._programs.is_concerned(pod):
             place = (node.metadata.name, node.spec.pod_cidr, pod.metadata.uid)
-            return None if self._programs.look(pod, node, lambda: self._addresses.allocate(*place)) else _RETRY_SECONDS
+            return (
+                None
+                if self._programs.handle_changed(pod, node, lambda: self._addresses.allocate(*place))
+                else _RETRY_SECONDS
+            )
         runs = PodRuns(self._commands, pod, rules)
         try:
             step = reject(pod, rejection, now) if rejection is not None else next_step(pod, rules, runs, now)

@@ -149,7 +149,7 @@ class JobController(Workload[Job]):
 
     async def _release(self, key: str, pods: Iterable[Pod]) -> None:
         async def release(pod: Pod) -> None:
-            written = await self.client.patch(Pod, pod.metadata.name, _released(pod), pod.metadata.namespace)
+            written = await self.client.patch(Pod, pod.metadata.name, _release_patch(pod), pod.metadata.namespace)
             self.expectations.wrote(key, self.pods.informer, written)
 
         await _release_all({pod.metadata.uid: pod for pod in pods}.values(), release)
@@ -158,7 +158,7 @@ class JobController(Workload[Job]):
         """Remove finalizers of pods whose Job is gone."""
 
         async def release(pod: Pod) -> None:
-            await self.client.patch_unread(Pod, pod.metadata.name, _released(pod), pod.metadata.namespace)
+            await self.client.patch_unread(Pod, pod.metadata.name, _release_patch(pod), pod.metadata.namespace)
 
         job = self.owners.by_key(key)
         strays = []
@@ -219,7 +219,7 @@ async def _release_all(pods: Collection[Pod], release: Callable[[Pod], Awaitable
         raise failures[0]
 
 
-def _released(pod: Pod) -> dict[str, Any]:
+def _release_patch(pod: Pod) -> dict[str, Any]:
     return {"metadata": {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
 
 

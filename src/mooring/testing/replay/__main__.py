@@ -10,7 +10,7 @@ import sys
 from typing import Protocol, cast
 
 from mooring.testing.differential import load
-from mooring.testing.replay.result import Result, UnreadableFileError
+from mooring.testing.replay import Result, UnreadableFileError
 
 KINDS = {
     "values": "versions, ranges, quantities and selectors",

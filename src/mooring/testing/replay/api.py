@@ -30,7 +30,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.base import component
-from mooring.testing.replay.result import Result, UnreadableFileError, replay_files
+from mooring.testing.replay import Result, UnreadableFileError, replay_files
 
 RECORDED_GATES = "TolerationAffinitySemverOperators=false,TaintTolerationNodeAffinityCEL=false"
 """The recorded server has neither gate."""

@@ -20,7 +20,7 @@ from mooring.base.version import Version
 from mooring.cel.environment import Environment, Program
 from mooring.cel.errors import EvaluationError, Issue
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
-from mooring.testing.replay.result import Result, UnreadableFileError, read_json, replay_files
+from mooring.testing.replay import Result, UnreadableFileError, read_json, replay_files
 
 _ENVIRONMENTS = {each.variable: each for each in (TAINT, NODE)}
 _ORDERS = 1000

@@ -48,7 +48,7 @@ from mooring.cel.types import (
     type_of,
 )
 from mooring.cel.values import TypeValue, UInt, from_key, map_of_pairs, runtime_type
-from mooring.testing.replay.result import Result, UnreadableFileError, read_json, replay_files
+from mooring.testing.replay import Result, UnreadableFileError, read_json, replay_files
 
 LIBRARIES = (
     STANDARD,

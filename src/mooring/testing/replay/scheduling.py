@@ -20,7 +20,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.deciding.engine import Engine, NodeExplanation
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, ProfileSpec
-from mooring.testing.replay.result import Result, UnreadableFileError
+from mooring.testing.replay import Result, UnreadableFileError
 
 T = TypeVar("T", bound=Resource)
 _LEFT_OUT = frozenset({"NodeVolumeLimits", "DynamicResources"})

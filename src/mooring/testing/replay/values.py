@@ -12,7 +12,7 @@ from typing import Any
 
 from mooring.api import field_selector, label_selector, quantity
 from mooring.constraints import semver
-from mooring.testing.replay.result import Result, UnreadableFileError, read_json
+from mooring.testing.replay import Result, UnreadableFileError, read_json
 
 Compared = Iterator[tuple[str, str | None]]
 """The name of each case, and its difference from the recording or None."""
