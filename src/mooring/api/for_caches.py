@@ -2,9 +2,8 @@
 it.
 
 A cache holds the object already and needs no `managedFields`. So the server leaves them out; of a deletion it sends
-name, uid and version only, without changes made in the same write; of a pod whose metadata alone changed (as when it is
-marked for deletion) it sends the metadata and the version that it applies to (`since`). ``client/watch.py`` requests
-it, ``apiserver/registry/views.py`` serves it.
+name, uid and version only, without changes made in the same write. ``client/watch.py`` requests it,
+``apiserver/registry/views.py`` serves it.
 """
 
 PARAMETER = "forCache"
