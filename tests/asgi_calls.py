@@ -10,9 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from mooring.apiserver.edge.client import Client
 from mooring.apiserver.edge.limits import Limits
-from mooring.apiserver.edge.sending import CLIENT
+from mooring.apiserver.edge.sending import CLIENT, Client
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.requests.app import Application
 from mooring.apiserver.server import ApiServer

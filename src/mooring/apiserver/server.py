@@ -23,26 +23,20 @@ from prometheus_client import CollectorRegistry
 from mooring.admission.options import for_component as admission_options
 from mooring.api.coordination_v1 import Lease
 from mooring.api.scheme import Scheme
-from mooring.apiserver.access import authentication_trust
 from mooring.apiserver.access.audit_log import AuditLog
-from mooring.apiserver.access.authn import Authenticator
+from mooring.apiserver.access.authn import Authenticator, BootstrapTokens, TokenFile
 from mooring.apiserver.access.authz import require_create
-from mooring.apiserver.access.bootstrap import bootstrap_rbac
-from mooring.apiserver.access.bootstrap_authn import BootstrapTokens
+from mooring.apiserver.access.bootstrap import bootstrap_rbac, publish_trust
 from mooring.apiserver.access.certificate_checks import CertificateChecks
 from mooring.apiserver.access.escalation import EscalationCheck
-from mooring.apiserver.access.issuer import IssuerPages
-from mooring.apiserver.access.kubeconfig import write_kubeconfig
 from mooring.apiserver.access.nodes.authorizer import NodeAuthorizer
 from mooring.apiserver.access.nodes.restriction import NodeRestriction
-from mooring.apiserver.access.pki import KeyPair, Pki
+from mooring.apiserver.access.pki import KeyPair, Pki, require_shared_keys, write_kubeconfig
 from mooring.apiserver.access.policy_parameters import PolicyParameterChecks
 from mooring.apiserver.access.rbac import RbacAuthorizer
 from mooring.apiserver.access.reviews import Reviews
-from mooring.apiserver.access.shared_keys import require_shared_keys
 from mooring.apiserver.access.signer import Signer
-from mooring.apiserver.access.token_file import TokenFile
-from mooring.apiserver.access.tokens import ServiceAccountTokens
+from mooring.apiserver.access.tokens import IssuerPages, ServiceAccountTokens
 from mooring.apiserver.edge.http_server import HttpServer, listen, tls_context
 from mooring.apiserver.edge.limits import RequestLimiter
 from mooring.apiserver.extension.converting import converting_by
@@ -261,7 +255,7 @@ class ApiServer:
         await asyncio.gather(
             bootstrap_rbac(self.app.resources),
             self._repair.prepare(),
-            authentication_trust.publish(
+            publish_trust(
                 calls,
                 self.authority,
                 self._pki.proxy_authority.certificate,

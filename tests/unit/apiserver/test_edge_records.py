@@ -15,7 +15,7 @@ from asgi_calls import ADMIN, Caller, running
 from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.access.audit_log import AuditLog, AuditLogError
-from mooring.apiserver.edge.client import Client
+from mooring.apiserver.edge.sending import Client
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import for_component

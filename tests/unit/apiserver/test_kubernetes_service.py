@@ -6,7 +6,7 @@ import pytest
 
 from api_caller import ApiCaller
 from mooring.api.meta_v1 import Resource
-from mooring.apiserver.access import authentication_trust
+from mooring.apiserver.access import bootstrap
 from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.services.kubernetes_service import (
     INTERVAL_SECONDS,
@@ -164,7 +164,7 @@ async def test_the_authorities_that_the_server_trusts_are_published(api: ApiCall
     maps = "/api/v1/namespaces/kube-system/configmaps"
     calls = LoopbackClient(api.resources)
     for clients, proxies, bundle in ((b"c", b"p", "p"), (b"c", b"p", "p"), (b"d", b"q", "pq")):
-        await authentication_trust.publish(calls, clients, proxies, api.clock.now())
+        await bootstrap.publish_trust(calls, clients, proxies, api.clock.now())
         data = (await api.get(f"{maps}/extension-apiserver-authentication")).body["data"]
         assert (data["client-ca-file"], data["requestheader-client-ca-file"]) == (clients.decode(), bundle)
         assert data["requestheader-allowed-names"] == '["front-proxy-client"]'

@@ -10,8 +10,7 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID
 
-from mooring.apiserver.access.kubeconfig import write_kubeconfig
-from mooring.apiserver.access.pki import Pki, PkiError
+from mooring.apiserver.access.pki import Pki, PkiError, write_kubeconfig
 from mooring.testing.clock import MockClock
 
 pytestmark = pytest.mark.req("S.6")

@@ -14,8 +14,7 @@ import uvloop
 from mooring.apiserver.access.pki import Pki
 from mooring.apiserver.messages.connection import CHUNK, ConnectionLostError
 from mooring.apiserver.streams.real.http_call import Address, Call, CallError, call
-from mooring.apiserver.streams.real.tls import unverified
-from mooring.apiserver.streams.real.tls_connection import TlsConnection
+from mooring.apiserver.streams.real.tls import TlsConnection, unverified
 from mooring.base.clock import SystemClock
 
 pytestmark = pytest.mark.req("N.7")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asgi_calls import ADMIN, Answer, Caller, running
 from mooring.apiserver.access import jwt
-from mooring.apiserver.access.token_file import TokenFile, TokenFileError
+from mooring.apiserver.access.authn import TokenFile, TokenFileError
 from mooring.apiserver.server import ApiServer
 from mooring.testing.clock import MockClock
 

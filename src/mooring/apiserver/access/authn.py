@@ -1,20 +1,100 @@
-"""Authenticate requests.
+"""Authenticate requests: by client certificate, token file, service account token or bootstrap token.
 
-A verified client certificate counts first, then a bearer token. An unknown token is an error. Without
-either, a request is anonymous, which is enough for health and version only.
+A verified client certificate counts first, then a bearer token. An unknown token is an error. Without either, a request
+is anonymous, which is enough for health and version only.
 """
 
+import csv
+import hashlib
+import hmac
 from collections.abc import Mapping
+from pathlib import Path
 
-from mooring.api import errors
+from mooring.api import bootstrap_tokens, errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.access.bootstrap_authn import BootstrapTokens
-from mooring.apiserver.access.token_file import TokenFile
+from mooring.api.core_v1 import Secret
 from mooring.apiserver.access.tokens import ISSUER, Recognised, ServiceAccountTokens
 from mooring.apiserver.messages import users
+from mooring.apiserver.registry.objects import Objects
+from mooring.base.clock import Clock
 
 PUBLIC_PATHS: frozenset[str] = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 """Paths for anonymous requests: health and version."""
+
+
+class TokenFileError(Exception):
+    """The file cannot be used. The message names the line and never a token."""
+
+
+class TokenFile:
+    """Known tokens, kept as hashes so that looking one up takes the same time however much of it was guessed."""
+
+    def __init__(self, tokens: dict[str, UserInfo]) -> None:
+        self._users = {_digest(token): user for token, user in tokens.items()}
+
+    @classmethod
+    def read(cls, path: Path) -> "TokenFile":
+        try:
+            rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines(), skipinitialspace=True))
+        except OSError as error:
+            raise TokenFileError(f"cannot read {path}: {error.strerror}") from error
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise TokenFileError(f"{path} is no file of comma-separated values in UTF-8") from error
+        tokens: dict[str, UserInfo] = {}
+        for number, row in enumerate(rows, 1):
+            if not row or row[0].lstrip().startswith("#"):
+                continue
+            if len(row) < 3:
+                raise TokenFileError(f"{path}:{number}: expected token,user,uid and perhaps groups")
+            token, name, uid = (field.strip() for field in row[:3])
+            if not token or not name:
+                raise TokenFileError(f"{path}:{number}: the token and the user must not be empty")
+            if token in tokens:
+                raise TokenFileError(f"{path}:{number}: the same token stands in an earlier line")
+            groups = [group.strip() for group in row[3].split(",") if group.strip()] if len(row) > 3 else []
+            tokens[token] = users.authenticated(name, uid, groups)
+        return cls(tokens)
+
+    def user(self, token: str) -> UserInfo | None:
+        return self._users.get(_digest(token))
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+class BootstrapTokens:
+    """Authenticate by the stored Secret each time, so that deleting it takes effect at once."""
+
+    def __init__(self, objects: Objects, clock: Clock) -> None:
+        self._objects = objects
+        self._clock = clock
+
+    async def user(self, token: str) -> UserInfo | None:
+        """Return the user of a token; None when it is not a valid bootstrap token."""
+        match = bootstrap_tokens.TOKEN.fullmatch(token)
+        if match is None:
+            return None
+        token_id, token_secret = match.groups()
+        name = bootstrap_tokens.PREFIX + token_id
+        found = await self._objects.get(Secret, name, bootstrap_tokens.NAMESPACE)
+        if found is None or not self._is_good(found, token_id, token_secret):
+            return None
+        groups = [group for group in bootstrap_tokens.value(found, "auth-extra-groups").split(",") if group]
+        if not all(bootstrap_tokens.GROUP.fullmatch(group) for group in groups):
+            return None
+        return users.authenticated(f"system:bootstrap:{token_id}", groups=[users.BOOTSTRAPPERS, *groups])
+
+    def _is_good(self, secret: Secret, token_id: str, token_secret: str) -> bool:
+        end = bootstrap_tokens.expiration(secret)
+        return (
+            secret.type == bootstrap_tokens.TYPE
+            and secret.metadata.deletion_timestamp is None
+            and bootstrap_tokens.value(secret, "token-id") == token_id
+            and hmac.compare_digest(secret.data.get("token-secret", b""), token_secret.encode())
+            and bootstrap_tokens.value(secret, "usage-bootstrap-authentication") == "true"
+            and (end is None or self._clock.now() < end)
+        )
 
 
 class Authenticator:

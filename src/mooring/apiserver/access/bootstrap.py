@@ -1,15 +1,18 @@
-"""Writes the roles and bindings of ``bootstrap_roles.py`` when a server starts, and adds what they lack.
+"""Write the objects of a new cluster when a server starts: roles, bindings, and the authorities that it trusts.
 
-Additions stay, except for subjects that earlier releases bound too widely. A role with the annotation
- `autoupdate: "false"` is left alone.
+Roles and bindings of ``bootstrap_roles.py`` get what they lack. Additions stay, except for subjects that earlier
+releases bound too widely. A role with the annotation `autoupdate: "false"` is left alone.
 """
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import TypeVar
 
 from mooring.api import errors
-from mooring.api.meta_v1 import Resource
+from mooring.api.core_v1 import ConfigMap
+from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from mooring.apiserver.access import bootstrap_roles as defaults
 from mooring.apiserver.access.escalation import missing_rights
@@ -64,3 +67,40 @@ def completed(current: Resource, wanted: Resource) -> bool:
 
 def _lacking(wanted: Sequence[T], held: Sequence[T]) -> list[T]:
     return [each for each in wanted if each not in held]
+
+
+NAMESPACE = "kube-system"
+TRUST = "extension-apiserver-authentication"
+TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
+_PROXIES = {
+    "requestheader-allowed-names": '["front-proxy-client"]',
+    "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+    "requestheader-group-headers": '["X-Remote-Group"]',
+    "requestheader-username-headers": '["X-Remote-User"]',
+}
+
+
+async def publish_trust(calls: LoopbackClient, clients: bytes, proxies: bytes, now: datetime) -> None:
+    """Write which authorities this server trusts, and since when it tracks legacy tokens: ConfigMaps in `kube-system`.
+
+    Components read `extension-apiserver-authentication` to accept the same clients at their own ports; the controller
+    manager reads since when the use of old tokens is recorded. Other keys of the ConfigMaps stay.
+    """
+    found = await calls.get(ConfigMap, TRUST, NAMESPACE)
+    current = found.data.get("requestheader-client-ca-file", "") if found else ""
+    own = proxies.decode("ascii")
+    bundle = current if own in current else current + own  # each of several servers has its own
+    trust = {"client-ca-file": clients.decode("ascii"), "requestheader-client-ca-file": bundle, **_PROXIES}
+    await _write_map(calls, TRUST, found, trust)
+    tracking = await calls.get(ConfigMap, TRACKING, NAMESPACE)
+    if tracking is None:
+        await _write_map(calls, TRACKING, None, {"since": now.date().isoformat()})
+
+
+async def _write_map(calls: LoopbackClient, name: str, found: ConfigMap | None, data: dict[str, str]) -> None:
+    with suppress(errors.AlreadyExists, errors.Conflict):  # another server that starts writes the same
+        if found is None:
+            await calls.create(ConfigMap(metadata=ObjectMeta(name=name, namespace=NAMESPACE), data=data))
+        elif not data.items() <= found.data.items():
+            found.data |= data
+            await calls.update(found)

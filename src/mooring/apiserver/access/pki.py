@@ -1,25 +1,27 @@
-"""The certificate authority of a data directory, and the certificates that it signs.
+"""The certificate authority of a data directory, the certificates that it signs, and kubeconfig files with these.
 
     <data-dir>/pki/ca.crt, ca.key            the authority; ten years
-    <data-dir>/pki/apiserver.crt, .key       what the server shows; one year
-    <data-dir>/pki/admin.crt, .key …         what clients show, user in CN and groups in O; one year
+    <data-dir>/pki/apiserver.crt, .key       the server's certificate; one year
+    <data-dir>/pki/admin.crt, .key …         certificates of clients, user in CN and groups in O; one year
 
-Keys are ECDSA P-256, which makes handshakes cheap. Files can be read by their owner only and are replaced as a whole,
-so that no reader sees half a key. A certificate that expires soon, that another authority signed, or that does not name
-the server's addresses is replaced on its next use; the server checks once an hour.
+Keys are ECDSA P-256, which makes handshakes cheap. Files can be read by their owner only and are replaced as a whole. A
+certificate that expires soon, that another authority signed, or that lacks one of the server's addresses is replaced on
+its next use; the server checks once an hour. Servers on one etcd must have the same keys (`require_shared_keys`).
 """
 
+import base64
 import hashlib
 import ipaddress
 import os
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -323,3 +325,45 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
+
+
+_NAME = "pki"
+
+
+async def require_shared_keys(pki: Pki, agree: Callable[[str, bytes], Awaitable[bytes]]) -> None:
+    """Raise PkiError if a server's keys differ from those of the servers that share the store."""
+    mine = [f"{file} {fingerprint}" for file, fingerprint in pki.fingerprints().items()]
+    theirs = (await agree(_NAME, "\n".join(mine).encode())).decode(errors="replace").splitlines()
+    odd = [line.split()[0] for line in mine if line not in theirs]
+    if odd:
+        raise PkiError(
+            f"{pki.directory} is not what the other servers on this etcd have ({' and '.join(odd)}), so that their"
+            " clients would be refused here: copy ca.crt, ca.key and sa.key from one of them. If the keys of all"
+            f" servers were changed on purpose: etcdctl del PREFIX/.mooring/{_NAME}, with PREFIX as in --etcd-prefix"
+        )
+
+
+def write_kubeconfig(path: Path, server: str, authority: bytes, user: str, client: KeyPair) -> None:
+    """Write a kubeconfig with one cluster, one user and one context, all of which name Mooring."""
+    credentials = {"client-certificate-data": _text(client.certificate), "client-key-data": _text(client.key)}
+    config: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "mooring", "cluster": {"server": server, "certificate-authority-data": _text(authority)}}
+        ],
+        "users": [{"name": user, "user": credentials}],
+        "contexts": [{"name": "mooring", "context": {"cluster": "mooring", "user": user}}],
+        "current-context": "mooring",
+    }
+    content = yaml.dump(config, Dumper=yaml.CSafeDumper, sort_keys=False).encode()
+    try:
+        known = path.read_bytes()
+    except OSError:  # it is not there, or is no file: then writing it says what is wrong
+        known = b""
+    if known != content:
+        write_private(path, content, durable=False)  # each start looks whether it is right
+
+
+def _text(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()

@@ -1,14 +1,17 @@
-"""Tokens of service accounts: made by the `token` subresource, and recognised when a request carries one.
+"""Issue and recognise tokens of service accounts, and publish the key that others verify them with (OpenID discovery).
 
-A token is good while it is not expired, its service account is the one that it was made for (same uid), and the pod or
-secret that it is bound to is still there. Its signature is checked once and remembered for a while; whether the
-objects still exist is looked up each time, so that deleting one takes effect at once.
+A token is valid until it expires, its service account is replaced (another uid), or the pod, secret or node that it is
+bound to is gone. Its signature is checked once and cached for a while; the objects are looked up each time, so that
+deleting one takes effect at once. `audiences_of` returns what a node may request tokens of its pods for.
+
+    /.well-known/openid-configuration    the issuer, and where the keys are
+    /openid/v1/jwks                      the key that signs tokens
 """
 
 import hashlib
 import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,12 +20,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from mooring.api import errors, times
 from mooring.api.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus, UserInfo
-from mooring.api.core_v1 import Node, Pod, Secret, ServiceAccount
+from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, ServiceAccount, Volume
 from mooring.api.meta_v1 import Resource
+from mooring.api.storage_v1 import CSIDriver
 from mooring.apiserver.access import jwt
-from mooring.apiserver.access.nodes.audiences import audiences_of
+from mooring.apiserver.access.jwt import base64url, key_id
 from mooring.apiserver.access.nodes.restriction import check_token
 from mooring.apiserver.messages import users
+from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.registry.objects import Objects
 from mooring.base.clock import Clock
 
@@ -168,3 +173,75 @@ def _user(namespace: str, account: dict[str, str], private: dict[str, Any], clai
             user.extra[f"{_EXTRA}{kind}-name"] = [bound.get("name", "")]
             user.extra[f"{_EXTRA}{kind}-uid"] = [bound.get("uid", "")]
     return user
+
+
+async def audiences_of(pod: Pod, objects: Objects) -> set[str]:
+    """Return the audiences of the pod's projected tokens, and those that the drivers of its volumes want tokens for."""
+    found: set[str] = set()
+    for volume in pod.spec.volumes:
+        for source in volume.projected.sources if volume.projected else ():
+            if source.service_account_token:
+                found.add(source.service_account_token.audience)
+        driver = await _driver(pod, volume, objects)
+        if driver:
+            known = await objects.get(CSIDriver, driver)
+            found |= {request.audience for request in known.spec.token_requests} if known else set()
+    return found
+
+
+async def _driver(pod: Pod, volume: Volume, objects: Objects) -> str:
+    if volume.csi:
+        return volume.csi.driver
+    if volume.persistent_volume_claim:
+        name = volume.persistent_volume_claim.claim_name
+    elif volume.ephemeral:
+        name = f"{pod.metadata.name}-{volume.name}"
+    else:
+        return ""
+    claim = await objects.get(PersistentVolumeClaim, name, pod.metadata.namespace)
+    bound = await objects.get(PersistentVolume, claim.spec.volume_name) if claim and claim.spec.volume_name else None
+    return bound.spec.csi.driver if bound and bound.spec.csi else ""
+
+
+CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+_WIDTH = 32
+_HEADERS = {"cache-control": "public, max-age=3600"}
+
+
+class IssuerPages:
+    """The two pages. `server` is where this server is reached by others."""
+
+    def __init__(self, key: ec.EllipticCurvePublicKey, server: Callable[[], str]) -> None:
+        self._key = key
+        self._server = server
+
+    def handle(self, request: Request) -> Response | None:
+        """Return the requested page; None for other paths."""
+        match request.path.rstrip("/"):
+            case "/.well-known/openid-configuration":
+                return Response(200, msgspec.json.encode(self._configuration()), "application/json", dict(_HEADERS))
+            case "/openid/v1/jwks":
+                return Response(200, msgspec.json.encode(self._keys()), "application/jwk-set+json", dict(_HEADERS))
+        return None
+
+    def _configuration(self) -> dict[str, Any]:
+        return {
+            "issuer": ISSUER,
+            "jwks_uri": f"{self._server()}{KEYS}",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        }
+
+    def _keys(self) -> dict[str, Any]:
+        numbers = self._key.public_numbers()
+        key = {
+            "use": "sig",
+            "kty": "EC",
+            "kid": key_id(self._key),
+            "crv": "P-256",
+            "alg": "ES256",
+            "x": base64url(numbers.x.to_bytes(_WIDTH, "big")),
+            "y": base64url(numbers.y.to_bytes(_WIDTH, "big")),
+        }
+        return {"keys": [key]}

@@ -27,13 +27,13 @@ from urllib.parse import unquote
 
 import httptools
 
-from mooring.apiserver.edge.client import Client
 from mooring.apiserver.edge.exchanges import JOINED_BYTES, OLD, STATUS_LINE, Cycle, FastExchange
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.edge.pushing import Flow, Push
 from mooring.apiserver.edge.sending import (
     CLIENT,
     TAKE_OVER,
+    Client,
     Receive,
     Scope,
     Send,

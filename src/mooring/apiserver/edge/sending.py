@@ -1,17 +1,20 @@
-"""Send responses and receive bodies: headers, streams, and large bodies in pieces.
+"""Send responses and receive bodies: headers, streams, and large bodies in pieces; `Client` is the peer.
 
-Called by ``requests/app.py``; ``http_server.py`` has what a message of ASGI becomes on a socket.
+Called by ``requests/app.py``; ``exchanges.py`` writes the messages of ASGI to a socket.
 """
 
 import asyncio
+import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from contextlib import suppress
 from email.utils import formatdate
 from functools import lru_cache
 from typing import Any
 
 from mooring.api.response_limits import limited_warnings
 from mooring.apiserver.edge.limits import Place
+from mooring.apiserver.messages import users
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Pushed, Response, warning_header
 
@@ -210,3 +213,17 @@ def headers_of(exchange: Exchange, response: Response) -> list[Header]:
     headers += ((name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items())
     headers += ((b"warning", warning_header(text).encode("utf-8")) for text in limited_warnings(response.warnings))
     return headers
+
+
+class Client:
+    """The address of a client, and the user of its verified certificate."""
+
+    __slots__ = ("address", "certificate_ends", "user")
+
+    def __init__(self, address: str = "", peer: Mapping[str, Any] | None = None) -> None:
+        self.address = address
+        self.user = users.of_certificate(peer) if peer else None
+        self.certificate_ends: float | None = None
+        """When the certificate expires, in seconds since 1970."""
+        with suppress(KeyError, ValueError):
+            self.certificate_ends = float(ssl.cert_time_to_seconds(peer["notAfter"])) if peer else None

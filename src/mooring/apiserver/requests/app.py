@@ -31,9 +31,8 @@ from mooring.apiserver.access.audit_log import AuditLog, created_by
 from mooring.apiserver.access.authn import Authenticator
 from mooring.apiserver.access.authz import Authorizer, attributes_of, forbidden
 from mooring.apiserver.access.impersonation import impersonated
-from mooring.apiserver.access.issuer import CONFIGURATION, KEYS, IssuerPages
 from mooring.apiserver.access.reviews import Reviews
-from mooring.apiserver.edge.client import Client
+from mooring.apiserver.access.tokens import CONFIGURATION, KEYS, IssuerPages
 from mooring.apiserver.edge.exchanges import JOINED_BYTES
 from mooring.apiserver.edge.limits import Place, RequestLimiter
 from mooring.apiserver.edge.sending import (
@@ -41,6 +40,7 @@ from mooring.apiserver.edge.sending import (
     CLIENT,
     TAKE_OVER,
     BodyTooLargeError,
+    Client,
     ClientGoneError,
     Receive,
     Scope,

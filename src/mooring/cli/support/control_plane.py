@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from mooring.api import advisor_v1
 from mooring.api.scheme import Scheme, SchemeError
 from mooring.apiserver.access.audit_log import AuditLogError
+from mooring.apiserver.access.authn import TokenFileError
 from mooring.apiserver.access.pki import PkiError
-from mooring.apiserver.access.token_file import TokenFileError
 from mooring.apiserver.edge.http_server import ListenError
 from mooring.apiserver.in_process import handler
 from mooring.apiserver.messages import users

@@ -4,7 +4,6 @@
     node_pods.py     which pods are on which node, and what they refer to
     references.py    the secrets, config maps, claims and accounts that a pod or a volume names
     restriction.py   NodeRestriction: looks at the objects that a node is about to write
-    audiences.py     for whom the tokens may be meant that it asks for
 
 Read next: ``authorizer.py``.
 """

@@ -15,7 +15,7 @@ import httptools
 import msgspec
 
 from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
-from mooring.apiserver.streams.real.tls_connection import TlsConnection
+from mooring.apiserver.streams.real.tls import TlsConnection
 from mooring.base.http_head import header_lines, request_line
 
 CONNECT_SECONDS = 5.0
