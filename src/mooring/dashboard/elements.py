@@ -26,13 +26,13 @@ def pod_link(links: Links, name: str) -> Markup:
 
 
 def command(text: str) -> Markup:
-    """A command with a button that copies it."""
+    """Show a command with a button that copies it."""
     button = tag("button", "Copy", type="button", class_="copy", data_copy=text, aria_label=f"Copy: {text}")
     return tag("div", tag("code", text), button, class_="command")
 
 
 def change_form(links: Links, text: str, label: str, **fields: str) -> Markup:
-    """A button that asks for a change of the cluster; nothing where pages may not change it."""
+    """Show a button that requests a change of the cluster; nothing where pages may not change it."""
     if not links.changing:
         return Markup("")
     hidden = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
@@ -41,15 +41,23 @@ def change_form(links: Links, text: str, label: str, **fields: str) -> Markup:
 
 
 def change_button(links: Links, text: str, what: str) -> Markup:
-    """The same in a form that asks for something else, too."""
+    """Show the same button within a form that has other fields."""
     if not links.changing:
         return Markup("")
     return tag("button", text, type="submit", name="what", value=what, formmethod="post",
                formaction=links.to("changes"), data_into=CONFIRMATION)  # fmt: skip
 
 
+def with_code(text: str) -> Markup:
+    """Show a sentence with its parts in backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return together(text)
+    return together(*(tag("code", part) if place % 2 else part for place, part in enumerate(parts)))
+
+
 def badge(text: object, mood: str = "") -> Markup:
-    """A word in a frame; `mood` is `good`, `bad`, `warn` or nothing."""
+    """Show a word in a frame; `mood` is `good`, `bad`, `warn` or empty."""
     return tag("span", text, class_=f"badge {mood}".strip())
 
 
@@ -81,7 +89,7 @@ def unread(plural: str, why: str) -> Markup:
 
 
 def field(label: str, control: Markup, more: str = "") -> Markup:
-    """A control with what it is called; `more` are classes."""
+    """Show a control with its label; `more` are CSS classes."""
     return tag("label", tag("span", label), control, class_=f"field {more}".strip())
 
 
@@ -90,7 +98,7 @@ def text_input(name: str, value: str = "", **attributes: object) -> Markup:
 
 
 def choice(name: str, options: Iterable[tuple[str, str]], chosen: str, **attributes: object) -> Markup:
-    """A list to choose from: values and what they are called."""
+    """Show a drop-down list of values and their labels."""
     made = [
         tag("option", text, value=value, selected="selected" if value == chosen else None) for value, text in options
     ]
@@ -98,12 +106,12 @@ def choice(name: str, options: Iterable[tuple[str, str]], chosen: str, **attribu
 
 
 def options_for(identity: str, values: Iterable[str]) -> Markup:
-    """What a text field offers."""
+    """Show the values that a text field suggests."""
     return tag("datalist", *(tag("option", value=value) for value in values), id=identity)
 
 
 def bar(part: float, label: str) -> Markup:
-    """A share as a small bar with its number."""
+    """Show a share as a small bar with its number."""
     shade = "over" if part > 1 else f"h{min(int(part * 10), 9)}"
     meter = tag("rect", x="0", y="0", width=f"{min(part, 1.0) * 60:.1f}", height="8", class_=shade)
     drawn = tag("svg", meter, viewBox="0 0 60 8", class_="bar", aria_hidden="true", focusable="false")
@@ -111,7 +119,7 @@ def bar(part: float, label: str) -> Markup:
 
 
 def scrolled(picture: Markup, label: str) -> Markup:
-    """A picture that keeps its size on narrow screens and can be moved there."""
+    """Show a picture that keeps its size on narrow screens and scrolls."""
     return tag("div", picture, class_="drawn", tabindex="0", role="group", aria_label=label)
 
 
@@ -140,7 +148,7 @@ def of_page(asked: Asked, found: Sequence[object]) -> slice:
 
 
 def chips(links: Links, names: Sequence[str], number: int) -> Markup:
-    """The first of many nodes, as links."""
+    """Show the first of many nodes, as links."""
     shown = [node_link(links, name) for name in names[:number]]
     rest = f" and {len(names) - number:,} more" if len(names) > number else ""
     return together(Markup(", ").joined(shown), rest)

@@ -183,7 +183,7 @@ def _owner(live: LiveSnapshot, pod: Pod) -> OwnerKey:
 
 
 def reason_of(live: LiveSnapshot, given: Pod) -> tuple[str, bool]:
-    """The plugin that rejects most nodes, and whether no node could ever take the pod."""
+    """Return the plugin that rejects most nodes, and whether no node could ever take the pod."""
     if without_bridge(given) is not given:  # evaluated with its annotations, which is another engine's work
         return _explained_reason(live.explain("pod", given.metadata.namespace, given.metadata.name, 0))
     engine = live.engine
@@ -214,7 +214,7 @@ def _explained_reason(found: SchedulingExplanation) -> tuple[str, bool]:
 
 
 def remedies_of(live: LiveSnapshot) -> Remedies:
-    """What the first verified remedy of every owner changes."""
+    """Return what the first verified remedy of every owner changes."""
     found = overview(live.snapshot, live.settings, engine=live.engine)
     return {
         (member.kind, member.namespace, member.name): _changed_by(group.remedy)

@@ -53,7 +53,7 @@ class Gate:
     """The token of requests that change the cluster; empty where nothing does."""
 
     def check(self, method: str, path: str, headers: Mapping[str, str]) -> str:
-        """The path behind the token. Raises `RefusedError`."""
+        """Return the path after the token. Raise `RefusedError`."""
         if headers.get("host", "") not in self._hosts:
             raise RefusedError(421, "this address is not the dashboard's: use the one that the command has printed")
         given, _, rest = path.removeprefix("/").partition("/")

@@ -25,7 +25,7 @@ _CHANGES = "Changes are shown before they are made, and made with your credentia
 
 
 def page(shown: Page, cluster: Watching, links: Links) -> str:
-    """The whole document."""
+    """Return the whole HTML document."""
     notices = together(
         _forbidden(cluster.forbidden), folded("notes about what was read", list(map(str, cluster.notes)))
     )
@@ -33,7 +33,7 @@ def page(shown: Page, cluster: Watching, links: Links) -> str:
 
 
 def _forbidden(missing: Mapping[str, str]) -> Markup:
-    """What the user may not read, the most important first, for answers may be wrong without it."""
+    """List what the user may not read, the most important first: answers may be wrong without it."""
     if not missing:
         return Markup("")
     order = sorted(missing, key=lambda plural: (plural not in _IMPORTANT, plural))

@@ -131,7 +131,7 @@ class LiveSnapshot:
         return self.engine.cluster.node(name)
 
     def subject(self, kind: str, namespace: str, name: str) -> Subject:
-        """Raises `NotThereError`."""
+        """Return the subject of a name. Raise `NotThereError`."""
         return find(self.snapshot, kind, namespace, name, self.settings.admission)
 
     def engine_for(self, subject: Subject) -> tuple[ExplainEngine, SchedulerFeatures]:

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from mooring.advisor.simulate.html.markup import Markup, tag
 
+_NAMED_SIDE, _MAX_LETTERS = 72, 9
+"""Squares of this side or larger carry the end of their node's name."""
+
 
 class Square(NamedTuple):
     """A node of the map."""
@@ -24,17 +27,17 @@ class Square(NamedTuple):
 
 
 def side_of(number: int) -> int:
-    """How large a square is where there are so many, in pixels."""
-    return next((side for most, side in ((60, 30), (300, 20), (1200, 14), (3000, 10)) if number <= most), 8)
+    """Return the side of a square in pixels, for so many nodes."""
+    return next((side for most, side in ((12, 72), (60, 30), (300, 20), (1200, 14), (3000, 10)) if number <= most), 8)
 
 
 def columns_of(number: int, side: int) -> int:
-    """How many squares are in a row of a block."""
+    """Return how many squares are in a row of a block."""
     return min(max(math.ceil(math.sqrt(number * 2)), 4), max(1040 // side, 1))
 
 
 def block(title: str, squares: Sequence[Square], side: int, index: int) -> Markup:
-    """A group of nodes."""
+    """Draw a group of nodes."""
     columns = columns_of(len(squares), side)
     rows = max(math.ceil(len(squares) / columns), 1)
     inner, marks, dots = side - max(side // 8, 1), [], []
@@ -48,6 +51,10 @@ def block(title: str, squares: Sequence[Square], side: int, index: int) -> Marku
             half, size = inner // 2, max(inner // 4, 2)
             dots.append(f"M{x + half - size // 2} {y + half - size // 2}h{size}v{size}h-{size}z")
     drawn = [tag("path", class_=shade, d="".join(pieces)) for shade, pieces in sorted(paths.items())]
+    for place, square in enumerate(squares if side >= _NAMED_SIDE else ()):
+        x, y = place % columns * side + inner // 2, place // columns * side + inner // 2
+        name = square.name if len(square.name) <= _MAX_LETTERS else f"…{square.name[1 - _MAX_LETTERS :]}"
+        drawn.append(tag("text", name, x=x, y=y, class_="name"))
     drawn += [tag("path", class_="cross", d="".join(marks))] if marks else []
     drawn += [tag("path", class_="dot", d="".join(dots))] if dots else []
     width, height = columns * side, rows * side

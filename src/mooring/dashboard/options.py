@@ -47,12 +47,12 @@ class GateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def emulated() -> list[str]:
-    """The versions that can be emulated, the oldest first."""
+    """Return the versions that can be emulated, the oldest first."""
     return [str(Version(1, minor)) for minor in range(OLDEST_EMULATION.minor, BINARY.minor + 1)]
 
 
 def compatible() -> list[str]:
-    """The minimum compatibility versions there are."""
+    """Return the possible minimum compatibility versions."""
     return [str(Version(1, minor)) for minor in range(OLDEST_MIN_COMPATIBILITY.minor, BINARY.minor + 1)]
 
 
@@ -84,5 +84,5 @@ def gate_rows(running: Running) -> list[GateRow]:
 
 
 def compile_new(running: Running, environments: Environments, expression: str) -> Program:
-    """An expression as the cluster's server would validate a new one."""
+    """Compile an expression as the cluster's server would validate a new one."""
     return environments.new_expressions(running.component.versions.min_compatibility).compile(expression)

@@ -66,7 +66,7 @@ class Watching:
         self._running = access.running
 
     async def __aenter__(self) -> Self:
-        """Raises `SnapshotError` for a dump or a data directory that cannot be read, ClientError for no cluster."""
+        """Connect and follow. Raise `SnapshotError` for a source that cannot be read, ClientError for no cluster."""
         if self.access.connect is not None:
             self.client = await self._stack.enter_async_context(self.access.connect())
         self._task = asyncio.create_task(self._keep(), name="dashboard: follow the cluster")
@@ -131,14 +131,14 @@ class Watching:
         return self.revision
 
     async def ask(self, question: Callable[[LiveSnapshot], T]) -> T:
-        """What a question finds, in the thread of the live. Ask `ready` first."""
+        """Answer a question in the thread of the live snapshot. Call `ready` first."""
         live = self._live
         if live is None:
             raise RuntimeError("nothing is known yet: wait for `ready`")
         return await asyncio.get_running_loop().run_in_executor(self._asking, question, live)
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """What takes seconds, in a thread of its own. It must not touch the live."""
+        """Run slow work in a thread of its own. It must not touch the live snapshot."""
         return await asyncio.get_running_loop().run_in_executor(self._computing, work)
 
     async def tell(self, text: str, kind: str, name: str) -> None:

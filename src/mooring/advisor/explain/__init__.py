@@ -14,7 +14,7 @@
 | ``reasons/`` | refusals of single nodes, in words |
 | ``remedies/``, ``labels.py`` | changes that may help |
 | ``search.py``, ``rehearsal.py`` | which of them do: tried for one pod on the engine, played for the workload |
-| ``results.py``, ``text.py``, ``overview_text.py`` | the result for programs and for people |
+| ``results.py``, ``text.py`` | the result for programs and for people |
 """
 
 from mooring.advisor.explain.explanation import KINDS, explain, loaded

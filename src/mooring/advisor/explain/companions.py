@@ -21,7 +21,7 @@ from mooring.controllers.workloads.stateful_pods import claims, ordinal_of
 
 
 def companions(snapshot: Snapshot, subject: Subject) -> list[Resource]:
-    """The objects that are not there yet; names of device claims are written into the pod's status."""
+    """Return the objects that controllers would create with the pod; write names of device claims into its status."""
     if subject.exists:
         return []
     pod = subject.pod

@@ -52,7 +52,7 @@ class Found:
 
 
 def claims_of(view: View) -> list[ResourceClaim]:
-    """The claims of the pod that are there."""
+    """Return the ResourceClaims of the pod that exist."""
     found = []
     for entry in view.pod.spec.resource_claims:
         try:
@@ -66,7 +66,7 @@ def claims_of(view: View) -> list[ResourceClaim]:
 
 
 def look(view: View, node: str) -> list[Found]:
-    """What each request of the claims that have no devices yet finds on a node."""
+    """Return what each request of the pod's unallocated claims finds on a node."""
     inventory, allocated = _stock(view)
     pools = inventory.on(view.info(node).row)
     devices = [device for entry in pools if not entry.pool.is_invalid for device in entry.devices]
@@ -82,7 +82,7 @@ def look(view: View, node: str) -> list[Found]:
 
 
 def holders(view: View, devices: Sequence[PooledDevice]) -> list[Pod]:
-    """The pods that have some devices."""
+    """Return the pods to which devices are allocated."""
     wanted = {device.id for device in devices}
     uids = set()
     for claim in view.objects(ResourceClaim).values():
@@ -119,7 +119,7 @@ def _looked(
 def _selected(
     selectors: Sequence[DeviceSelector], devices: Sequence[PooledDevice]
 ) -> tuple[Sequence[PooledDevice], tuple[str, str]]:
-    """The devices that all selectors choose; and the first one that leaves none, if one does."""
+    """Return the devices that all selectors select, and the first selector that selects none, with its error."""
     for selector in selectors:
         expression = selector.cel.expression if selector.cel is not None else ""
         chosen, problem = [], ""
@@ -136,7 +136,7 @@ def _selected(
 
 
 def described(found: Found) -> str:
-    """What a request lacks, in words."""
+    """Return what a request lacks, in words."""
     asked = (
         "all devices"
         if found.request.wants_all

@@ -18,6 +18,7 @@ from mooring.advisor.explain.causes.placement import Placement
 from mooring.advisor.explain.causes.running import node_gone, not_running
 from mooring.advisor.explain.causes.storage import without_node
 from mooring.advisor.explain.companions import companions
+from mooring.advisor.explain.matrix import scores
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.rehearsal import Rehearsal
 from mooring.advisor.explain.remedies.creation import creation_remedies
@@ -32,7 +33,6 @@ from mooring.advisor.explain.results import (
     Suggestion,
     Victim,
 )
-from mooring.advisor.explain.scores import scores
 from mooring.advisor.explain.search import CORRECTION, Candidate, Search, candidate_of, joined, targets, with_more_nodes
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View, full_name

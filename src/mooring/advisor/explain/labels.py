@@ -20,7 +20,7 @@ _STRANGE = re.compile(r"^0\d|-0$")
 
 
 def satisfying(view: View, node: Node, unmet: Iterable[Unmet]) -> dict[str, str | None] | None:
-    """The labels to set (None to remove) so that all conditions hold; None if unknown."""
+    """Return the labels to set (None: to remove) so that all conditions hold; None if they are not known."""
     wanted: dict[str, str | None] = {}
     for each in unmet:
         labels = {**node.metadata.labels, **{key: value for key, value in wanted.items() if value is not None}}
@@ -58,7 +58,7 @@ def _for_requirement(requirement: NodeSelectorRequirement) -> dict[str, str | No
 
 
 def neighbour(version: Version, *, above: bool) -> str:
-    """A version just above or below another."""
+    """Return a version just above or below another one."""
     major, minor, patch = version.major, version.minor, version.patch
     if above:
         return f"{major}.{minor}.{patch + 1}"
@@ -70,7 +70,7 @@ def neighbour(version: Version, *, above: bool) -> str:
 
 
 def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str | None] | None:
-    """The fewest labels to change so that an expression holds, among the values that it can tell apart.
+    """Return the fewest label changes that make an expression true, among the values that it distinguishes.
 
     Those are tried in every spelling; of two that do, the one that a person would write is better.
     """
@@ -96,7 +96,7 @@ def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str
 def _plainer(
     changed: dict[str, str | None], holds: Callable[[Mapping[str, str | None]], bool]
 ) -> dict[str, str | None]:
-    """The same with the version below in place of the pre-release of one, where that does as well."""
+    """Replace a pre-release by the version below it, where that does as well."""
     for key, value in changed.items():
         version = semver.parse_tolerant_or_none((value or "").removesuffix("-0"))
         if version is not None and (value or "").endswith("-0"):

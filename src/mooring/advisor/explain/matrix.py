@@ -10,10 +10,10 @@ from contextlib import contextmanager, nullcontext
 import numpy as np
 
 from mooring.advisor.explain.reasons import describe
-from mooring.advisor.explain.results import Result
+from mooring.advisor.explain.results import NodeScore, Result
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View
-from mooring.api.core_v1 import PodSpec
+from mooring.api.core_v1 import Pod, PodSpec
 from mooring.base.natural_sort import natural_key
 from mooring.scheduler.facade import ExplainEngine, PodEvaluation
 from mooring.scheduler.framework import SchedulerFeatures
@@ -53,7 +53,7 @@ def matrix(
     name: str = "",
     plugin: str = "",
 ) -> Matrix:
-    """A part of the nodes; if given, of those whose name contains `name`, and that `plugin` is the first to refuse."""
+    """Return some of the nodes whose name contains `name` and, if `plugin` is given, that it is the first to refuse."""
     with _released(engine, subject) as free:
         pod = free.pod
         judgement, diagnosis = engine.evaluated(pod, needs_points=True)
@@ -102,3 +102,28 @@ def _row(engine: ExplainEngine, view: View, judgement: PodEvaluation, name: str)
     refusals = {status.plugin: describe(view, [info], status)[0][0] for status in statuses}
     scores = {} if statuses else {plugin: int(points[info.row]) for plugin, points in judgement.points.items()}
     return NodeRow(node=name, feasible=not statuses, refusals=refusals, scores=scores, total=sum(scores.values()))
+
+
+def scores(engine: ExplainEngine, pod: Pod, chosen: str, wanted: int) -> list[NodeScore]:
+    """Return the scores of the chosen node, then of the best others. Nodes that do not fit today have none."""
+    judgement, _ = engine.evaluated(pod, needs_points=True)
+    cluster = engine.cluster
+    feasible = np.flatnonzero(judgement.feasible)
+    totals = {row: sum(int(points[row]) for points in judgement.points.values()) for row in feasible.tolist()}
+    best = sorted(totals, key=lambda row: (-totals[row], natural_key(_name(engine, row))))
+    own = cluster.row_of.get(chosen)
+    order = [row for row in best if row != own][:wanted]
+    rows = [own, *order] if own is not None and own in totals else order
+    return [
+        NodeScore(
+            node=_name(engine, row),
+            total=totals[row],
+            scores={name: int(points[row]) for name, points in judgement.points.items()},
+        )
+        for row in rows
+    ]
+
+
+def _name(engine: ExplainEngine, row: int) -> str:
+    info = engine.cluster.nodes[row]
+    return "" if info is None else info.name

@@ -23,7 +23,7 @@ def target_of(obj: Resource) -> Target:
 
 
 def tree_of(obj: Resource) -> dict[str, Any]:
-    """An object as `kubectl create` takes it: what only a server writes is left out."""
+    """Return an object as `kubectl create` takes it, without the fields that only a server writes."""
     tree: dict[str, Any] = codec.to_tree(obj)
     kind = hub_of(type(obj))
     metadata = {key: value for key, value in tree.get("metadata", {}).items() if value}
@@ -32,7 +32,7 @@ def tree_of(obj: Resource) -> dict[str, Any]:
 
 
 def difference(before: Any, after: Any, path: str = "") -> list[Operation]:
-    """The operations of a JSON patch that make `after` of `before`."""
+    """Return the JSON patch that turns `before` into `after`."""
     if before == after:
         return []
     if isinstance(before, dict) and isinstance(after, dict):
@@ -84,7 +84,7 @@ def _escaped(key: str) -> str:
 
 
 def kubectl(*words: str, namespace: str = "") -> str:
-    """A command line, quoted for a shell."""
+    """Return a kubectl command line, quoted for a shell."""
     scope = ["-n", namespace] if namespace else []
     return shlex.join(["kubectl", *words[:1], *scope, *words[1:]])
 
@@ -136,7 +136,7 @@ def modification(before: Resource, after: Resource, command: str = "") -> Change
 
 
 def resource_of(target: Target) -> str:
-    """What kubectl calls a kind."""
+    """Return kubectl's name of a kind, such as `deployment` or `storageclass.storage.k8s.io`."""
     group = target.api_version.rpartition("/")[0]
     short = target.kind.lower()
     return f"{short}.{group}" if group and group not in ("apps", "batch") else short

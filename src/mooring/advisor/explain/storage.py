@@ -14,13 +14,13 @@ _ZONES = (
 
 
 def claims_of(view: View) -> list[PersistentVolumeClaim]:
-    """The claims of the pod that are there, in its order."""
+    """Return the claims of the pod that exist, in the order of its volumes."""
     found = (view.object(PersistentVolumeClaim, name, view.namespace) for name in claim_names(view.pod))
     return [claim for claim in found if claim is not None]
 
 
 def missing_claims(view: View) -> list[str]:
-    """The names of claims that are not there."""
+    """Return the names of the pod's claims that do not exist."""
     names = dict.fromkeys(claim_names(view.pod))
     return [name for name in names if view.object(PersistentVolumeClaim, name, view.namespace) is None]
 
@@ -35,7 +35,7 @@ def size_of(claim: PersistentVolumeClaim) -> str:
 
 
 def volume_zones(view: View) -> list[tuple[PersistentVolume, str, list[str]]]:
-    """What the labels of the pod's volumes say about zones."""
+    """Return the zones in the labels of the pod's volumes: volume, label key and allowed values."""
     found = []
     for claim in claims_of(view):
         volume = volume_of(view, claim)

@@ -110,7 +110,7 @@ def find(snapshot: Snapshot, kind: str, namespace: str, name: str, options: Admi
 
 
 def of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = None, *, file: str = "") -> Subject:
-    """The subject that an object is: a pod, or a workload. Raises `NotThereError` for any other kind.
+    """Return the subject for a pod or a workload. Raise `NotThereError` for any other kind.
 
     Constraints in annotations count as if they stood in its spec.
     """
@@ -137,7 +137,7 @@ def _of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, fil
 def from_file(
     snapshot: Snapshot, file: Path, namespace: str, options: AdmissionOptions | None = None
 ) -> tuple[Snapshot, Subject]:
-    """The one pod or workload of a file (`-` is standard input), in a cluster that has everything else of the file.
+    """Return the one pod or workload of a file (`-`: standard input), and the cluster with the file's other objects.
 
     Raises `NotThereError`, and `SnapshotError` for a file that cannot be read.
     """

@@ -141,7 +141,7 @@ class View:
         return self.objects(kind).get(object_key(namespace, name))
 
     def first_like(self, node: Node) -> Node:
-        """The first of the nodes that differ from this one in name alone."""
+        """Return the first of the nodes that differ from this one in name alone."""
         return self._first_by_likeness.get(_likeness(node), node)
 
     @cached_property
@@ -152,7 +152,7 @@ class View:
     # -- taints
 
     def untolerated(self, node: Node) -> list[Taint]:
-        """The taints that keep the pod off a node."""
+        """Return the taints of a node that keep the pod off it."""
         return [
             taint
             for taint in node.spec.taints
@@ -188,7 +188,7 @@ class View:
         return required.node_selector_terms if required else []
 
     def unmet_pairs(self, node: Node) -> list[Unmet]:
-        """What of the `nodeSelector` a node lacks."""
+        """Return the pairs of the `nodeSelector` that a node does not have."""
         labels = node.metadata.labels
         return [
             Unmet(None, key, NodeSelectorRequirement(key=key, operator="In", values=[value]))
@@ -219,7 +219,7 @@ class View:
     # -- resources and ports
 
     def shortages(self, info: NodeInfo) -> list[Shortage]:
-        """The resources of which a node has too little."""
+        """Return the resources of which a node has too little free."""
         columns, row = self.engine.cluster.resources, info.row
         asked = {PODS: 1, **{name: amount for name, amount in self.signature.requests.items() if amount}}
         found = []
@@ -231,7 +231,7 @@ class View:
         return found
 
     def port_holders(self, info: NodeInfo) -> list[tuple[HostPort, Pod]]:
-        """The ports that are taken on a node, and by whom."""
+        """Return the host ports that are taken on a node, with the pods that hold them."""
         return [
             (port, other)
             for port in self.signature.ports
@@ -287,7 +287,7 @@ class View:
         return known
 
     def broken_spreads(self, node: Node) -> list[Spread]:
-        """The hard constraints that the pod would break on a node."""
+        """Return the spread constraints (DoNotSchedule) that the pod would break on a node."""
         found = []
         for counts, (index, constraint, _) in zip(self._spread_counts, self._hard_spread, strict=True):
             domain = node.metadata.labels.get(constraint.topology_key)
@@ -395,7 +395,7 @@ class View:
         return term.matches(namespace, pod.metadata.labels, self.engine.cluster.namespaces.get(namespace, {}))
 
     def apart(self, node: Node) -> list[Apart]:
-        """The pod-affinity terms that a node does not meet."""
+        """Return the pod-affinity terms that a node does not meet."""
         terms, labels = self._terms, node.metadata.labels
         near, far = self._near_and_far
         found = []

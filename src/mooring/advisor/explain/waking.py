@@ -28,7 +28,7 @@ _CHANGES = "changes"
 
 
 def wakers(profile: Profile, plugins: Iterable[str]) -> list[str]:
-    """`a node is added or gets other taints`, one entry for each kind of object, for the plugins that refused."""
+    """Describe the events after which rejected pods are retried: `a node is added or gets other taints`, by kind."""
     wanted, verbs = set(plugins), dict[str, dict[str, None]]()
     for plugin in profile.plugins:
         if plugin.name in wanted:

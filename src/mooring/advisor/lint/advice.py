@@ -7,11 +7,37 @@ Called by ``linter.py`` with the object as the server would store it. Read next:
 import re
 from collections.abc import Iterable, Iterator
 
-from mooring.advisor.lint import bridged, expressions, rules, specs, terms
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pod.annotations import validate_constraint_annotations
+from mooring.admission.pod.rules import PodRules
+from mooring.advisor.lint import expressions, rules, specs, terms
 from mooring.advisor.lint.cluster import Cluster
 from mooring.advisor.lint.findings import Problem
 from mooring.advisor.lint.specs import PodSpecAt, TermAt
-from mooring.api.meta_v1 import Resource
+from mooring.api.core_v1 import Pod
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.constraints import annotations
+
+_RULES = PodRules(options=AdmissionOptions(), is_pod=True)
+
+
+def _on_annotations(at: PodSpecAt) -> Iterator[Problem]:
+    """Validate the constraint annotations of a pod or template."""
+    if not annotations.has_constraints(at.annotations):
+        return
+    pod = Pod(metadata=ObjectMeta(annotations=dict(at.annotations)), spec=at.spec)
+    path = Path(*at.annotations_path.split("."))
+    for error in validate_constraint_annotations(pod, path, _RULES):
+        yield Problem(rules.WRONG_CONSTRAINTS, str(error.field), error.body)
+    is_released = annotations.RELEASED in at.annotations
+    if not is_released and all(gate.name != annotations.GATE for gate in at.spec.scheduling_gates):
+        text = (
+            f"there is no scheduling gate {annotations.GATE}: where the bridge's webhook does not add it, "
+            "the pods are scheduled without these constraints"
+        )
+        yield Problem(rules.NO_GATE, f"{at.path}.schedulingGates", text)
+
 
 _STEP_END = re.compile(r"(?=[.\[])|\Z")
 
@@ -20,14 +46,14 @@ def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
     """All advice about an object."""
     pod = specs.pod_spec(obj)
     if pod is not None:
-        yield from bridged.advice(pod)
+        yield from _on_annotations(pod)
         yield from _on_pod(pod, cluster)
     for at in specs.volume_terms(obj):
         yield from _on_term(at, {}, cluster)
 
 
 def apart_from(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The problems that have nothing to do with fields that the server refuses: those need another change first."""
+    """Yield the problems outside of fields that the server refuses: those need another change first."""
     exactly = set(refused)
     around = {outer for path in exactly for outer in _outer(path)}
     for problem in problems:

@@ -49,7 +49,7 @@ class _Value(NamedTuple):
 
 
 def read_nodes(text: str) -> tuple[Node, ...]:
-    """The nodes in a text: a list, or documents. Raises `NodesError`."""
+    """Read nodes from YAML or JSON: a list, or documents. Raise `NodesError`."""
     found = []
     try:
         for piece in documents.pieces(text):

@@ -33,7 +33,7 @@ class Item(NamedTuple):
 
 
 def pieces(text: str) -> list[Piece]:
-    """The text in pieces that can be read by themselves."""
+    """Split a text into pieces that can be parsed separately."""
     found = list(_json_pieces(text)) if text.lstrip().startswith("{") else []
     return found or list(_yaml_pieces(text))
 
@@ -69,7 +69,7 @@ def _yaml_pieces(text: str) -> Iterator[Piece]:
 
 
 def trees(piece: str) -> list[Any]:
-    """The documents of a piece, without the empty ones. Raises `DecodeError`.
+    """Parse the documents of a piece, without the empty ones. Raise `DecodeError`.
 
     There is no limit on the size: a list may be larger than anything that is sent to a server.
     """
@@ -77,7 +77,7 @@ def trees(piece: str) -> list[Any]:
 
 
 def objects(tree: Any, path: str = "", depth: int = 0) -> Iterator[Item]:
-    """The objects of a document: itself, or the items when it is a list such as `kubectl get -o yaml` prints."""
+    """Yield the object of a document, or the items of a list such as `kubectl get -o yaml` prints."""
     if not _is_list(tree) or depth > _MAX_LIST_DEPTH:
         yield Item(tree, path)
         return

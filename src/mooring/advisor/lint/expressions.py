@@ -23,14 +23,14 @@ _REMEMBERED = 2048
 
 @lru_cache(maxsize=_REMEMBERED)
 def program_of(subject: Subject, expression: str) -> Program | None:
-    """The expression, compiled as one that is stored; None when it cannot be."""
+    """Compile a stored expression; None if it does not compile."""
     program = _ENVIRONMENTS[subject].stored_expressions().compile(expression)
     return None if program.issues else program
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def model_of(subject: Subject, expression: str) -> Model | None:
-    """What the expression mentions; None when it is not understood."""
+    """Return the model of the values that an expression mentions; None if it is not understood."""
     program, model = program_of(subject, expression), Model()
     if program is None or program.expr is None or not model.add_expression(program.expr):
         return None
@@ -38,7 +38,7 @@ def model_of(subject: Subject, expression: str) -> Model | None:
 
 
 def holds(subject: Subject, expression: str) -> Callable[[Inputs], bool]:
-    """A function that says whether an expression is true for some inputs."""
+    """Return a function that evaluates an expression for given inputs."""
     program = program_of(subject, expression)
 
     def is_true(inputs: Inputs) -> bool:
@@ -74,7 +74,7 @@ def never_matches(expression: str) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def advice(subject: Subject, expression: str) -> tuple[Problem, ...]:
-    """What to say about an expression; the field is empty."""
+    """Return the problems of an expression; their field is empty."""
     program = program_of(subject, expression)
     if program is None or program.expr is None:
         return ()

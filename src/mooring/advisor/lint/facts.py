@@ -74,7 +74,7 @@ class ClusterFacts:
         return f"the cluster does not serve {api_version} {kind}{instead}"
 
     def advice(self, obj: Resource) -> Iterator[Problem]:
-        """What an object refers to and the cluster does not have."""
+        """Yield the objects that an object refers to and the cluster does not have."""
         namespace = obj.metadata.namespace
         if namespace:
             yield from _unknown("namespace", namespace, self.namespaces, "metadata.namespace")
@@ -110,7 +110,7 @@ class ClusterFacts:
 
 
 def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Problem]:
-    """What the quotas and limits of the namespace would refuse: the object, or the pods that it makes."""
+    """Yield what quotas and limits of the namespace would refuse: the object, or the pods that it creates."""
     from mooring.advisor.snapshot.admitting import Facts, admit  # noqa: PLC0415 - lint without a cluster spares them
 
     where = obj.metadata.namespace or "default"
@@ -209,7 +209,7 @@ class _Groups(msgspec.Struct):
 
 
 async def served_by(client: "Client") -> frozenset[tuple[str, str]]:
-    """What a server serves. Raises `ClientError` and `StatusError`."""
+    """Return the groups and kinds that a server serves. Raise `ClientError` and `StatusError`."""
     groups = msgspec.json.decode((await client.raw("GET", "/apis")).body, type=_Groups)
     versions = ["v1", *(version.group_version for group in groups.groups for version in group.versions)]
     found = await asyncio.gather(*(_kinds(client, version) for version in versions))

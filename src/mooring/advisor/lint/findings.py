@@ -45,5 +45,5 @@ class Report:
         return sum(finding.severity is severity for finding in self.findings)
 
     def worst(self) -> Severity | None:
-        """The severity of the worst finding."""
+        """Return the severity of the worst finding."""
         return max((finding.severity for finding in self.findings), default=None)

@@ -34,14 +34,14 @@ _UNKNOWN = _Known(_NOTHING, _NOTHING)
 
 
 def unguarded(root: Expr) -> list[Access]:
-    """What is read without a guard, each once, in the order of reading."""
+    """Return the labels and fields that are read without a guard, each once, in the order of reading."""
     found: dict[Access, None] = {}
     _visit(root, _NOTHING, found)
     return list(found)
 
 
 def access(expr: Expr) -> Access | None:
-    """The place that an expression reads when it may be absent: a label, or the time of a taint."""
+    """Return what an expression reads although it may be absent: a label, or the time of a taint."""
     if isinstance(expr, Select) and expr.resolved is None:
         container: Expr = expr.operand
         key: Expr | str = expr.name
@@ -53,7 +53,7 @@ def access(expr: Expr) -> Access | None:
 
 
 def presence(expr: Expr) -> Access | None:
-    """The place that an expression only asks for: `has(a.b)` or `'b' in a`."""
+    """Return what an expression tests for presence: `has(a.b)` or `'b' in a`."""
     if isinstance(expr, Select):
         return _access(expr.operand, expr.name) if expr.test_only else None
     if isinstance(expr, Call) and expr.function == op.IN:

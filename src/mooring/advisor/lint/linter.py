@@ -54,7 +54,7 @@ class Linter:
             return self.lint_pieces(file, documents.pieces(text))
 
     def lint_pieces(self, file: str, pieces: Iterable[Piece]) -> Report:
-        """The same for parts of a text. The caller may want it `without_logs`."""
+        """Lint parts of a text. The caller may want it `without_logs`."""
         report = Report()
         for piece in pieces:
             linted = self._cached.get(piece.text)
@@ -69,7 +69,7 @@ class Linter:
         return report
 
     def finding(self, problem: Problem, file: str, line: int = 1, column: int = 1, name: str = "") -> Finding | None:
-        """A problem as a finding; None if its rule is switched off."""
+        """Return a problem as a finding; None if its rule is switched off."""
         rule, field, message = problem
         if rule.id in self._options.disabled:
             return None
@@ -117,7 +117,7 @@ class Linter:
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Matching logs what it cannot parse or evaluate. Here that is a finding."""
+    """Silence the logs of the matching code: what it cannot parse or evaluate is a finding here."""
     logger = logging.getLogger("mooring.constraints")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)

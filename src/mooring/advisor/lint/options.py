@@ -130,7 +130,7 @@ class _Lives:
         return f"{name} is not served unless it is switched on: --runtime-config={kind.api_version}=true"
 
     def _successor(self, kind: Kind) -> str:
-        """What to write instead: what Kubernetes says, or the newest version where it says nothing."""
+        """Return what to write instead: Kubernetes' advice, or the newest version where it has none."""
         newest = self.scheme.hub(kind)
         return kind.lifecycle.replacement or ("" if newest is kind else newest.api_version)
 

@@ -51,7 +51,7 @@ class Positions:
 
 
 def _step(node: _Node, path: str) -> tuple[_Node | None, str]:
-    """The node one step down a path such as `spec.a[0].b` or `labels[a.b/c].d`, and the rest of the path."""
+    """Follow a step of a path such as `spec.a[0].b` or `labels[a.b/c].d`; return the node and the rest of the path."""
     children = node.children
     if path.startswith("["):
         inside, _, rest = path[1:].partition("]")
@@ -86,7 +86,7 @@ def _documents(text: str) -> Iterator[_Node]:
 
 
 def _node(event: Any, place: Any, events: Iterator[Any]) -> _Node:
-    """The node that begins with an event; `place` is the event whose position counts, the key's if there is one."""
+    """Build the node that begins with an event; `place` is the event with its position, the key's if there is one."""
     position = Position(place.start_mark.line + 1, place.start_mark.column + 1)
     if isinstance(event, yaml.MappingStartEvent):
         members: dict[str, _Node] = {}

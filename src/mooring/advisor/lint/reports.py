@@ -25,7 +25,7 @@ Paint = Callable[[str, Severity], str]
 
 
 def lines(report: Report, paint: Paint) -> Iterator[str]:
-    """A line a finding, as compilers write them; the further lines of a message are indented."""
+    """Yield one line per finding, as compilers write them; further lines of a message are indented."""
     for finding in report.findings:
         place = one_line(f"{finding.file}:{finding.line}:{finding.column}")
         subject = f"{one_line(finding.object)}: " if finding.object else ""
@@ -115,7 +115,7 @@ def _sarif_result(finding: Finding, rules: Sequence[Rule]) -> dict[str, Any]:
 
 
 def as_junit(report: Report, fail_on: Severity, tool: str = "mooring lint") -> str:
-    """A suite a file and a case a finding; findings below `fail_on` are cases that pass and say something."""
+    """Write a suite per file and a case per finding; findings below `fail_on` are cases that pass with a message."""
     by_file: dict[str, list[Finding]] = {file: [] for file in report.files}
     for finding in report.findings:
         by_file.setdefault(finding.file, []).append(finding)
@@ -144,7 +144,7 @@ def _github(text: str, *, of_text: bool = False) -> str:
 
 
 def as_markdown(report: Report, title: str) -> str:
-    """A table for a summary or a comment."""
+    """Write a Markdown table for a summary or a comment."""
     worst = sorted(report.findings, key=lambda each: -each.severity)
     head = [f"### {title}", "", "| | Rule | Object | What happens |", "|---|---|---|---|"]
     cells = (

@@ -146,7 +146,7 @@ def _lint_in_process(batch: _Batch) -> Report:
 
 
 def _in_processes(batches: Iterable[_Batch], settings: Settings, jobs: int) -> Iterator[Report]:
-    """The reports in the order of the batches; only a few batches are on their way at any time."""
+    """Yield the reports in the order of the batches; only a few batches are in progress at a time."""
     under_way: deque[Future[Report]] = deque()
     with ProcessPoolExecutor(jobs, initializer=_start, initargs=(settings,)) as pool:
         for batch in batches:

@@ -144,7 +144,7 @@ def _refused_fields(admit: Callable[[], object]) -> set[str] | None:
 
 
 def too_large(size: int) -> Problem:
-    """An object that no server accepts because of its size in bytes."""
+    """Return the problem of an object that no server accepts because of its size in bytes."""
     text = f"Request entity too large: {size} bytes, limit is {MAX_BYTES}"
     return Problem(rules.REFUSED, "", text)
 

@@ -93,7 +93,7 @@ class Model:
     # -- conditions of `matchExpressions`
 
     def add_label(self, key: str, texts: Sequence[str] = (), number: int | None = None, version: str = "") -> bool:
-        """A condition on a label that compares it with texts, a number or a version. False if not understood."""
+        """Add a condition that compares a label with texts, a number or a version. Return False if not understood."""
         mentioned = self._slots.setdefault(Slot(of_taint=False, name=key), _Mentioned())
         mentioned.texts.update(texts)
         if number is not None:
@@ -103,7 +103,7 @@ class Model:
     # -- CEL
 
     def add_expression(self, expr: Expr) -> bool:
-        """A condition in CEL. False if it is not understood; the model is of no use then."""
+        """Add a CEL condition. Return False if it is not understood; the model is then of no use."""
         try:
             self._condition(expr)
         except _NotUnderstoodError:
@@ -180,7 +180,7 @@ def _slot_of(expr: Expr) -> Slot | None:
 
 
 def _value(expr: Expr, mentioned: _Mentioned, slots: set[Slot], *, is_version: bool) -> None:
-    """A text, number, version or list in a comparison: constants go to `mentioned`, what is read to `slots`."""
+    """Collect an operand of a comparison: constants go to `mentioned`, labels and fields that are read to `slots`."""
     slot = _slot_of(expr)
     if slot is not None:
         slots.add(slot)
@@ -210,7 +210,7 @@ def _value(expr: Expr, mentioned: _Mentioned, slots: set[Slot], *, is_version: b
 
 
 def _add_versions(mentioned: _Mentioned, text: str) -> bool:
-    """The versions in a version or range. False if one is not understood.
+    """Add the versions of a version or range. Return False if one is not understood.
 
     Those are pre-releases, of which there are endlessly many between any two, and huge numbers.
     """
@@ -254,7 +254,7 @@ def _texts(mentioned: _Mentioned) -> set[str]:
 
 
 def _unmentioned(prefix: str, texts: set[str]) -> str:
-    """A text that begins with `prefix`, and neither is nor begins with one of the longer texts."""
+    """Return a text that begins with `prefix`, and neither is nor begins with one of the longer texts."""
     longer = [text for text in texts if len(text) > len(prefix)]
     endings = (prefix + "".join(letters) for length in (1, 2, 3) for letters in product(ascii_letters, repeat=length))
     return next(text for text in endings if not any(text.startswith(other) for other in longer))

@@ -34,7 +34,7 @@ class UnreadableError(Exception):
 
 
 def find(paths: Sequence[str]) -> Iterator[Source]:
-    """The files that paths stand for: themselves, and the manifests in directories, each once."""
+    """Yield the files that paths stand for: themselves, and the manifests in directories, each once."""
     seen: set[str] = set()
     for path in paths:
         if path != STDIN and Path(path).is_dir():
@@ -48,7 +48,7 @@ def find(paths: Sequence[str]) -> Iterator[Source]:
 
 
 def _walk(top: str) -> Iterator[str]:
-    """The manifests below a directory, in the order of their names; links are followed, but into no directory twice."""
+    """Yield the manifests below a directory, sorted by name. Follow links, but into no directory twice."""
     visited: set[tuple[int, int]] = set()
     for directory, below, files in os.walk(top, followlinks=True):
         try:
@@ -74,7 +74,7 @@ def size(source: Source) -> int:
 
 
 def read(source: Source, stdin: IO[bytes]) -> str:
-    """The text of a file. Raises `UnreadableError`."""
+    """Read the text of a file. Raise `UnreadableError`."""
     try:
         data = stdin.read(MAX_BYTES + 1) if source.path == STDIN else _read_file(source)
     except OSError as error:

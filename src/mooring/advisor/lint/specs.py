@@ -53,14 +53,14 @@ _WHERE: dict[type, tuple[str, Callable[[Any], core_v1.Pod | core_v1.PodTemplateS
 
 
 def pod_spec(obj: Resource) -> PodSpecAt | None:
-    """The spec of the pods that an object is or makes."""
+    """Return the spec of a pod, or of the pods that a workload creates."""
     path, read = _WHERE.get(type(obj), ("", None))
     found = read(obj) if read is not None else None
     return PodSpecAt(found.spec, path, found.metadata.annotations) if found is not None else None
 
 
 def made_pod(obj: Resource) -> core_v1.Pod | None:
-    """A pod as a workload makes it, as far as its template says; None for pods and for what makes none."""
+    """Return a pod as a workload creates it from its template; None for pods and for other kinds."""
     _, read = _WHERE.get(type(obj), ("", None))
     found = read(obj) if read is not None and not isinstance(obj, core_v1.Pod) else None
     if found is None:
@@ -71,7 +71,7 @@ def made_pod(obj: Resource) -> core_v1.Pod | None:
 
 
 def pod_terms(pod: PodSpecAt) -> Iterator[TermAt]:
-    """The terms of a pod's node affinity."""
+    """Yield the terms of a pod's node affinity."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     if not affinity:
         return
@@ -87,7 +87,7 @@ def pod_terms(pod: PodSpecAt) -> Iterator[TermAt]:
 
 
 def volume_terms(obj: Resource) -> Iterator[TermAt]:
-    """The terms of a PersistentVolume's node affinity."""
+    """Yield the terms of a PersistentVolume's node affinity."""
     affinity = obj.spec.node_affinity if isinstance(obj, core_v1.PersistentVolume) else None
     if affinity and affinity.required:
         for index, term in enumerate(affinity.required.node_selector_terms):

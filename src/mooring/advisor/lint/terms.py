@@ -50,7 +50,7 @@ def _contradicting_names(fields: Sequence[core_v1.NodeSelectorRequirement]) -> b
 
 
 def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
-    """A condition of `matchExpressions`; None if the server refuses it, or if it is not understood."""
+    """Convert a condition of `matchExpressions`; None if the server refuses it, or if it is not understood."""
     found = node_selector.compile_requirement(entry, _EVERYTHING_ON)
     if not isinstance(found, Requirement | VersionRequirement):
         return None
@@ -69,7 +69,7 @@ def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
 
 
 def _expression(text: str) -> _Condition | None:
-    """A condition in CEL; None if it is not understood, or if it never holds alone, which is said elsewhere."""
+    """Convert a CEL condition; None if it is not understood, or never holds alone, which another rule reports."""
     model = expressions.model_of("node", text)
     if model is None or expressions.never_matches(text):
         return None

@@ -49,7 +49,7 @@ class Facts(NoCluster):
         return self._rules.security_labels(namespace)
 
     def quota_refusal(self, obj: Resource) -> str:
-        """What the quotas of its namespace say against one more such object; empty if they have room."""
+        """Return why the quotas of its namespace refuse one more such object; empty if they have room."""
         return self._rules.room_for(obj, 1)[1]
 
     def priority_class(self, name: str) -> Priority | None:

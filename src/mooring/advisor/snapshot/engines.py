@@ -21,7 +21,7 @@ def engine(
     seed: int = 0,
     workload: Iterable[Pod] = (),
 ) -> Engine:
-    """An engine that knows the cluster. Pods without a node are not in it, unless they were promised room."""
+    """Return an engine loaded with the cluster. Pods without a node are left out, except nominated ones."""
     made = Engine(profiles, features=features, registry=registry, seed=seed, workload=workload)
     load(made, snapshot)
     return made

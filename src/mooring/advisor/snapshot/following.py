@@ -39,7 +39,7 @@ async def readable(
 async def following(
     client: Client, origin: str, wanted: Iterable[type[Resource]], pause: float, namespace: str = ""
 ) -> AsyncIterator[Snapshot]:
-    """Some kinds of a cluster now, and again whenever they have changed; changes within `pause` seconds are one."""
+    """Yield a snapshot of some kinds, and another one after changes; changes within `pause` seconds are one."""
     try:
         kinds, missing = await readable(client, wanted, namespace)
         server = await server_of(client)

@@ -39,7 +39,7 @@ def dump(
     namespace: str = DEFAULT_NAMESPACE,
     jobs: int = 1,
 ) -> Snapshot:
-    """What files say; `namespace` is for objects that name none. Much YAML is read with up to `jobs` processes.
+    """Read a snapshot from files; `namespace` is for objects that name none. Large YAML uses up to `jobs` processes.
 
     Raises `SnapshotError` when a file cannot be read, or when there is nothing in them.
     """

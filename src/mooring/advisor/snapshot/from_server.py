@@ -51,7 +51,7 @@ async def live(
     raw: bool = True,
     namespace: str = "",
 ) -> Snapshot:
-    """The cluster as it is now; only some `kinds` if any are given. Without `raw` the objects' own text is dropped.
+    """Read the cluster as it is now, or only some `kinds` of it. Without `raw` the objects' own text is dropped.
 
     Where the whole may not be read, the `namespace` is tried.
     """

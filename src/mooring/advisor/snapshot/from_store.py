@@ -20,7 +20,7 @@ _ROOT = "/registry/"
 
 
 def data_directory(path: Path) -> Snapshot:
-    """The objects of a store. Raises `SnapshotError`."""
+    """Read the objects of a store. Raise `SnapshotError`."""
     path = path.expanduser()
     origin = f"the data directory {path}"
     if not (path / DATABASE).is_file():
@@ -29,7 +29,7 @@ def data_directory(path: Path) -> Snapshot:
 
 
 def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
-    """The objects that keys of a store hold; a server calls it for its own."""
+    """Decode the objects that keys of a store hold; a server calls it for its own."""
     objects: list[Resource] = []
     raw: list[RawObject] = []
     notes: list[Note] = []

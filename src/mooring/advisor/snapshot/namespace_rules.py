@@ -52,7 +52,7 @@ class NamespaceRules:
     def of(
         cls, snapshot: Snapshot, options: AdmissionOptions | None = None, now: Callable[[], datetime] | None = None
     ) -> "NamespaceRules":
-        """The rules in a snapshot."""
+        """Collect the rules of a snapshot."""
         rules = cls(options, now)
         for kind in (LimitRange, Namespace, ResourceQuota):
             for obj in snapshot.all(kind):
@@ -64,7 +64,7 @@ class NamespaceRules:
         return {**self.__dict__, "_evaluators": None, "_options": None, "_now": None}
 
     def put(self, obj: Resource, snapshot: Snapshot | None = None) -> None:
-        """A rule is new or has changed; objects of other kinds are none. `snapshot` has what a new quota counts."""
+        """Add or replace a rule; ignore other kinds. `snapshot` has the objects that a new quota counts."""
         namespace, name = obj.metadata.namespace, obj.metadata.name
         match obj:
             case LimitRange():
@@ -76,7 +76,7 @@ class NamespaceRules:
                 self._quotas.setdefault(namespace, {})[name] = _Quota(counted, counted.status.used)
 
     def remove(self, obj: Resource) -> None:
-        """A rule is gone."""
+        """Remove a rule."""
         if isinstance(obj, LimitRange):
             self._limits.get(obj.metadata.namespace, {}).pop(obj.metadata.name, None)
         elif isinstance(obj, ResourceQuota):

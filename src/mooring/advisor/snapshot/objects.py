@@ -32,7 +32,7 @@ Identity = tuple[str, str, str, str]
 
 
 def not_allowed(error: Exception, but: str = "") -> str:
-    """An entry of `Snapshot.missing`: what the server said, and the one namespace that may be read, if there is one."""
+    """Format an entry of `Snapshot.missing`: the server's message, and the one namespace that may be read, if any."""
     return f"{_OUTSIDE} {but}: {error}" if but else f"{NOT_ALLOWED}: {error}"
 
 
@@ -93,7 +93,7 @@ def scheme() -> Scheme:
 
 @cache
 def hub_of(cls: type[Resource]) -> Kind:
-    """The newest version of the kind that a type stands for; raises ValueError for a type that is no kind."""
+    """Return the newest version of the kind of a type. Raise ValueError for a type that is no kind."""
     found = next((kind for kind in scheme().known if kind.type is cls), None)
     if found is None:
         raise ValueError(f"{cls.__module__}.{cls.__name__} is no kind")
@@ -160,7 +160,7 @@ class Snapshot:
         return "" if why.startswith(_OUTSIDE) else why
 
     def all(self, kind: type[T]) -> Sequence[T]:
-        """The objects of a kind, in the order in which they were found."""
+        """Return the objects of a kind, in the order in which they were found."""
         return cast("Sequence[T]", tuple(self._of(kind).values()))
 
     def find(self, kind: type[T], namespace: str, name: str) -> T | None:
@@ -168,7 +168,7 @@ class Snapshot:
         return cast("T | None", self._of(kind).get((namespace, name)))
 
     def kinds(self) -> Sequence[type[Resource]]:
-        """The types of which there is something."""
+        """Return the types that have objects."""
         return tuple(kind for kind, found in self._objects.items() if found)
 
     def derived(self, make: "Callable[[Snapshot], D]") -> D:
@@ -220,7 +220,7 @@ class Snapshot:
 
 
 def newest_of(obj: Resource) -> Resource:
-    """The object in the newest version of its kind, saying so."""
+    """Return the object with the newest version of its kind as its apiVersion."""
     hub = hub_of(type(obj))
     if not obj.kind or not obj.api_version:
         own = next(kind for kind in scheme().known if kind.type is type(obj))

@@ -26,7 +26,7 @@ class Read(NamedTuple):
 
 
 def read(pieces: Sequence[Piece], jobs: int = 1) -> Iterator[Read]:
-    """The documents of a text, with up to `jobs` processes."""
+    """Parse the documents of a text, with up to `jobs` processes."""
     if jobs == 1 or sum(len(piece.text) for piece in pieces) < _WORTH_A_POOL:
         yield from _documents(pieces)
         return

@@ -188,18 +188,18 @@ class _Question(msgspec.Struct, frozen=True):
 
     def show(self, snapshot: "Snapshot") -> bool:
         """Print the answer; return whether everything that was asked about runs."""
-        from mooring.advisor.explain import Overview, overview_text  # noqa: PLC0415 - as above
+        from mooring.advisor.explain import Overview, text  # noqa: PLC0415 - as above
 
         settings = self.settings(snapshot)
         is_verbose = self.verbose or self.output == "wide"
         is_text = self.output in ("table", "wide")
 
         def print_causes(found: Overview) -> None:
-            _echo(overview_text.cause_lines(found, verbose=is_verbose, style=_style))
+            _echo(text.cause_lines(found, verbose=is_verbose, style=_style))
 
         found = self.answer(snapshot, settings, print_causes if is_text else None)
         if isinstance(found, Overview) and is_text:
-            _echo(overview_text.remedy_lines(found, style=_style))
+            _echo(text.remedy_lines(found, style=_style))
         else:
             self.print(found)
         return not _is_problem(found)
@@ -253,13 +253,13 @@ class _Question(msgspec.Struct, frozen=True):
         return asyncio.run(read())
 
     def print(self, found: "Overview | SchedulingExplanation") -> None:
-        from mooring.advisor.explain import Overview, overview_text, text  # noqa: PLC0415 - as above
+        from mooring.advisor.explain import Overview, text  # noqa: PLC0415 - as above
 
         if self.output in ("json", "yaml"):
             print_data(msgspec.to_builtins(found), self.output)
         elif isinstance(found, Overview):
-            _echo(overview_text.cause_lines(found, verbose=self.verbose, style=_style))
-            _echo(overview_text.remedy_lines(found, style=_style))
+            _echo(text.cause_lines(found, verbose=self.verbose, style=_style))
+            _echo(text.remedy_lines(found, style=_style))
         else:
             _echo(text.lines(found, wide=self.output == "wide", verbose=self.verbose, style=_style))
 

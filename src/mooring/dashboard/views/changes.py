@@ -38,7 +38,7 @@ class Done(Model, frozen=True, kw_only=True):
 
 
 async def propose(asked: Asked) -> Fragment:
-    """What a button stands for, with the question whether it is meant."""
+    """Show the change that a button stands for, and ask for confirmation."""
     make = _MADE.get(asked.value("what"))
     if make is None:
         raise BadRequestError(f"there is no change {asked.value('what')!r}: there are {', '.join(_MADE)}")

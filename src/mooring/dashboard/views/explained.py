@@ -8,7 +8,7 @@ from mooring.advisor.explain.text import effect_of
 from mooring.advisor.simulate.html.markup import Markup, table, tag, together
 from mooring.dashboard.asking import Links
 from mooring.dashboard.changing import takes_one_step
-from mooring.dashboard.elements import badge, change_form, chips, command, node_link, pod_link, soft
+from mooring.dashboard.elements import badge, change_form, chips, command, node_link, pod_link, soft, with_code
 
 _NAMED = 3
 _GROUPS = 20
@@ -30,7 +30,7 @@ def summary(found: SchedulingExplanation) -> Markup:
     if len(found.facts) > _FACTS:
         facts = tag("details", tag("summary", f"{len(found.facts)} more facts"), facts, class_="facts")
     return together(
-        tag("p", badge(found.state, MOODS[found.state]), " ", found.summary, class_="summary"),
+        tag("p", badge(found.state, MOODS[found.state]), " ", with_code(found.summary), class_="summary"),
         facts,
         message(found),
     )
@@ -82,7 +82,7 @@ def suggestions(found: SchedulingExplanation, links: Links) -> Markup:
 def _suggestion(found: SchedulingExplanation, each: Suggestion, links: Links) -> Markup:
     return tag(
         "li",
-        tag("p", tag("b", each.summary)),
+        tag("p", tag("b", with_code(each.summary))),
         soft("Tried: ", effect_of(each), "."),
         *(command(change.command) for change in each.changes if change.command),
         soft("But: ", each.caveat) if each.caveat else "",
@@ -105,7 +105,7 @@ def _button(found: SchedulingExplanation, each: Suggestion, links: Links) -> Mar
 
 
 def points(found: Sequence[NodeScore], links: Links) -> Markup:
-    """The node that was or would be chosen, beside the next best."""
+    """Show the scores of the node that was or would be chosen, beside the next best."""
     if not found:
         return Markup("")
     plugins = dict.fromkeys(name for each in found for name, number in each.scores.items() if number)

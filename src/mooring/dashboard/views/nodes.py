@@ -162,7 +162,7 @@ def _amounts(live: LiveSnapshot, name: str) -> list[Amount]:
 
 
 def node_view(live: LiveSnapshot, name: str) -> NodeView:
-    """Raises `NotFoundError`."""
+    """Return the model of a node's page. Raise `NotFoundError`."""
     info = _info(live, name)
     node = info.node
     pods = sorted(info.placed.values(), key=lambda each: natural_key(each.pod.metadata.name))

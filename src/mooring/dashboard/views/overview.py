@@ -84,7 +84,7 @@ class Overview(Model, frozen=True, kw_only=True):
 
 
 def overview(live: LiveSnapshot, by: str = "", show: str = "") -> Overview:
-    """The model of the page: the map by a label, coloured by a resource or by state."""
+    """Return the model of the page: the map by a label, coloured by a resource or by state."""
     infos = [info for name in live.node_names if (info := live.node(name)) is not None]
     use = list(live.usage.whole())
     resources = [each.resource for each in use]
@@ -198,7 +198,7 @@ async def page(asked: Asked) -> Page:
 
 
 async def squares(asked: Asked) -> Fragment:
-    """The tooltips of the map, as data: names and texts, group by group."""
+    """Return the tooltips of the map as data: names and texts, group by group."""
     by, show = asked.value("by"), asked.value("show")
 
     def label(live: LiveSnapshot) -> list[list[tuple[str, str]]]:
@@ -312,7 +312,7 @@ def _resources(model: Overview) -> Markup:
         )
         for each in model.utilisation
     ]
-    head = ("Resource", "Requested", "Allocatable", "Part", "Nodes: least / median / most")
+    head = ("Resource", "Requested", "Allocatable", "Share", "Nodes: least / median / most")
     drawn = pictures.histogram(None, model.utilisation[0]) if model.utilisation else Markup("")
     return card(title, table(head, rows), scrolled(drawn, "Nodes by use"), id="resources", data_live="")
 
@@ -330,7 +330,7 @@ def _scheduler(model: Overview) -> Markup:
                 f"The last {waits.pods:,} pods that got a node waited {waits.median:g} s (median), "
                 f"{waits.p90:g} s (90%), {waits.longest:g} s (longest). "
                 f"In that time {waits.per_minute:g} pods got a node a minute. "
-                "Objects tell this to the second."
+                "Timestamps of objects are precise to the second."
             ),
             table(("Waited", "Pods"), zip(labels, waits.histogram, strict=True)),
         )

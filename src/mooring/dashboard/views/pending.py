@@ -7,7 +7,7 @@ from mooring.advisor.explain.overview import Group, Member, Overview
 from mooring.advisor.explain.waking import wakers
 from mooring.advisor.simulate.html.markup import Markup, table, tag, together
 from mooring.dashboard.asking import Asked, Fragment, Model, Page
-from mooring.dashboard.elements import badge, choice, field, link, soft, text_input, time_ago, unread
+from mooring.dashboard.elements import badge, choice, field, link, soft, text_input, time_ago, unread, with_code
 from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views import explained
 
@@ -75,7 +75,7 @@ def _filter(model: Pending, namespace: str, owner: str, words: str, asked: Asked
         tag("button", "Show", type="submit"),
         method="get",
         action=asked.links.to("pending"),
-        class_="filter",
+        class_="chooser",
     )
 
 
@@ -114,7 +114,7 @@ def _group(group: Group, asked: Asked, *, is_open: bool) -> Markup:
     pods = "1 pod" if group.pods == 1 else f"{group.pods:,} pods"
     return tag(
         "section",
-        tag("h2", badge(pods, "bad"), " ", group.summary),
+        tag("h2", badge(pods, "bad"), " ", with_code(group.summary)),
         _help(group.members[0], asked, is_open=is_open),
         table(("Pods", "Of", "Since"), rows, "Workloads"),
         soft(f"and {rest:,} more workloads") if rest > 0 else "",

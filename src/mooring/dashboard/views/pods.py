@@ -102,7 +102,7 @@ def pod_view(
     plugin: str = "",
     on: str = "",
 ) -> PodView:
-    """Raises `NotThereError`."""
+    """Return the model of a pod's page. Raise `NotThereError`."""
     found = live.explain(kind, namespace, name)
     subject = live.subject(kind, namespace, name)
     engine, features = live.engine_for(subject)
@@ -127,7 +127,7 @@ def pod_view(
 
 
 def shown_toleration(each: Toleration) -> str:
-    """A toleration in a line: `sla Gt 950 for NoExecute, 30 s`."""
+    """Describe a toleration in a line: `sla Gt 950 for NoExecute, 30 s`."""
     if each.expression:
         text = each.expression
     elif each.operator == "Exists":

@@ -82,7 +82,7 @@ _STEPS: dict[str, tuple[str, Callable[[str, Asked], dict[str, Any]]]] = {
 
 
 def with_step(text: str, name: str, asked: Asked) -> str:
-    """A scenario with one more step. Raises `ScenarioError`."""
+    """Add a step to a scenario. Raise `ScenarioError`."""
     tree = _tree(text)
     found = _STEPS.get(name)
     if found is None:
@@ -106,7 +106,7 @@ def _tree(text: str) -> dict[str, Any]:
 
 
 async def simulated(asked: Asked, text: str) -> tuple[str, Simulation]:
-    """What `mooring simulate --scenario` says, and a name for it. Raises `ScenarioError`."""
+    """Simulate a scenario; return a name for the result, and the result. Raise `ScenarioError`."""
     scenario, wanted = scenario_file.read(text or yaml.safe_dump(_tree("")))
     if wanted != scenario_file.ClusterWanted():
         raise ScenarioError("cluster: the simulation is of the cluster that you see; leave it out")
@@ -207,7 +207,7 @@ def _builder(asked: Asked) -> Markup:
 
 
 async def step(asked: Asked) -> Fragment:
-    """The scenario of the form with one more step."""
+    """Add a step to the scenario of the form."""
     text = asked.value("scenario")
     try:
         made = with_step(text, asked.value("step"), asked)
@@ -228,7 +228,7 @@ async def run(asked: Asked) -> Fragment:
 
 
 async def scenario(asked: Asked) -> File:
-    """The scenario of the form, to save."""
+    """Return the scenario of the form, to save."""
     return File("scenario.yaml", asked.value("scenario").encode(), "application/yaml; charset=utf-8")
 
 

@@ -33,7 +33,7 @@ _DESCRIBERS: Mapping[str, Describer] = {
 
 
 def describe(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups:
-    """Groups of nodes with the same text."""
+    """Group nodes that a plugin refused by the text that describes why."""
     describer = _DESCRIBERS.get(status.plugin)
     found = describer(view, infos, status) if describer is not None else []
     return found or as_one(infos, status.message)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from mooring.advisor.explain.amounts import amount
-from mooring.advisor.explain.options import CEL_GATE, OPERATOR_GATES, SEMVER_GATE
 from mooring.advisor.explain.reasons.groups import Groups, as_one, by_text, pods_named, some
 from mooring.advisor.explain.view import PODS, Shortage, Unmet, View
 from mooring.advisor.node_facts import shown_taint
 from mooring.api.core_v1 import Node, NodeSelectorRequirement, Taint, Toleration
+from mooring.base import known_gates
 from mooring.cel.environment import Program
 from mooring.cel.tracing import Finding, trace
 from mooring.cel.values import Timestamp
@@ -19,6 +19,15 @@ from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import parse_canonical_int64
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
+
+CEL_GATE = known_gates.CEL
+SEMVER_GATE = known_gates.SEMVER_OPERATORS
+OPERATOR_GATES = {
+    "Lt": ("numeric_tolerations", known_gates.COMPARISON_OPERATORS),
+    "Gt": ("numeric_tolerations", known_gates.COMPARISON_OPERATORS),
+    **dict.fromkeys(semver.OPERATORS, ("semver_operators", known_gates.SEMVER_OPERATORS)),
+}
+"""By operator of a toleration: the option that switches it, and its gate."""
 
 
 def unschedulable(_view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
@@ -46,7 +55,7 @@ def taints(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
 
 
 def taint_text(view: View, taint: Taint) -> str:
-    """A taint, and why the tolerations that are about it do not tolerate it."""
+    """Describe a taint, and why the tolerations with its key do not tolerate it."""
     text = f"taint {shown_taint(taint)} is not tolerated"
     options = view.features.constraints
     misses = [miss for each in view.pod.spec.tolerations if (miss := near_miss(each, taint, options))]
@@ -145,7 +154,7 @@ def _label_keys(view: View) -> list[str] | None:
 
 
 def affinity_text(view: View, node: Node) -> str:
-    """What of the node selector and of each term does not hold."""
+    """Describe which parts of the node selector and of each term do not hold on a node."""
     parts = [unmet_text(view, unmet, node) for unmet in view.unmet_pairs(node)]
     terms = view.unmet_terms(node)
     for number, term in enumerate(terms, 1):

@@ -46,7 +46,7 @@ _BY_PLUGIN: Mapping[str, Callable[[View, NodeInfo, Status], Iterator[Remedy]]] =
 
 
 def remedies(view: View, info: NodeInfo, status: Status) -> list[Remedy]:
-    """What may help against a refusal of a node, the smallest first; nothing for plugins that are not known here."""
+    """Return changes that may help where a plugin refuses a node, the smallest first; none for unknown plugins."""
     found = _BY_PLUGIN.get(status.plugin)
     return (
         sorted(found(view, info, status), key=lambda remedy: (remedy.size, remedy.distance))

@@ -549,7 +549,7 @@ def _set(of: ResourceRequirements, resource: str, number: int | None) -> bool:
 
 
 def _in_the_way(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> list[Pod]:
-    """A few pods that have what is missing: the least important first, and as few as that allows."""
+    """Return as few pods as possible that use the missing resources, the least important first."""
     missing = {each.resource: each.missing for each in shortages}
 
     def given(pod: Pod) -> dict[str, int]:

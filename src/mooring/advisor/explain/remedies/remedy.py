@@ -54,7 +54,7 @@ class Remedy:
 
 
 def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], command: str = "") -> Remedy:
-    """A remedy that changes a node."""
+    """Return a remedy that changes a node."""
     after = copy_of(before)
     change(after)
     return replace(idea, put=(after,), changes=(patches.modification(before, after, command),))

@@ -212,7 +212,7 @@ def _missing(view: View, plugin: str) -> Iterator[Remedy]:
 
 
 def _claim(view: View, name: str) -> PersistentVolumeClaim:
-    """A claim of a name, as the workload's template has it, or a small one of the class that needs least."""
+    """Return a claim as the workload's template has it, or a small one of a class that needs no PersistentVolume."""
     meta = ObjectMeta(name=name, namespace=view.namespace)
     source = view.subject.source
     if isinstance(source, StatefulSet):
