@@ -34,7 +34,7 @@ from mooring.advisor.explain.results import (
     Victim,
 )
 from mooring.advisor.explain.search import CORRECTION, Candidate, Search, candidate_of, joined, targets, with_more_nodes
-from mooring.advisor.explain.subject import Subject
+from mooring.advisor.explain.subject import Subject, setting
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import NodeFacts
 from mooring.advisor.simulate.options import Settings
@@ -325,14 +325,8 @@ class _Explaining:
         )
 
     def _of_another_scheduler(self) -> SchedulingExplanation:
-        known = sorted(self._engine.profiles)
-
-        def edit(spec: PodSpec) -> bool:
-            spec.scheduler_name = known[0]
-            return True
-
-        found = []
-        after = self._subject.edited(edit)
+        known, found = sorted(self._engine.profiles), []
+        after = self._subject.edited(setting(scheduler_name=known[0]))
         if after is not None and self._engine.before_queue(after.pod).is_success:
             outcome = self._engine.schedule(after.pod)
             if outcome.node is not None:
@@ -364,15 +358,10 @@ class _Explaining:
                 return self._state("Scheduled", f"the pod runs on node {name}; why there cannot be said without nodes")
             found = Search(self._view(self._subject)).run(self._wanted)
             return self._stated("NotAttempted", node_gone(name), self._verified(found))
-
-        def free(spec: PodSpec) -> bool:
-            spec.node_name = ""
-            return True
-
         scheduler = pod.spec.scheduler_name or "default-scheduler"
         if scheduler not in self._engine.profiles:
             return self._state("Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there")
-        open_pod = _with(pod, free)
+        open_pod = _with(pod, setting(node_name=""))
         ranked = scores(self._engine, open_pod, name, _RIVALS)
         judgement, diagnosis = self._engine.evaluated(open_pod)
         self._facts.append("computed for the cluster as it is now, without this pod; it may have been different then")
@@ -562,11 +551,7 @@ class _Explaining:
         )
 
     def _could_preempt(self, outcome: Outcome) -> bool:
-        def edit(spec: PodSpec) -> bool:
-            spec.preemption_policy = "PreemptLowerPriority"
-            return True
-
-        allowed = self._engine.schedule(_with(outcome.pod, edit))
+        allowed = self._engine.schedule(_with(outcome.pod, setting(preemption_policy="PreemptLowerPriority")))
         return allowed.diagnosis is not None and self._engine.post_filter(allowed).nominated is not None
 
     def _refusals(

@@ -11,9 +11,9 @@ import numpy as np
 
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.results import NodeScore, Result
-from mooring.advisor.explain.subject import Subject
+from mooring.advisor.explain.subject import Subject, setting
 from mooring.advisor.explain.view import View
-from mooring.api.core_v1 import Pod, PodSpec
+from mooring.api.core_v1 import Pod
 from mooring.base.natural_sort import natural_key
 from mooring.scheduler.facade import ExplainEngine, PodEvaluation
 from mooring.scheduler.framework import SchedulerFeatures
@@ -77,13 +77,8 @@ def matrix(
 @contextmanager
 def _released(engine: ExplainEngine, subject: Subject) -> Iterator[Subject]:
     pod = subject.pod
-
-    def free(spec: PodSpec) -> bool:
-        spec.node_name = ""
-        return True
-
     with engine.cluster.trial(remove=[pod]) if pod.spec.node_name else nullcontext():
-        open_ = Subject(pod, pod).edited(free) if pod.spec.node_name else subject
+        open_ = Subject(pod, pod).edited(setting(node_name="")) if pod.spec.node_name else subject
         yield open_ or subject
 
 

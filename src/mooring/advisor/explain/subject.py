@@ -97,6 +97,17 @@ class Subject:
         return replace(self, source=source) if edit(source) else None
 
 
+def setting(**fields: Any) -> Callable[[Any], bool]:
+    """Return the edit that sets fields of a pod's spec, or of a workload's spec."""
+
+    def edit(spec: Any) -> bool:
+        for name, value in fields.items():
+            setattr(spec, name, value)
+        return True
+
+    return edit
+
+
 # -- finding
 
 

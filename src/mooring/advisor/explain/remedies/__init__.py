@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from mooring.advisor.explain.remedies import devices, nodes, pods, storage
 from mooring.advisor.explain.remedies.remedy import BOUND, Remedy
+from mooring.advisor.explain.subject import setting
 from mooring.advisor.explain.view import View
-from mooring.api.core_v1 import PodSpec
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
@@ -18,12 +18,8 @@ __all__ = ["Remedy", "remedies"]
 
 def _gates(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     names = ", ".join(gate.name for gate in view.pod.spec.scheduling_gates)
-
-    def edit(spec: PodSpec) -> bool:
-        spec.scheduling_gates = []
-        return True
-
-    yield Remedy("SchedulingGates", "open gates", BOUND, f"remove the scheduling gate {names}", edit=edit)
+    summary = f"remove the scheduling gate {names}"
+    yield Remedy("SchedulingGates", "open gates", BOUND, summary, edit=setting(scheduling_gates=[]))
 
 
 _BY_PLUGIN: Mapping[str, Callable[[View, NodeInfo, Status], Iterator[Remedy]]] = {

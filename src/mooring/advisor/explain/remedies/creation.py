@@ -6,6 +6,7 @@ The table `_BY_CAUSE` names the remedies of a cause by its code. They do not con
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mooring.advisor.explain import patches
@@ -15,7 +16,7 @@ from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL,
 from mooring.advisor.explain.remedies.security import complying
 from mooring.advisor.explain.results import Cause, Change, Suggestion
 from mooring.advisor.explain.search import CORRECTION, LAST, Candidate, pod_change
-from mooring.advisor.explain.subject import Subject
+from mooring.advisor.explain.subject import Subject, setting
 from mooring.advisor.node_facts import similar
 from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import Snapshot
@@ -25,7 +26,7 @@ from mooring.api.admissionregistration_v1 import (
     ValidatingAdmissionPolicyBinding,
     ValidatingWebhookConfiguration,
 )
-from mooring.api.apps_v1 import Deployment, DeploymentStrategy, ReplicaSet, StatefulSet
+from mooring.api.apps_v1 import Deployment, DeploymentSpec, DeploymentStrategy, ReplicaSet, StatefulSet
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import (
@@ -72,8 +73,8 @@ class _Context:
             yield self._candidate(summary, size, [pod_change(self.subject, after)], after, caveat=caveat)
 
     def workload(self, summary: str, size: int, edit: Callable[[Any], bool], command: str = "") -> Iterator[Candidate]:
-        """Yield a change of the workload outside of its template."""
-        after = self.subject.with_source(edit)
+        """Yield a change of the workload's spec outside of its template."""
+        after = self.subject.with_source(lambda source: edit(source.spec))
         if after is not None:
             operations = patches.difference(codec.to_tree(self.subject.source), codec.to_tree(after.source))
             target = patches.target_of(self.subject.source)
@@ -166,13 +167,11 @@ def _sum(used: Quantity, need: Quantity, times: int) -> Quantity:
 
 
 def _scaled(context: _Context, source: Any, replicas: int) -> Iterator[Candidate]:
-    def edit(owner: Any) -> bool:
-        owner.spec.replicas = replicas
-        return True
-
     meta = source.metadata
     command = kubectl("scale", f"{source.kind.lower()}/{meta.name}", f"--replicas={replicas}", namespace=meta.namespace)
-    yield from context.workload(f"scale {source.kind.lower()} {meta.name} to {replicas}", MODEST + 1, edit, command)
+    yield from context.workload(
+        f"scale {source.kind.lower()} {meta.name} to {replicas}", MODEST + 1, setting(replicas=replicas), command
+    )
 
 
 def _quota_needs(context: _Context) -> Iterator[Candidate]:
@@ -273,17 +272,12 @@ def _priority_class(context: _Context) -> Iterator[Candidate]:
     name = context.pod.spec.priority_class_name
     known = [each.metadata.name for each in context.snapshot.all(PriorityClass)]
     meant = similar(name, [each for each in known if not each.startswith("system-")])
-
-    def naming(wanted: str) -> Edit:
-        def edit(spec: PodSpec) -> bool:
-            spec.priority_class_name, spec.priority, spec.preemption_policy = wanted, None, None
-            return True
-
-        return edit
-
+    naming = partial(setting, priority=None, preemption_policy=None)
     if meant:
-        yield from context.edit(f"correct priorityClassName {name} to {meant}", BOUND, naming(meant))
-    yield from context.edit(f"drop priorityClassName {name}", MODEST, naming(""))
+        yield from context.edit(
+            f"correct priorityClassName {name} to {meant}", BOUND, naming(priority_class_name=meant)
+        )
+    yield from context.edit(f"drop priorityClassName {name}", MODEST, naming(priority_class_name=""))
     new = PriorityClass(
         api_version="scheduling.k8s.io/v1", kind="PriorityClass", metadata=ObjectMeta(name=name), value=1000
     )
@@ -292,19 +286,11 @@ def _priority_class(context: _Context) -> Iterator[Candidate]:
 
 def _runtime_class(context: _Context) -> Iterator[Candidate]:
     name = context.pod.spec.runtime_class_name or ""
-
-    def naming(wanted: str | None) -> Edit:
-        def edit(spec: PodSpec) -> bool:
-            spec.runtime_class_name = wanted
-            return True
-
-        return edit
-
     meant = similar(name, [each.metadata.name for each in context.snapshot.all(RuntimeClass)])
     if meant:
-        yield from context.edit(f"correct runtimeClassName {name} to {meant}", BOUND, naming(meant))
+        yield from context.edit(f"correct runtimeClassName {name} to {meant}", BOUND, setting(runtime_class_name=meant))
     caveat = "the containers then run with the default runtime of the node"
-    yield from context.edit(f"drop runtimeClassName {name}", MODEST, naming(None), caveat)
+    yield from context.edit(f"drop runtimeClassName {name}", MODEST, setting(runtime_class_name=None), caveat)
 
 
 def _node_gone(context: _Context) -> Iterator[Candidate]:
@@ -362,14 +348,9 @@ def _service_account(context: _Context) -> Iterator[Candidate]:
     name = context.pod.spec.service_account_name
     spaces = [each for each in context.snapshot.all(ServiceAccount) if each.metadata.namespace == context.namespace]
     meant = similar(name, [each.metadata.name for each in spaces])
-
-    def edit(spec: PodSpec) -> bool:
-        spec.service_account_name = meant
-        if spec.service_account:
-            spec.service_account = meant
-        return True
-
     if meant:
+        old = {"service_account": meant} if context.pod.spec.service_account else {}  # its deprecated name
+        edit = setting(service_account_name=meant, **old)
         yield from context.edit(f"correct serviceAccountName {name} to {meant}", BOUND, edit)
     new = ServiceAccount(
         api_version="v1", kind="ServiceAccount", metadata=ObjectMeta(name=name, namespace=context.namespace)
@@ -422,24 +403,15 @@ def _webhook(context: _Context) -> Iterator[Candidate]:
 
 def _resume(context: _Context) -> Iterator[Candidate]:
     meta = context.subject.source.metadata
-
-    def edit(owner: Any) -> bool:
-        owner.spec.paused = False
-        return True
-
     command = kubectl("rollout", "resume", f"deployment/{meta.name}", namespace=meta.namespace)
-    yield from context.workload(f"resume deployment {meta.name}", BOUND, edit, command)
+    yield from context.workload(f"resume deployment {meta.name}", BOUND, setting(paused=False), command)
 
 
 def _unsuspend(context: _Context) -> Iterator[Candidate]:
     source = context.subject.source
-
-    def edit(owner: Any) -> bool:
-        owner.spec.suspend = False
-        return True
-
     if isinstance(source, Job | CronJob):
-        yield from context.workload(f"resume {source.kind.lower()} {source.metadata.name}", BOUND, edit)
+        summary = f"resume {source.kind.lower()} {source.metadata.name}"
+        yield from context.workload(summary, BOUND, setting(suspend=False))
 
 
 def _scale_up(context: _Context) -> Iterator[Candidate]:
@@ -460,8 +432,8 @@ def _too_few_domains(context: _Context) -> Iterator[Candidate]:
     if not isinstance(source, Deployment):
         return
 
-    def edit(owner: Deployment) -> bool:
-        affinity = owner.spec.template.spec.affinity
+    def edit(spec: DeploymentSpec) -> bool:
+        affinity = spec.template.spec.affinity
         holder = affinity.pod_anti_affinity if affinity is not None else None
         if holder is None:
             return False
@@ -470,7 +442,7 @@ def _too_few_domains(context: _Context) -> Iterator[Candidate]:
             for term in holder.required_during_scheduling_ignored_during_execution
         ]
         holder.required_during_scheduling_ignored_during_execution = []
-        owner.spec.strategy = DeploymentStrategy(type="Recreate")
+        spec.strategy = DeploymentStrategy(type="Recreate")
         return True
 
     summary = "make the anti-affinity a preference, and replace all pods at once (strategy: Recreate)"
@@ -507,15 +479,15 @@ def _undo(context: _Context) -> Iterator[Candidate]:
         return
     labels = {key: value for key, value in older.spec.template.metadata.labels.items() if key != "pod-template-hash"}
 
-    def edit(owner: Any) -> bool:
-        owner.spec.template = copy_of(older.spec.template)
-        owner.spec.template.metadata.labels = labels
-        return True
-
+    template = copy_of(older.spec.template)
+    template.metadata.labels = labels
     meta = source.metadata
     command = kubectl("rollout", "undo", f"deployment/{meta.name}", namespace=meta.namespace)
     yield from context.workload(
-        f"roll deployment {meta.name} back to the revision before, which runs", MODEST, edit, command
+        f"roll deployment {meta.name} back to the revision before, which runs",
+        MODEST,
+        setting(template=template),
+        command,
     )
 
 

@@ -21,6 +21,7 @@ from mooring.advisor.explain.remedies.remedy import (
     label_node,
     node_change,
 )
+from mooring.advisor.explain.subject import setting
 from mooring.advisor.explain.view import PODS, Shortage, Unmet, View
 from mooring.advisor.node_facts import NodeFacts, shown_taint, similar
 from mooring.api.core_v1 import (
@@ -67,15 +68,8 @@ def unschedulable(_view: View, info: NodeInfo, _status: Status) -> Iterator[Reme
 
 
 def node_name(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    wanted = view.pod.spec.node_name
-
-    def edit(spec: PodSpec) -> bool:
-        spec.node_name = ""
-        return True
-
-    yield Remedy(
-        "NodeName", "drop nodeName", SMALL, f"let the scheduler choose: drop spec.nodeName {wanted}", edit=edit
-    )
+    summary = f"let the scheduler choose: drop spec.nodeName {view.pod.spec.node_name}"
+    yield Remedy("NodeName", "drop nodeName", SMALL, summary, edit=setting(node_name=""))
 
 
 # -- taints
@@ -226,7 +220,9 @@ def _adjusted(view: View, taint: Taint) -> _Step | None:
         if tolerates(wanted, taint, view.features.constraints):
             way = "lower" if each.operator in ("Gt", "SemverGt") else "raise"
             text = f"{way} the bound of the toleration `{each.key} {each.operator} {each.value}` to {bound}"
-            return _Step(text, _rebinding(each, bound), distance=_distance(each.value, bound))
+            return _Step(
+                text, _replacing(each, structs.replace(each, value=bound)), distance=_distance(each.value, bound)
+            )
     return None
 
 
@@ -251,20 +247,6 @@ def _bound(operator: str, value: str) -> str | None:
         version = semver.parse_tolerant_or_none(value)
         return None if version is None else label_values.neighbour(version, above=operator == "SemverLt")
     return None
-
-
-def _rebinding(old: Toleration, bound: str) -> Edit:
-    def edit(spec: PodSpec) -> bool:
-        found = [
-            each
-            for each in spec.tolerations
-            if (each.key, each.operator, each.value, each.effect) == (old.key, old.operator, old.value, old.effect)
-        ]
-        for each in found:
-            each.value = bound
-        return bool(found)
-
-    return edit
 
 
 def _adding(toleration: Toleration) -> Edit:
